@@ -1,0 +1,72 @@
+"""Circuit: the whole state of one circuit, the contract of the compacted ``switchgear.circuits`` topic."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
+Scope = Literal["tool", "user", "session"]
+Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Cause(_Record):
+    """Why the circuit is in its state: the rule with its value, threshold and sample, or the actor with a reason."""
+
+    rule: str = Field(description="Rule that decided, e.g. failure_rate, cusum, probe_succeeded, command.")
+    value: float | None = Field(default=None, description="What the rule measured.")
+    threshold: float | None = Field(default=None, description="What it was compared to (value >= threshold opens).")
+    sample: int | None = Field(default=None, description="Calls the value was measured over.")
+    reporters: int | None = Field(default=None, description="Distinct processes among the failures.")
+    actor: str | None = Field(default=None, description="Who commanded it.")
+    reason: str | None = Field(default=None, description="The reason the actor gave, or the rule in words.")
+
+
+class Lease(_Record):
+    """A permit for one probe call, addressed to one process."""
+
+    lease_id: str
+    emitter_id: str
+    expires_at: AwareDatetime
+
+
+class Counts(_Record):
+    """The circuit's window at the time of the record."""
+
+    calls: int = 0
+    failed: int = 0
+    slow: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    wasted_tokens: int = 0
+    consecutive_failures: int = 0
+    total_calls: int = Field(default=0, description="Counted calls since the circuit was first seen.")
+    total_failed: int = Field(default=0, description="Counted failures since the circuit was first seen.")
+
+
+class Circuit(_Record):
+    """A record is the whole state: a reader needs no history, and keeps the record with the highest ``version``."""
+
+    circuit_id: str = Field(
+        description="Equal to tool_name for scope tool; tool_name|user=… or tool_name|session=… else."
+    )
+    tool_name: str
+    scope: Scope = "tool"
+    state: CircuitState
+    previous_state: CircuitState | None = Field(default=None, description="Null in the circuit's first record.")
+    version: int = Field(ge=1, description="Rises with every record of this circuit.")
+    generation: int = Field(ge=0, description="Rises with every change of state; results of an older one are dropped.")
+    cause: Cause | None = None
+    changed_at: AwareDatetime = Field(description="When the state changed, by the broker's clock.")
+    open_until: AwareDatetime | None = Field(default=None, description="At or after this instant a probe may go.")
+    attempt: int = Field(default=0, description="Opens in a row without a close between them.")
+    leases: tuple[Lease, ...] = ()
+    counts: Counts = Counts()
+    last_error: str | None = Field(default=None, description="Type and message of the last counted failure.")
+    mode: Mode = "enforce"
+    fallback: tuple[str, ...] = ()

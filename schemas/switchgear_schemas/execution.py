@@ -1,0 +1,114 @@
+"""ToolExecution: one event a tool call, the contract of the ``switchgear.executions`` topic."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from switchgear_schemas.ids import mint_metric_id
+
+Status = Literal["success", "error", "timeout", "rejected"]
+ErrorClass = Literal[
+    "transport", "timeout", "server", "rate_limited", "tool", "invalid_input", "auth", "cancelled", "policy", "unknown"
+]
+ServedBy = Literal["call", "fallback", "cache", "none"]
+
+MAX_EVENT_BYTES: Final = 1_048_576
+"""Larger messages go to the dead letters: Kafka's own default limit of a message."""
+MAX_NAME_LENGTH: Final = 256
+"""Characters of a tool name: it is a Kafka key, a circuit id and part of a primary key."""
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC)
+"""``recorded_at`` lies in ``[EARLIEST, LATEST)``: anything else is a broken clock, and past 2106 a DateTime overflows."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if not EARLIEST <= aware < LATEST:
+        raise ValueError(f"must lie between {EARLIEST.year} and {LATEST.year}, got {aware.isoformat()}")
+    return aware
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+"""An instant; a naive one is taken as UTC."""
+Identifier = Annotated[str, BeforeValidator(_text)]
+Size = Annotated[int, Field(ge=0, lt=2**63)]
+Tokens = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class ToolExecution(BaseModel):
+    """One call of one tool, as its caller saw it. Only ``tool_name`` and ``status`` are required.
+
+    Unknown fields are kept. Times are UTC, durations milliseconds, sizes bytes or characters.
+
+    Raises:
+        pydantic.ValidationError: naming the field, for a value out of its type or range.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, ser_json_timedelta="float", allow_inf_nan=False)
+
+    metric_id: UUID = Field(
+        default_factory=lambda: UUID(mint_metric_id()), description="Identity of the call; v7 when minted here."
+    )
+    tenant: str = Field(
+        default="", max_length=MAX_NAME_LENGTH, description="Whose call; empty where there is one tenant."
+    )
+    tool_name: str = Field(
+        min_length=1, max_length=MAX_NAME_LENGTH, description="Name of the tool, e.g. mcp:weather:get_forecast."
+    )
+    user_id: str = Field(default="", description="User on whose behalf the call was made.")
+    session_id: Identifier | None = Field(default=None, description="Agent session.")
+    request_id: Identifier | None = Field(default=None, description="Request within the session.")
+    status: Status = Field(description="How the call ended; rejected: a circuit refused it and it was never made.")
+    execution_time_ms: float = Field(default=0.0, ge=0, description="Duration in milliseconds.")
+    error_type: str | None = Field(default=None, description="Type of the error, e.g. an exception's class name.")
+    error_message: str | None = Field(
+        default=None, description="Message of the error, redacted and truncated by the emitter."
+    )
+    error_class: ErrorClass | None = Field(default=None, description="What kind of failure: decides whether it counts.")
+    retry_after_s: float | None = Field(
+        default=None, ge=0, description="Wait that a rate-limited tool asked for, in seconds."
+    )
+    parameters_hash: str | None = Field(default=None, description="Keyed hash of the parameters, for duplicates.")
+    input_size: Size = Field(default=0, description="Size of the input in bytes or characters.")
+    output_size: Size = Field(default=0, description="Size of the output in bytes or characters.")
+    input_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's input.")
+    output_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's output.")
+    cache_creation_tokens: Tokens = Field(default=0, description="Model tokens written to a prompt cache.")
+    cost_usd: float = Field(default=0.0, ge=0, description="Cost of the call in US dollars.")
+    served_by: ServedBy = Field(default="call", description="What produced the result.")
+    fallback_tool: str | None = Field(default=None, description="Tool that answered instead.")
+    emitter_id: str = Field(default="", description="Process that emitted the event.")
+    service: str = Field(default="", description="Service that process belongs to.")
+    generation: int | None = Field(
+        default=None,
+        ge=0,
+        description="Generation of the circuit that let the call through; null where no guard asked.",
+    )
+    lease_id: str | None = Field(default=None, description="Probe lease the call was made under.")
+    probe_requested: bool = Field(default=False, description="The refused caller asks the owner for a probe lease.")
+    traceparent: str | None = Field(default=None, description="W3C trace context.")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Anything else.")
+    recorded_at: Moment = Field(
+        default_factory=lambda: datetime.now(UTC), description="When the call ended, by the caller's clock."
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values (the seed's ``ToolMetric.to_dict``)."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ToolExecution:
+        """The inverse of :meth:`to_dict`; accepts every form that JSON input may have."""
+        return cls.model_validate(data)
+
+
+ToolMetric = ToolExecution
+"""The seeds' name for the same model."""

@@ -1,0 +1,49 @@
+"""Health reports: how a tool, and all of them, have been doing (the seeds' shapes)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+
+class HealthStatus(Enum):
+    """healthy: >= 95 % success and <= 2 s on average; degraded: >= 80 % and <= 5 s; unknown: fewer than 5 calls."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values."""
+        return self.model_dump(mode="json")
+
+
+class ToolHealthReport(_Report):
+    """Health of one tool over a period."""
+
+    tool_name: str
+    status: HealthStatus
+    success_rate: float = Field(ge=0, le=1)
+    avg_latency_ms: float = Field(ge=0)
+    total_calls: int = Field(ge=0)
+    recent_errors: int = Field(ge=0)
+    issues: list[str] = Field(default_factory=list)
+    recommendations: list[str] = Field(default_factory=list)
+    checked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class SystemHealthReport(_Report):
+    """Health of all tools; ``summary`` counts them by status."""
+
+    status: HealthStatus
+    tool_reports: list[ToolHealthReport] = Field(default_factory=list)
+    summary: dict[str, int] = Field(default_factory=dict)
+    checked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))

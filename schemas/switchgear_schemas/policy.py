@@ -1,0 +1,116 @@
+"""BreakerPolicy: when a circuit opens, how long it waits, how it closes. The names are resilience4j's."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from switchgear_schemas.circuit import Mode, Scope
+from switchgear_schemas.execution import ErrorClass
+
+DEFAULT_COUNTED: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
+"""A tool that answered "bad argument" works; a cancelled, denied or unauthorised call says nothing of its health."""
+
+
+class Cusum(BaseModel):
+    """Page's cumulative sum (1954) for Bernoulli outcomes: the classical detector of a change of rate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tolerable_failure_rate: float = Field(default=0.10, gt=0, lt=1, description="p0: a rate that is still healthy.")
+    broken_failure_rate: float = Field(default=0.50, gt=0, lt=1, description="p1: a rate that is broken.")
+    calls_between_false_opens: float = Field(
+        default=1_000_000,
+        ge=10,
+        description="Wanted mean number of calls between opens at the tolerable rate; the threshold h is solved from it.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.broken_failure_rate <= self.tolerable_failure_rate:
+            raise ValueError("broken_failure_rate must be greater than tolerable_failure_rate")
+        return self
+
+
+class BreakerPolicy(BaseModel):
+    """A rule that is null is off; any rule that is breached opens the circuit.
+
+    Rates are fractions, thresholds compare ``>=``, a call is slow when it took *more* than the threshold.
+
+    Raises:
+        pydantic.ValidationError: naming the field, for an unknown key, a value out of range or an impossible combination.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    consecutive_failures: int | None = Field(default=None, ge=1, description="Failures in a row.")
+    failure_count: int | None = Field(default=None, ge=1, description="Failures within the window.")
+    failure_rate_threshold: float | None = Field(
+        default=None, gt=0, le=1, description="Failed share of the window's calls."
+    )
+    minimum_number_of_calls: int = Field(default=20, ge=1, description="Calls in the window before a rate is judged.")
+    cusum: Cusum | None = Field(default=None, description="Detector of a change, whatever the volume.")
+    slow_call_duration_threshold_ms: float | None = Field(default=None, gt=0, description="Slower than this is slow.")
+    slow_call_rate_threshold: float | None = Field(
+        default=None, gt=0, le=1, description="Slow share of the window's calls."
+    )
+    wasted_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens of failed calls within the window (input, output, cache creation)."
+    )
+    sliding_window_type: Literal["time", "count"] = "time"
+    sliding_window_size: int = Field(
+        default=60, ge=1, le=86_400, description="Seconds of a time window, calls of a count window."
+    )
+    sliding_window_panes: int | None = Field(
+        default=None,
+        ge=1,
+        le=120,
+        description="Panes a time window is counted in; 1 makes it a fixed window that starts anew. Null: chosen from the size.",
+    )
+    wait_duration_in_open_state_s: float = Field(default=60, gt=0, description="From open until the first probe.")
+    backoff_multiplier: float = Field(default=1.0, ge=1, description="Factor on the wait for each open in a row.")
+    max_wait_duration_in_open_state_s: float = Field(default=600, gt=0, description="Cap of the grown wait.")
+    jitter: float = Field(
+        default=0.0, ge=0, lt=1, description="Share of the wait that is spread at random, per circuit and attempt."
+    )
+    permitted_number_of_calls_in_half_open_state: int = Field(default=1, ge=1, le=1000, description="Probes in flight.")
+    success_threshold_to_close: int = Field(default=1, ge=1, description="Successful probes that close.")
+    half_open_decision: Literal["first_failure", "rate"] = Field(
+        default="first_failure", description="Reopen at the first failed probe, or judge the rates over all permits."
+    )
+    max_wait_duration_in_half_open_state_s: float = Field(
+        default=30, gt=0, description="Longest stay without a verdict; then open again."
+    )
+    minimum_reporters: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Distinct processes the failures must come from, or all that called if fewer.",
+    )
+    counted_error_classes: frozenset[ErrorClass] = Field(
+        default=DEFAULT_COUNTED, description="Failures of these classes count; others are ignored."
+    )
+    honor_retry_after: bool = Field(default=True, description="A rate-limited tool's Retry-After lengthens the wait.")
+    scope: Scope = Field(default="tool", description="One circuit a tool, a tool and user, or a tool and session.")
+    mode: Mode = "enforce"
+    fallback: tuple[str, ...] = Field(default=(), description="Tools to use instead, in order.")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if (self.slow_call_rate_threshold is None) != (self.slow_call_duration_threshold_ms is None):
+            raise ValueError(
+                "slow_call_rate_threshold and slow_call_duration_threshold_ms go together: set both or neither"
+            )
+        if self.max_wait_duration_in_open_state_s < self.wait_duration_in_open_state_s:
+            raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")
+        return self
+
+
+LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5)
+"""What one process decides on its own evidence: the seeds' five failures in a row, 60 s, one probe."""
+
+FLEET_DEFAULT: Final = BreakerPolicy(
+    failure_rate_threshold=0.5, minimum_number_of_calls=20, cusum=Cusum(), minimum_reporters=2
+)
+"""What the fleet decides: at 1,000 calls/s and 10 % errors a run of five comes every 100 s, so rates and a CUSUM instead."""
