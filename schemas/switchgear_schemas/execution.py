@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from switchgear_schemas.ids import mint_metric_id
 
@@ -46,7 +46,8 @@ Tokens = Annotated[int, Field(ge=0, lt=2**63)]
 class ToolExecution(BaseModel):
     """One call of one tool, as its caller saw it. Only ``tool_name`` and ``status`` are required.
 
-    Unknown fields are kept. Times are UTC, durations milliseconds, sizes bytes or characters.
+    Unknown fields are kept; a null field is an absent one. Times are UTC, durations milliseconds, sizes bytes or
+    characters.
 
     Raises:
         pydantic.ValidationError: naming the field, for a value out of its type or range.
@@ -99,6 +100,13 @@ class ToolExecution(BaseModel):
     recorded_at: Moment = Field(
         default_factory=lambda: datetime.now(UTC), description="When the call ended, by the caller's clock."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items() if value is not None or name not in cls.model_fields}
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values (the seed's ``ToolMetric.to_dict``)."""

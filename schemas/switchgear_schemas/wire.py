@@ -1,44 +1,67 @@
-"""The hot path's view of the contracts: msgspec structs that name a subset of the pydantic models' fields.
+"""The hot path's view of the contract: a msgspec struct with the fields of the pydantic model.
 
-A decode costs 0.55 µs here against 2.6 µs through pydantic (measured); ``tests/unit/schemas`` holds the two together,
-field by field. Unknown fields are skipped, never an error.
+A decode costs about 1 µs against 2.6 µs through pydantic (measured). The struct names every field, also those that the
+worker does not use, so that the worker and the sink refuse exactly the same messages: an execution is either counted
+and stored, or a dead letter. ``tests/unit/schemas`` holds struct and model together, field by field. Unknown fields are
+skipped, never an error.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 import msgspec
 
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.execution import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, Status
+from switchgear_schemas.execution import (
+    EARLIEST,
+    LATEST,
+    MAX_EVENT_BYTES,
+    MAX_NAME_LENGTH,
+    ErrorClass,
+    ServedBy,
+    Status,
+)
 
+ShortText = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Execution(msgspec.Struct, frozen=True, gc=False):
-    """What the worker needs of a ToolExecution; absent or null fields keep their defaults."""
+    """A ToolExecution as it travels; absent and null fields are None."""
 
     tool_name: Name
     status: Status
-    tenant: str | None = None
+    metric_id: UUID | None = None
+    tenant: ShortText | None = None
     user_id: str | None = None
     session_id: str | None = None
+    request_id: str | None = None
     execution_time_ms: Amount | None = None
     error_type: str | None = None
     error_message: str | None = None
     error_class: ErrorClass | None = None
     retry_after_s: Amount | None = None
+    parameters_hash: str | None = None
+    input_size: Count | None = None
+    output_size: Count | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cache_creation_tokens: Count | None = None
+    cost_usd: Amount | None = None
+    served_by: ServedBy | None = None
+    fallback_tool: str | None = None
     emitter_id: str | None = None
+    service: str | None = None
     generation: Count | None = None
     lease_id: str | None = None
     probe_requested: bool | None = None
+    traceparent: str | None = None
+    metadata: dict[str, Any] | None = None
     recorded_at: datetime | None = None
 
 

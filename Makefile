@@ -1,0 +1,43 @@
+# Everything a person needs: `make up` and `make test`. Both make the virtual environment first.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: setup up test lint bench schemas clean
+
+## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
+up: setup
+	@$(BIN)/switchgear up --demo $(ARGS)
+
+## test: style, types and every test (ARGS="-k breaker" to choose)
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+## lint: ruff and mypy
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+## bench: our figures beside the peers', in one run
+bench: setup
+	$(BIN)/python -m tests.bench $(ARGS)
+
+## schemas: write the JSON Schema files anew from the models
+schemas: setup
+	$(BIN)/python -m switchgear_schemas.json_schema schemas/json
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchgear needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12 …")'
+	@echo "Installing into $(VENV) (once; a minute or two) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+## clean: remove what setup and the tests made here
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,49 @@
+"""BreakerPolicy: defaults are the documented ones, and what can't work is refused with the reason."""
+
+import pytest
+from pydantic import ValidationError
+
+from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+
+
+def test_one_process_opens_after_five_failures_in_a_row_and_waits_a_minute():
+    assert LOCAL_DEFAULT.consecutive_failures == 5
+    assert LOCAL_DEFAULT.wait_duration_in_open_state_s == 60
+    assert LOCAL_DEFAULT.permitted_number_of_calls_in_half_open_state == 1
+    assert LOCAL_DEFAULT.success_threshold_to_close == 1
+
+
+def test_the_fleet_opens_by_rate_and_cusum_and_wants_two_reporters():
+    assert FLEET_DEFAULT.consecutive_failures is None
+    assert FLEET_DEFAULT.failure_rate_threshold == 0.5
+    assert FLEET_DEFAULT.minimum_number_of_calls == 20
+    assert FLEET_DEFAULT.minimum_reporters == 2
+    assert FLEET_DEFAULT.cusum is not None
+    assert (FLEET_DEFAULT.cusum.tolerable_failure_rate, FLEET_DEFAULT.cusum.broken_failure_rate) == (0.10, 0.50)
+
+
+@pytest.mark.parametrize("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
+def test_answers_that_say_nothing_of_a_tools_health_do_not_count(classes):
+    assert not classes & BreakerPolicy().counted_error_classes
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"failure_rate_treshold": 0.5}, "failure_rate_treshold"),
+        ({"failure_rate_threshold": 50}, "failure_rate_threshold"),
+        ({"consecutive_failures": 0}, "consecutive_failures"),
+        ({"slow_call_rate_threshold": 0.5}, "slow_call_duration_threshold_ms"),
+        ({"slow_call_duration_threshold_ms": 100}, "slow_call_rate_threshold"),
+        ({"max_wait_duration_in_open_state_s": 10}, "max_wait_duration_in_open_state_s"),
+        ({"cusum": {"tolerable_failure_rate": 0.5, "broken_failure_rate": 0.5}}, "broken_failure_rate"),
+        ({"max_wait_duration_in_half_open_state_s": 0}, "max_wait_duration_in_half_open_state_s"),
+        ({"mode": "on"}, "mode"),
+        ({"scope": "planet"}, "scope"),
+        ({"counted_error_classes": ["weather"]}, "counted_error_classes"),
+    ],
+)
+def test_a_wrong_policy_is_refused_and_the_key_named(wrong, says):
+    with pytest.raises(ValidationError) as error:
+        BreakerPolicy.model_validate(wrong)
+    assert says in str(error.value)

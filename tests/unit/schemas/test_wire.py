@@ -1,0 +1,145 @@
+"""The hot path's struct and the pydantic model say the same of every message."""
+
+import json
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from switchgear_schemas import InvalidExecutionError, ToolExecution
+from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.wire import Execution, decode_execution, encode
+
+FIELDS = msgspec.structs.fields(Execution)
+
+
+def test_struct_and_model_name_the_same_fields():
+    assert {field.name for field in FIELDS} == set(ToolExecution.model_fields)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_a_field_is_required_in_both_or_in_neither(field):
+    assert field.required == ToolExecution.model_fields[field.name].is_required()
+
+
+VALUES = {
+    "tool_name": ["search", "", "x" * 256, "x" * 257, 5],
+    "status": ["success", "error", "timeout", "rejected", "failed", 1],
+    "metric_id": ["3de396af-186f-4579-9f69-2f69345cfdcd", "not-a-uuid", 7],
+    "tenant": ["acme", "x" * 257, 4],
+    "user_id": ["u-1", 4],
+    "request_id": ["r", 4],
+    "parameters_hash": ["e01b5aef0fceebbd", 4],
+    "input_size": [0, 165, -1, 2**63, 2**63 - 1, "165"],
+    "output_size": [0, 720, -1, 2**63],
+    "cost_usd": [0, 0.25, -1],
+    "served_by": ["call", "fallback", "cache", "none", "luck"],
+    "fallback_tool": ["other", 4],
+    "service": ["planner", 4],
+    "traceparent": ["00-a-b-01", 4],
+    "metadata": [{}, {"a": [1, None]}, [], "text"],
+    "session_id": ["0-0", 4],
+    "execution_time_ms": [0, 3.193, 1e300, -1, "5", True],
+    "error_type": ["TimeoutError", 5],
+    "error_message": ["boom", ["boom"]],
+    "error_class": ["transport", "unknown", "bad", 1],
+    "retry_after_s": [0, 30.5, -1],
+    "input_tokens": [0, 10, -1, 1.5],
+    "output_tokens": [0, 10, -1],
+    "cache_creation_tokens": [0, 10, -1],
+    "emitter_id": ["e", 1],
+    "generation": [0, 3, -1],
+    "lease_id": ["l", 1],
+    "probe_requested": [True, False, "perhaps"],
+    "recorded_at": [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00+05:00",
+        "1970-01-01T00:00:00Z",
+        "1999-12-31T23:59:59Z",
+        "2100-01-01T00:00:00Z",
+        "2200-01-01T00:00:00Z",
+        "soon",
+    ],
+}
+
+
+def test_every_field_of_the_struct_is_compared():
+    assert set(VALUES) == {field.name for field in FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in VALUES.items() for value in [*values, None]]
+)
+def test_struct_and_model_accept_and_refuse_alike(name, value):
+    message = {"tool_name": "search", "status": "success", name: value}
+    if (name, value) in [("execution_time_ms", "5"), ("execution_time_ms", True), ("input_size", "165")]:
+        # The model, made for people, converts what the struct, made for the wire, refuses.
+        ToolExecution.from_dict(message)
+        with pytest.raises(InvalidExecutionError):
+            decode_execution(json.dumps(message).encode())
+        return
+    try:
+        wanted = ToolExecution.model_validate_json(json.dumps(message))
+    except ValidationError as error:
+        assert error.errors()[0]["loc"][0] == name
+        with pytest.raises(InvalidExecutionError) as refused:
+            decode_execution(json.dumps(message).encode())
+        assert refused.value.field == name
+    else:
+        found = getattr(decode_execution(json.dumps(message).encode()), name)
+        assert found == (None if value is None else getattr(wanted, name))
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "reason"),
+    [
+        (None, "", "empty"),
+        (b"", "", "empty"),
+        (b"hello", "", "not JSON"),
+        (b"\xff\xfe", "", "not JSON"),
+        (b"[]", "", "Expected `object`"),
+        (b"null", "", "Expected `object`"),
+        (b'{"tool_name":"x"', "", "not JSON"),
+        (b"[" * 100_000, "", ""),
+        (b"{}", "tool_name", "missing"),
+        (b'{"tool_name":"x"}', "status", "missing"),
+        (b'{"tool_name":null,"status":"error"}', "tool_name", "Expected `str`"),
+        (
+            b'{"tool_name":"x","status":"error","recorded_at":"1970-01-01T00:00:00Z"}',
+            "recorded_at",
+            "between 2000 and 2100",
+        ),
+        (b'{"tool_name":"x","status":"error","pad":"' + b"x" * MAX_EVENT_BYTES + b'"}', "", "more than"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_no_execution_is_refused_with_field_and_reason(message, field, reason):
+    with pytest.raises(InvalidExecutionError) as error:
+        decode_execution(message)
+    assert error.value.field == field
+    assert reason in error.value.reason
+
+
+def test_null_means_absent_and_unknown_fields_are_skipped():
+    event = decode_execution(b'{"tool_name":"x","status":"error","session_id":null,"error_class":null,"hue":7}')
+    assert event.session_id is None
+    assert event.error_class is None
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_whatever_raise_anything_else(value):
+    try:
+        decode_execution(value)
+    except InvalidExecutionError as error:
+        assert error.reason
+
+
+def test_an_encoded_event_decodes_to_itself():
+    at = datetime(2026, 5, 4, 3, 2, 1, 500_000, tzinfo=UTC)
+    event = decode_execution(
+        encode({"tool_name": "x", "status": "timeout", "recorded_at": at, "execution_time_ms": 1.5})
+    )
+    assert (event.tool_name, event.status, event.recorded_at, event.execution_time_ms) == ("x", "timeout", at, 1.5)

