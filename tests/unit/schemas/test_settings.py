@@ -1,5 +1,7 @@
 """Settings: environment over file over defaults, and a wrong one is named with the way out."""
 
+import os
+
 import pytest
 
 from switchgear_schemas import SettingsError
