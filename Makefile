@@ -25,9 +25,9 @@ lint: setup
 bench: setup
 	$(BIN)/python -m tests.bench $(ARGS)
 
-## schemas: write the JSON Schema files anew from the models
+## schemas: write the JSON Schema and AsyncAPI files anew from the models
 schemas: setup
-	$(BIN)/python -m switchgear_schemas.json_schema schemas/json
+	$(BIN)/python -m switchgear_schemas.json_schema schemas
 
 setup: $(VENV)/.installed
 

@@ -1,4 +1,4 @@
-"""The contracts as JSON Schema files, generated: ``python -m switchgear_schemas.json_schema schemas/json``."""
+"""The contracts as JSON Schema files, with the AsyncAPI document beside them: ``python -m switchgear_schemas.json_schema schemas``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from switchgear_schemas.asyncapi import asyncapi_text
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
 from switchgear_schemas.execution import ToolExecution
@@ -37,9 +38,11 @@ def schema_files() -> dict[str, str]:
 
 
 def main(folder: str) -> None:
-    """Write every file into ``folder``."""
+    """Write ``json/*.schema.json`` and ``asyncapi.json`` into ``folder``."""
+    (Path(folder) / "json").mkdir(exist_ok=True)
     for name, content in schema_files().items():
-        (Path(folder) / name).write_text(content)
+        (Path(folder) / "json" / name).write_text(content)
+    (Path(folder) / "asyncapi.json").write_text(asyncapi_text())
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@ import jsonschema
 import pytest
 
 from switchgear_schemas import Circuit, ToolExecution
+from switchgear_schemas.asyncapi import asyncapi_document, asyncapi_text
 from switchgear_schemas.json_schema import CONTRACTS, main, schema_files
 
-FOLDER = Path(__file__).resolve().parents[3] / "schemas/json"
+SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+FOLDER = SCHEMAS / "json"
 
 
 def test_the_checked_in_files_are_what_the_models_generate():
@@ -44,4 +46,18 @@ def test_what_the_models_write_is_valid_by_their_schemas():
 
 def test_writing_them_needs_a_folder_only(tmp_path):
     main(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == set(schema_files())
+    assert {path.name for path in (tmp_path / "json").iterdir()} == set(schema_files())
+    assert (tmp_path / "asyncapi.json").read_text() == asyncapi_text()
+
+
+def test_the_checked_in_asyncapi_document_is_current():
+    assert (SCHEMAS / "asyncapi.json").read_text() == asyncapi_text(), "run `make schemas`"
+
+
+def test_the_asyncapi_document_describes_the_topics_that_clients_use():
+    document = asyncapi_document()
+    addresses = {channel["address"] for channel in document["channels"].values()}
+    assert addresses == {"switchgear.executions", "switchgear.circuits", "switchgear.commands"}
+    for channel in document["channels"].values():
+        for message in channel["messages"].values():
+            assert (SCHEMAS / message["payload"]["$ref"]).is_file()

@@ -1,0 +1,81 @@
+"""docker-compose.yml and its Dockerfile, as far as parsers go: no engine is needed."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from switchgear_schemas.settings import PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parents[3]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
+SERVICES = COMPOSE["services"]
+LASTING = ["kafka", "clickhouse", "worker", "sink", "api"]
+
+
+def test_the_whole_system_is_in_it():
+    assert set(SERVICES) == {*LASTING, "topics", "cli"}
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_every_lasting_service_has_a_health_check_and_is_restarted(name):
+    assert SERVICES[name]["healthcheck"]["test"]
+    assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("name", ["kafka", "clickhouse"])
+def test_what_holds_data_keeps_it_in_a_named_volume(name):
+    volumes = {volume.split(":")[0] for volume in SERVICES[name]["volumes"]}
+    assert volumes & set(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "condition"),
+    [
+        ("topics", "kafka", "service_healthy"),
+        ("worker", "topics", "service_completed_successfully"),
+        ("sink", "topics", "service_completed_successfully"),
+        ("sink", "clickhouse", "service_healthy"),
+        ("api", "sink", "service_healthy"),
+        ("cli", "api", "service_healthy"),
+    ],
+)
+def test_services_start_in_order(name, first, condition):
+    assert SERVICES[name]["depends_on"][first]["condition"] == condition
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_setting_it_passes_exists(name):
+    given = [key for key in SERVICES[name].get("environment", {}) if key.startswith(PREFIX)]
+    assert {key.removeprefix(PREFIX).lower() for key in given} <= set(Settings.model_fields)
+
+
+def test_the_settings_it_passes_are_valid():
+    environment = SERVICES["worker"]["environment"]
+    given = {
+        key.removeprefix(PREFIX).lower(): re.sub(r"\$\{\w+:-(\w+)\}", r"\1", value)
+        for key, value in environment.items()
+    }
+    assert not Settings(**given).embedded
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_published_on_this_machine_only(name):
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", ["kafka", "clickhouse"])
+def test_images_are_pinned(name):
+    assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", SERVICES[name]["image"])
+
+
+def test_the_image_runs_as_nobody_special_and_signals_reach_the_process():
+    assert "USER 10001" in DOCKERFILE
+    assert 'ENTRYPOINT ["switchgear"]' in DOCKERFILE
+
+
+@pytest.mark.parametrize("source", re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE))
+def test_what_the_dockerfile_copies_exists(source):
+    assert all((ROOT / name).exists() for name in source.split())
