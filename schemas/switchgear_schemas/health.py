@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from switchgear_schemas.circuit import CircuitState
+
 
 class HealthStatus(Enum):
     """healthy: >= 95 % success and <= 2 s on average; degraded: >= 80 % and <= 5 s; unknown: fewer than 5 calls."""
@@ -38,6 +40,11 @@ class ToolHealthReport(_Report):
     issues: list[str] = Field(default_factory=list)
     recommendations: list[str] = Field(default_factory=list)
     checked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    rejected_calls: int = Field(default=0, ge=0, description="Calls its circuit refused: not among total_calls.")
+    p50_latency_ms: float = Field(default=0.0, ge=0)
+    p95_latency_ms: float = Field(default=0.0, ge=0)
+    p99_latency_ms: float = Field(default=0.0, ge=0)
+    circuit_state: CircuitState | None = Field(default=None, description="Null where no circuit is known.")
 
 
 class SystemHealthReport(_Report):

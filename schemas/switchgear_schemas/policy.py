@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 
 from switchgear_schemas.circuit import Mode, Scope
 from switchgear_schemas.execution import ErrorClass
 
 DEFAULT_COUNTED: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
 """A tool that answered "bad argument" works; a cancelled, denied or unauthorised call says nothing of its health."""
+
+
+DEFAULT_MAX_WAIT_S: Final = 600.0
 
 
 class Cusum(BaseModel):
@@ -59,8 +62,8 @@ class BreakerPolicy(BaseModel):
         default=None, ge=1, description="Tokens of failed calls within the window (input, output, cache creation)."
     )
     sliding_window_type: Literal["time", "count"] = "time"
-    sliding_window_size: int = Field(
-        default=60, ge=1, le=86_400, description="Seconds of a time window, calls of a count window."
+    sliding_window_size: int | float = Field(
+        default=60, gt=0, le=86_400, description="Seconds of a time window, calls of a count window."
     )
     sliding_window_panes: int | None = Field(
         default=None,
@@ -70,7 +73,9 @@ class BreakerPolicy(BaseModel):
     )
     wait_duration_in_open_state_s: float = Field(default=60, gt=0, description="From open until the first probe.")
     backoff_multiplier: float = Field(default=1.0, ge=1, description="Factor on the wait for each open in a row.")
-    max_wait_duration_in_open_state_s: float = Field(default=600, gt=0, description="Cap of the grown wait.")
+    max_wait_duration_in_open_state_s: float = Field(
+        default=DEFAULT_MAX_WAIT_S, gt=0, description="Cap of the grown wait."
+    )
     jitter: float = Field(
         default=0.0, ge=0, lt=1, description="Share of the wait that is spread at random, per circuit and attempt."
     )
@@ -96,6 +101,20 @@ class BreakerPolicy(BaseModel):
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = Field(default=(), description="Tools to use instead, in order.")
 
+    @field_serializer("counted_error_classes", when_used="json")
+    def _in_order(self, classes: frozenset[ErrorClass]) -> list[ErrorClass]:
+        return sorted(classes)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cap_follows_wait(cls, data: Any) -> Any:
+        """A longer wait without a cap of its own is its own cap."""
+        if isinstance(data, dict) and data.get("max_wait_duration_in_open_state_s") is None:
+            wait = data.get("wait_duration_in_open_state_s")
+            if isinstance(wait, int | float) and wait > DEFAULT_MAX_WAIT_S:
+                return {**data, "max_wait_duration_in_open_state_s": wait}
+        return data
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if (self.slow_call_rate_threshold is None) != (self.slow_call_duration_threshold_ms is None):
@@ -104,7 +123,30 @@ class BreakerPolicy(BaseModel):
             )
         if self.max_wait_duration_in_open_state_s < self.wait_duration_in_open_state_s:
             raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")
+        judges_rates = self.failure_rate_threshold is not None or self.slow_call_rate_threshold is not None
+        if self.half_open_decision == "rate" and not judges_rates:
+            raise ValueError(
+                "half_open_decision rate needs failure_rate_threshold or slow_call_rate_threshold to judge by"
+            )
+        if self.sliding_window_type == "count":
+            self._possible_in_count_window(judges_rates)
         return self
+
+    def _possible_in_count_window(self, judges_rates: bool) -> None:
+        size = self.sliding_window_size
+        if size != int(size):
+            raise ValueError(f"sliding_window_size of a count window is a whole number of calls, not {size}")
+        if self.sliding_window_panes is not None:
+            raise ValueError(
+                "sliding_window_panes belongs to a time window: leave it out, or set sliding_window_type time"
+            )
+        if judges_rates and self.minimum_number_of_calls > size:
+            raise ValueError(
+                f"minimum_number_of_calls ({self.minimum_number_of_calls}) is more than a window of {size} calls ever holds:"
+                " no rate would be judged"
+            )
+        if self.failure_count is not None and self.failure_count > size:
+            raise ValueError(f"failure_count ({self.failure_count}) is more than a window of {size} calls ever holds")
 
 
 LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5)

@@ -1,0 +1,40 @@
+"""Every command: its name, where its function is, its group in the help, and its sentence."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+RUN: Final = "Run"
+ASK: Final = "Ask"
+CHANGE: Final = "Feed and change"
+ABOUT: Final = "About"
+GROUPS: Final = (RUN, ASK, CHANGE, ABOUT)
+
+
+class Entry(NamedTuple):
+    """One command; ``target`` is ``module:function`` under ``switchgear_cli.commands``, imported when it is used."""
+
+    name: str
+    target: str
+    group: str
+    summary: str
+
+
+COMMANDS: Final = (
+    Entry("up", "up:up", RUN, "Run the whole system on this machine: Kafka, worker, sink and API."),
+    Entry("worker", "worker:worker", RUN, "Fold the fleet's executions into circuits."),
+    Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
+    Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
+    Entry("demo", "demo:demo", RUN, "Send believable demo traffic of a small agent fleet."),
+    Entry("tools", "tools:tools", ASK, "List the tools with their calls, errors and latency."),
+    Entry("tool", "tool:tool", ASK, "Report one tool's health."),
+    Entry("circuits", "circuits:circuits", ASK, "List the circuits and their state."),
+    Entry("slow", "slow:slow", ASK, "List the slowest calls."),
+    Entry("errors", "errors:errors", ASK, "List the latest errors."),
+    Entry("sql", "sql:sql", ASK, "Run one read-only SELECT on the stored data."),
+    Entry("emit", "emit:emit", CHANGE, "Send executions from a file of JSON lines."),
+    Entry("replay", "replay:replay", CHANGE, "Show what a policy would have done with a recording."),
+    Entry("policy", "policy:policy", CHANGE, "Check policies and explain which one a tool gets."),
+    Entry("topics", "topics:topics", CHANGE, "Create the Kafka topics and report those that differ."),
+    Entry("version", "version:version", ABOUT, "Print the versions of Switchgear and of what it runs on."),
+)

@@ -1,0 +1,1 @@
+"""One module a command: parse, load the settings, call the package, print."""

@@ -1,0 +1,28 @@
+"""``switchgear api``: the HTTP API over a ClickHouse server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from switchgear_cli.logs import configure_logging
+from switchgear_schemas.settings import load_settings
+
+
+async def api(
+    *,
+    clickhouse: Annotated[str | None, Parameter(help="http(s)://user:password@host:port/database.")] = None,
+    http: Annotated[str | None, Parameter(help="host:port to listen on.")] = None,
+    log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
+) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C. It needs ClickHouse only, and writes nothing.
+
+    With the embedded engine (chdb:) the sink serves the API itself: one process owns the data.
+    """
+    from switchgear_sinks.service import run_api  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+
+    settings = load_settings(clickhouse_url=clickhouse, api_http=http, log_level=log_level, log_format=log_format)
+    configure_logging(settings)
+    await run_api(settings)

@@ -1,0 +1,139 @@
+"""``switchgear emit``: send executions from a file of JSON lines."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from switchgear.emitter.emitter import Emitter
+from switchgear_cli.discovery import client_settings
+from switchgear_cli.emit.recording import rereadable
+from switchgear_cli.emit.run import Plan, emit_lines
+from switchgear_cli.emit.sending import Sending
+from switchgear_cli.emit.tally import Tally
+from switchgear_cli.logs import configure_client_logging
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.settings import Settings
+
+INTERRUPTED: Final = 130
+
+
+def _known_option(_type: object, value: str) -> None:
+    """A single hyphen is the standard input; anything longer that starts with one is a mistyped option."""
+    if value.startswith("-") and value != "-":
+        raise ValueError(f"Unknown option: {value}.")
+
+
+def emit(
+    file: Annotated[str, Parameter(allow_leading_hyphen=True, validator=_known_option)],
+    /,
+    *,
+    restamp: Annotated[bool, Parameter(negative=())] = False,
+    speed: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    service: str | None = None,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 15.0,
+    bootstrap_servers: str | None = None,
+    topic_prefix: str | None = None,
+) -> int:
+    """Send recorded calls to Kafka, one JSON object a line.
+
+    A line that is not an execution is reported with its number and reason, and the others go. Unknown fields are kept;
+    a missing metric_id or recorded_at is filled in; secrets in error messages are taken out. The exit code is 0 when
+    every line was acknowledged.
+
+    Args:
+        file: The file, plain or gzipped; - for the standard input.
+        restamp: Shift the clock so that the last call is now.
+        speed: Pace by the recorded clock: 1 is real time, 60 a minute a second. Unpaced unless given.
+        service: Service name to write on every call.
+        dry_run: Check every line, send nothing.
+        timeout: Longest wait for Kafka to be reached, and for its next acknowledgement, in seconds.
+        bootstrap_servers: Kafka brokers, host:port, comma-separated.
+        topic_prefix: Before every topic name.
+    """
+    settings = client_settings(kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    configure_client_logging(settings)
+    logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary says it
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    tally = Tally()
+    emitter: Emitter | None = None
+    began = time.monotonic()
+    failure: SwitchgearError | None = None
+    interrupted = False
+    sending: Sending | None = None
+    try:
+        if not dry_run:
+            emitter = _connect(settings, timeout)
+            sending = Sending(emitter, tally, stall_s=timeout)
+        with rereadable(file) if restamp else _as_it_is(file) as source, _progress(console) as progress:
+            task = progress.add_task("emit", total=None)
+            plan = Plan(source, restamp, speed, service, settings.retention_days)
+            began = time.monotonic()
+            emit_lines(
+                plan,
+                tally,
+                sending,
+                complain=console.print,
+                advance=lambda lines: progress.advance(task, lines),
+            )
+    except SwitchgearError as error:
+        failure = error
+    except KeyboardInterrupt:
+        interrupted = True
+    seconds = time.monotonic() - began
+    if emitter is not None:
+        emitter.close(0.5 if failure is not None else 10.0)
+    for remark in tally.remarks(settings.retention_days):
+        console.print(remark)
+    for reason in [] if sending is None else sending.reasons:
+        console.print(f"refused by Kafka: {reason}")
+    if tally.lines:
+        print(tally.summary(seconds, dry_run=dry_run))
+    sys.stdout.flush()
+    if failure is not None:
+        raise failure
+    if interrupted:
+        console.print("interrupted: the rest of the file was not read.")
+        return INTERRUPTED
+    return 0 if (tally.refused == 0 if dry_run else tally.complete) else 1
+
+
+def _connect(settings: Settings, timeout: float) -> Emitter:
+    emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, exit_timeout=0.0)
+    if not emitter.connect(timeout):
+        why = emitter.status().last_error
+        emitter.close(0.0)
+        raise BrokerUnavailableError(
+            f"No Kafka broker at {settings.kafka_bootstrap_servers} was ready within {timeout:g} s, nothing was sent"
+            + (f" ({why.partition(': ')[2].rstrip('.')})." if why else "."),
+            hint="Start one with `switchgear up`, or give --bootstrap-servers.",
+        )
+    return emitter
+
+
+@contextmanager
+def _as_it_is(file: str) -> Iterator[str]:
+    yield file
+
+
+def _progress(console: Console) -> Progress:
+    """A bar on a terminal, nothing elsewhere."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} lines"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,47 @@
+"""``switchgear sink``: store executions and circuit changes in ClickHouse."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from switchgear_cli.logs import configure_logging
+from switchgear_schemas.settings import load_settings
+
+
+async def sink(
+    *,
+    kafka: Annotated[str | None, Parameter(help="Brokers, host:port, comma-separated.")] = None,
+    clickhouse: Annotated[
+        str | None, Parameter(help="http(s)://user:password@host:port/database, or chdb: / chdb:/folder.")
+    ] = None,
+    http: Annotated[str | None, Parameter(help="host:port of the HTTP API, or of /healthz, /readyz, /metrics.")] = None,
+    api: Annotated[
+        bool, Parameter(negative=(), help="Serve the HTTP API too; with the embedded engine it is always served.")
+    ] = False,
+    instance_id: Annotated[
+        str | None,
+        Parameter(help="Stable name of this sink: restarted under it, it has its partitions back without a wait."),
+    ] = None,
+    retention_days: Annotated[int | None, Parameter(help="How long rows of the raw tables are kept.")] = None,
+    log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
+) -> None:
+    """Run a sink until SIGTERM or Ctrl-C: every execution is stored once, every bad one is in the dead letters.
+
+    It needs Kafka, the topics (`switchgear topics ensure`) and ClickHouse, whose tables it makes and migrates. Start as
+    many as you like on a ClickHouse server: they share the partitions. Everything else is in the settings (SWITCHGEAR_*).
+    """
+    from switchgear_sinks.service import run_sink  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+
+    settings = load_settings(
+        kafka_bootstrap_servers=kafka,
+        clickhouse_url=clickhouse,
+        api_http=http,
+        retention_days=retention_days,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    configure_logging(settings)
+    await run_sink(settings, api=api, instance_id=instance_id)

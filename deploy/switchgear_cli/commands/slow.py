@@ -1,0 +1,38 @@
+"""``switchgear slow``: the slowest calls."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from switchgear_cli.reads import formats, output, tables
+from switchgear_cli.reads.client import connect
+
+
+def slow(
+    *,
+    threshold_ms: float = 5000,
+    limit: int = 20,
+    tool: str | None = None,
+    hours: float | None = None,
+    api_url: str | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """List the slowest calls, slowest first.
+
+    Args:
+        threshold_ms: Only calls that took longer, in milliseconds.
+        limit: Calls at most.
+        tool: Only this tool's.
+        hours: How far back; everything stored where not given.
+        api_url: Where the HTTP API is.
+        json: One JSON document instead of a table.
+    """
+    with connect(api_url) as api:
+        answer = api.slow(threshold_ms, limit, tool, hours)
+    if json:
+        output.show_json(answer)
+    else:
+        nothing = f"No call took longer than {formats.duration(threshold_ms)}."
+        output.show(tables.executions(answer["executions"], nothing))

@@ -1,0 +1,35 @@
+"""``switchgear up``: the whole system on this machine."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.up.plan import make_plan
+from switchgear_cli.up.run import run_up
+from switchgear_schemas.settings import load_settings
+
+
+async def up(
+    *,
+    data_dir: Annotated[Path | None, Parameter(help="Where everything is kept.")] = None,
+    api_port: Annotated[int | None, Parameter(help="Port of the HTTP API; 8620 or the next free one.")] = None,
+    kafka_port: Annotated[int | None, Parameter(help="Port of Kafka; 9092 or the next free one.")] = None,
+    workers: Annotated[int, Parameter(help="How many stream workers.")] = 1,
+    demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet.")] = False,
+) -> None:
+    """Run Kafka, a stream worker, the sink with ClickHouse's engine, and the HTTP API, until Ctrl-C.
+
+    Nothing but this command is needed: no Docker, no Java, no server. The data are kept; the next start finds them. Other
+    commands find the running system by themselves. Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
+    """
+    settings = load_settings(data_dir=data_dir)
+    configure_client_logging(settings)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    plan = make_plan(settings, api_port=api_port, kafka_port=kafka_port, workers=workers, demo=demo)
+    await run_up(plan, Console(emoji=False))

@@ -1,0 +1,1 @@
+"""Sending recorded calls to Kafka: what ``switchgear emit`` does."""

@@ -1,0 +1,125 @@
+"""The loop of ``switchgear emit``: read, prepare, pace, send, count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from switchgear.history import HistoryLine, read_history
+from switchgear_cli.emit.prepare import Prepared, prepare
+from switchgear_cli.emit.recording import Extent, extent
+from switchgear_cli.emit.sending import Sending
+from switchgear_cli.emit.tally import SHOWN, Tally
+from switchgear_schemas.errors import InvalidExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do with a recording. ``speed``: 1 is real time, None as fast as Kafka takes it."""
+
+    source: str
+    restamp: bool = False
+    speed: float | None = None
+    service: str | None = None
+    retention_days: int = 30
+
+
+def shift_of(found: Extent, speed: float | None, now: datetime) -> timedelta:
+    """What to add to every clock so that the last call is recorded at the moment it is sent: now, or at the paced end."""
+    if found.last is None or found.first is None:
+        return timedelta(0)
+    span = found.last - found.first
+    return now + (span / speed if speed else timedelta(0)) - found.last
+
+
+def emit_lines(
+    plan: Plan,
+    tally: Tally,
+    sending: Sending | None,
+    *,
+    complain: Callable[[str], None],
+    advance: Callable[[int], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Send every line of the plan's source; ``sending`` None is a dry run.
+
+    Args:
+        plan: what to do.
+        tally: counts, also right after an interruption.
+        sending: where the records go.
+        complain: told of each of the first refused lines, and of recordings too old to keep.
+        advance: told of every so many lines done.
+        sleep: waits between paced lines.
+
+    Raises:
+        HistoryError: the file can't be read (further); what was read before was sent.
+        BrokerUnavailableError: Kafka stopped answering.
+    """
+    now = datetime.now(UTC)
+    shift = shift_of(extent(plan.source), plan.speed, now) if plan.restamp else None
+    oldest = now - timedelta(days=plan.retention_days)
+    pace = Pace(plan.speed)
+    done = 0
+    try:
+        for line in read_history(plan.source):
+            tally.lines += 1
+            done += 1
+            if done >= 1000 or plan.speed:
+                advance(done)
+                done = 0
+            try:
+                prepared = prepare(line, shift=shift, now=datetime.now(UTC), service=plan.service)
+            except InvalidExecutionError as error:
+                _refused(line, error, tally, complain)
+                continue
+            _note(line, prepared, oldest, tally)
+            if tally.too_old == 1 and prepared.recorded_at is not None and prepared.recorded_at < oldest:
+                complain(
+                    f"line {line.number} was recorded {prepared.recorded_at:%Y-%m-%d}, more than {plan.retention_days} days "
+                    "ago: ClickHouse deletes such rows. --restamp shifts the clock to now."
+                )
+            if sending is not None:
+                wait = pace.wait(prepared.recorded_at, time.monotonic())
+                if wait > 0:
+                    sending.push()
+                    sleep(wait)
+                sending.add(prepared.tool, prepared.value)
+    finally:
+        advance(done)
+        if sending is not None:
+            sending.finish()
+
+
+class Pace:
+    """When to send a line, by the recorded clock divided by ``speed``. The first line goes at once, late ones too."""
+
+    def __init__(self, speed: float | None) -> None:
+        self._speed = speed
+        self._origin: tuple[datetime, float] | None = None
+
+    def wait(self, recorded: datetime | None, now: float) -> float:
+        """Seconds to wait before the line may go; ``now`` in seconds of a monotonic clock."""
+        if self._speed is None or recorded is None:
+            return 0.0
+        if self._origin is None:
+            self._origin = (recorded, now)
+        first, began = self._origin
+        return max(0.0, began + (recorded - first).total_seconds() / self._speed - now)
+
+
+def _note(line: HistoryLine, prepared: Prepared, oldest: datetime, tally: Tally) -> None:
+    tally.note_id(prepared.metric_id)
+    if prepared.recorded_at is None:
+        tally.without_clock += 1
+    elif prepared.recorded_at < oldest:
+        tally.too_old += 1
+    if b'"metric_id"' not in line.raw:
+        tally.without_id += 1
+
+
+def _refused(line: HistoryLine, error: InvalidExecutionError, tally: Tally, complain: Callable[[str], None]) -> None:
+    tally.refused += 1
+    if tally.refused <= SHOWN:
+        complain(f"line {line.number} is not an execution: {error}")

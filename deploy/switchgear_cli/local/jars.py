@@ -1,0 +1,126 @@
+"""The broker's jars: fetched once into a per-user folder, and used only if their SHA-256 is the one we ship."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_cache_path
+
+from switchgear_cli.local.file_lock import FileLock
+from switchgear_schemas.errors import SwitchgearError
+
+KAFKA_VERSION: Final = "4.1.2"
+# kafka-clients is named though kafka_2.13 asks for the same version: jgo 3.2 otherwise resolves 3.8.0, and the broker
+# ends with NoSuchMethodError.
+COORDINATES: Final = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+    f"+org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
+    "+org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
+)
+FETCH_TIMEOUT_S: Final = 900.0  # 41 MB, and another process may be fetching them
+
+
+def expected_jars() -> dict[str, str]:
+    """SHA-256 (hex) by jar name, as shipped beside this module."""
+    text = resources.files("switchgear_cli.local").joinpath("kafka_jars.sha256").read_text("ascii")
+    return {name: digest for digest, name in (line.split() for line in text.splitlines())}
+
+
+def jars_folder(cache: Path | None = None) -> Path:
+    """Where the jars are kept; it exists once they were fetched."""
+    return (cache or user_cache_path("switchgear")) / f"kafka-{KAFKA_VERSION}"
+
+
+def kafka_jars(cache: Path | None = None, *, expected: dict[str, str] | None = None) -> list[Path]:
+    """The verified jars, fetched by Maven coordinates where they are not there yet. Safe in concurrent processes.
+
+    Args:
+        cache: Folder that keeps them; the user's cache folder where None.
+        expected: SHA-256 by name; the shipped list where None.
+
+    Raises:
+        SwitchgearError: They could not be fetched, or one of them is not the jar we ship the hash of.
+    """
+    wanted = expected_jars() if expected is None else expected
+    folder = jars_folder(cache)
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+    try:
+        if not lock.acquire(FETCH_TIMEOUT_S):
+            raise SwitchgearError(
+                f"Process {lock.holder()} has been fetching Kafka's jars for {FETCH_TIMEOUT_S:.0f} s.",
+                hint="Wait for it, or end it and try again.",
+            )
+        try:
+            if not folder.is_dir():
+                _fetch(folder, wanted)
+            _verify(folder, wanted)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise SwitchgearError(
+            f"Kafka's jars could not be kept in {folder}: {error.strerror or error}.",
+            hint="Make room or make the folder writable, then try again.",
+        ) from error
+    return [folder / name for name in sorted(wanted)]
+
+
+def _fetch(folder: Path, wanted: dict[str, str]) -> None:
+    try:
+        import jgo  # noqa: PLC0415 - an extra that only this machine's own broker needs
+    except ImportError as error:
+        raise SwitchgearError(
+            "A broker of our own needs the package jgo.", hint="Install switchgear[embedded]."
+        ) from error
+    logging.getLogger("jgo").setLevel(logging.ERROR)
+    for left in folder.parent.glob(".fetch-*"):  # by a process that was killed; we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as staging:
+        try:
+            environment = jgo.build(COORDINATES, cache_dir=Path(staging) / "environments")
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)[:300]
+            raise SwitchgearError(
+                f"Kafka {KAFKA_VERSION} could not be fetched by its Maven coordinates: {reason}",
+                hint="Check the network (a proxy goes into HTTPS_PROXY) and try again, or name a running broker"
+                " by SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
+            ) from error
+        # The jars of one class path come in two folders, jars/ and modules/: whichever jgo found module information in.
+        found = {jar.name: jar for jar in Path(environment.path).rglob("*.jar")}
+        if missing := sorted(wanted.keys() - found.keys()):
+            raise SwitchgearError(
+                f"Fetching Kafka {KAFKA_VERSION} gave no {', '.join(missing)}.",
+                hint="Remove org/apache/kafka from your local Maven repository and try again.",
+            )
+        flat = Path(staging) / "flat"
+        flat.mkdir()
+        for name in wanted:
+            shutil.copyfile(found[name], flat / name)
+        _verify(flat, wanted)
+        flat.rename(folder)
+
+
+def _verify(folder: Path, wanted: dict[str, str]) -> None:
+    """Hash every jar (41 MB: 0.1 s); whoever can write the cache could otherwise run code here."""
+    for name, digest in wanted.items():
+        jar = folder / name
+        if not jar.is_file():
+            raise SwitchgearError(f"{jar} is missing.", hint=f"Remove {folder} and start again to fetch it anew.")
+        with jar.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != digest:
+            raise SwitchgearError(
+                f"{name} is refused: its SHA-256 is {found}, expected {digest}.",
+                hint=f"Remove {folder} and the jar in your local Maven repository, then start again.",
+            )
+
+
+def class_path(jars: list[Path]) -> str:
+    """Value of Java's ``-cp``."""
+    return os.pathsep.join(map(str, jars))

@@ -1,0 +1,58 @@
+"""Printing an answer: a table for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.tables import WIDTH
+
+
+def show(renderable: RenderableType) -> None:
+    """Print for people: as wide as the terminal, 100 columns in a pipe; colours in a terminal only."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    console.print(renderable, highlight=False)
+
+
+def show_json(answer: Mapping[str, Any]) -> None:
+    """Print for programs: the API's answer as it is."""
+    print(json.dumps(answer, ensure_ascii=False, indent=2))
+
+
+def show_rows(answer: Mapping[str, Any]) -> None:
+    """Print the rows of a query in full: columns aligned, numbers as they are, nothing cut or wrapped."""
+    headings = [plain(column["name"]) for column in answer["columns"]]
+    right = [_is_number(column["type"]) for column in answer["columns"]]
+    cells = [[_cell(value) for value in row] for row in answer["rows"]]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)] if headings else []
+    for line in [headings, ["─" * width for width in widths], *cells] if headings else []:
+        padded = [
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, right, strict=True)
+        ]
+        print("  ".join(padded).rstrip())
+    if not cells:
+        print("No rows.")
+    if answer["truncated"]:
+        print(f"… only the first {answer['row_count']} rows: add a LIMIT, or aggregate.")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else repr(value)
+
+
+def _is_number(kind: str) -> bool:
+    inner = kind.removeprefix("LowCardinality(").removeprefix("Nullable(")
+    return inner.startswith(("Int", "UInt", "Float", "Decimal", "BFloat"))

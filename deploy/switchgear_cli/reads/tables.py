@@ -1,0 +1,189 @@
+"""The API's answers as tables of at most 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, plain, share, state
+
+Answer = Mapping[str, Any]
+Side = Literal["left", "right"]
+WIDTH: Final = 100
+
+
+def tools(answer: Answer) -> RenderableType:
+    """Every tool's health."""
+    reports = answer["tool_reports"]
+    if not reports:
+        return Text("No tool has been called yet. `switchgear emit FILE` or a guarded call makes the first.")
+    table = _table("tool", "health", "circuit", "calls >", "failed >", "success >", "avg >", "p95 >", "refused >")
+    for each in sorted(reports, key=lambda one: (_ORDER.index(one["status"]), one["tool_name"])):
+        called = each["total_calls"] > 0
+        _row(
+            table,
+            plain(each["tool_name"]),
+            state(each["status"]),
+            state(each["circuit_state"]),
+            count(each["total_calls"]),
+            count(each["recent_errors"]),
+            share(each["success_rate"]) if called else NOTHING,
+            duration(each["avg_latency_ms"]) if called else NOTHING,
+            duration(each["p95_latency_ms"]) if called else NOTHING,
+            count(each["rejected_calls"]),
+        )
+    counts = ", ".join(f"{number} {name}" for name, number in answer["summary"].items() if number)
+    heading = Text.assemble("System ", state(answer["status"]), f" over {_hours(answer['hours'])}: {counts}.")
+    return Group(heading, "", table)
+
+
+def tool(answer: Answer) -> RenderableType:
+    """One tool: verdict, figures, circuits, errors."""
+    report, stats, now = answer["report"], answer["stats"], answer["report"]["checked_at"]
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (plain(report["tool_name"]), "bold"), "  ", state(report["status"]), f"  over {_hours(answer['hours'])}"
+        ),
+        "",
+        _figures(stats, answer, now),
+    ]
+    for title, sentences in (("Issues", report["issues"]), ("What to do", report["recommendations"])):
+        if sentences:
+            parts += ["", Text(title, style="bold"), *(Text(f"  • {plain(each)}") for each in sentences)]
+    if answer["circuits"]:
+        parts += ["", _circuit_rows(answer["circuits"], now)]
+    if answer["errors"]["templates"]:
+        table = _table("error", "count >", "last seen", "message")
+        for each in answer["errors"]["templates"]:
+            _row(
+                table,
+                plain(each["error_type"]),
+                count(each["count"]),
+                ago(each["last_seen"], now),
+                plain(each["template"]),
+            )
+        parts += ["", table]
+    return Group(*parts)
+
+
+def circuits(answer: Answer) -> RenderableType:
+    """Every circuit as it is."""
+    if not answer["circuits"]:
+        return Text("No circuit yet: a worker makes one when a tool's first calls arrive.")
+    return _circuit_rows(answer["circuits"], answer["checked_at"])
+
+
+def circuit_history(answer: Answer) -> RenderableType:
+    """Records of circuits, newest first."""
+    if not answer["history"]:
+        return Text("No circuit has changed yet.")
+    table = _table("time (UTC)", "circuit", "change", "version >", "why")
+    for each in answer["history"]:
+        change = Text.assemble(state(each["previous_state"]), " → ", state(each["state"]))
+        _row(table, clock(each["changed_at"]), plain(each["circuit_id"]), change, str(each["version"]), _cause(each))
+    return table
+
+
+def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
+    """Calls: when, which tool, how long, how they ended."""
+    rows = list(calls)
+    if not rows:
+        return Text(nothing)
+    table = _table("time (UTC)", "tool", "status", "took >", "error", "message")
+    for each in rows:
+        _row(
+            table,
+            clock(each["recorded_at"]),
+            plain(each["tool_name"]),
+            state(each["status"]),
+            duration(each["execution_time_ms"]),
+            plain(each["error_type"] or each["error_class"]),
+            plain(each["error_message"]),
+        )
+    return table
+
+
+_ORDER: Final = ("unhealthy", "degraded", "healthy", "unknown")
+
+
+def _circuit_rows(rows: Iterable[Answer], now: str) -> Table:
+    table = _table("circuit", "state", "since", "opens 24 h >", "last opened", "last closed", "why")
+    for each in rows:
+        _row(
+            table,
+            plain(each["circuit_id"]),
+            state(each["state"]),
+            ago(each["changed_at"], now),
+            count(each["opens"]),
+            ago(each["last_opened_at"], now),
+            ago(each["last_closed_at"], now),
+            _why_and_when(each, now),
+        )
+    return table
+
+
+def _why_and_when(circuit: Answer, now: str) -> str:
+    """The cause; of an open circuit, when it may be probed, too."""
+    if circuit["state"] != "open" or circuit["open_until"] is None:
+        return _cause(circuit)
+    wait = ago(circuit["open_until"], now)
+    return f"{_cause(circuit)}; probe {wait if wait.startswith('in ') else 'due'}"
+
+
+def _figures(stats: Answer, answer: Answer, now: str) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    called = stats["total_calls"] > 0
+    rows = (
+        ("calls", f"{count(stats['total_calls'])} ({count(answer['stored_calls'])} rows stored in all)"),
+        ("success", share(stats["success_rate"]) if called else NOTHING),
+        ("errors", f"{count(stats['error_count'])}, timeouts {count(stats['timeout_count'])}"),
+        ("refused", f"{count(stats['rejected_count'])} (not among the calls)"),
+        ("latency", _latency(stats) if called else NOTHING),
+        ("last success", ago(answer["last_success"], now)),
+        ("last failure", f"{ago(answer['last_failure'], now)} {plain(answer['last_error'])}".strip()),
+    )
+    for name, value in rows:
+        _row(table, Text(name, style="dim"), Text(value))
+    return table
+
+
+def _latency(stats: Answer) -> str:
+    names = (("avg", "avg_time_ms"), ("p50", "p50_time_ms"), ("p95", "p95_time_ms"), ("p99", "p99_time_ms"))
+    return ", ".join(f"{name} {duration(stats[key])}" for name, key in (*names, ("max", "max_time_ms")))
+
+
+def _cause(circuit: Answer) -> str:
+    cause = circuit["cause"] or {}
+    parts = [str(cause.get("rule") or "")]
+    if cause.get("value") is not None and cause.get("threshold") is not None:
+        parts.append(f"{cause['value']:.4g} ≥ {cause['threshold']:.4g}")
+    if cause.get("actor"):
+        parts.append(f"by {cause['actor']}")
+    if cause.get("reason") and (cause.get("actor") or len(parts) == 1):
+        parts.append(f"({cause['reason']})")
+    return plain(" ".join(part for part in parts if part))
+
+
+def _hours(hours: float) -> str:
+    return "the last hour" if hours == 1 else f"the last {hours:g} hours"
+
+
+def _row(table: Table, *cells: str | Text) -> None:
+    """Cells as text: rich would take [brackets] in a plain string for markup."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+
+
+def _table(*headings: str) -> Table:
+    """Headings that end with ``>`` align right. Names and messages give way where 100 columns are not enough."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        name, _, right = heading.partition(" >")
+        flexible = name in {"tool", "circuit", "message", "why", "error"}
+        side: Side = "right" if heading.endswith(">") else "left"
+        del right
+        table.add_column(name, justify=side, no_wrap=not flexible, overflow="fold" if flexible else "ellipsis")
+    return table

@@ -1,0 +1,153 @@
+"""Create the topics that are missing; report, without touching, those that exist and differ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+
+from switchgear_cli.topic_difference import FoundTopic, TopicReport, differences
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.settings import Settings
+from switchgear_schemas.topics import TopicDefinition
+
+_RETRY_S: Final = 0.5
+_LEADER_POLL_S: Final = 0.02
+
+
+async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[TopicReport]:
+    """Make every topic exist. What exists already is compared and left alone.
+
+    Returns:
+        One report a topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
+        its partitions: producers may start.
+
+    Raises:
+        BrokerUnavailableError: No broker answered within ``timeout_s`` seconds.
+        SwitchgearError: The cluster refused to create a topic; it says which and why.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            admin = await _connected(settings)
+            try:
+                return await _ensure(admin, settings.topic_definitions(), timeout_s)
+            finally:
+                await admin.close()
+    except (TimeoutError, KafkaError) as error:
+        said = f" ({type(error).__name__})" if isinstance(error, KafkaError) else ""
+        raise BrokerUnavailableError(
+            f"No Kafka broker answered at {settings.kafka_bootstrap_servers} within {timeout_s:g} s{said}.",
+            hint="Start one (`switchgear up`), or set SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
+        ) from error
+
+
+async def _connected(settings: Settings) -> AIOKafkaAdminClient:
+    """An admin client, as soon as a broker answers; the caller limits the wait."""
+    while True:
+        admin = AIOKafkaAdminClient(**settings.kafka.options(), request_timeout_ms=10_000)
+        try:
+            await admin.start()
+        except KafkaError:
+            await admin.close()
+            await asyncio.sleep(_RETRY_S)
+        except BaseException:
+            await admin.close()
+            raise
+        else:
+            return admin
+
+
+async def _ensure(
+    admin: AIOKafkaAdminClient, wanted: tuple[TopicDefinition, ...], timeout_s: float
+) -> list[TopicReport]:
+    existing = {topic["topic"] for topic in await admin.describe_topics()}
+    missing = [topic for topic in wanted if topic.name not in existing]
+    created = await _create(admin, missing, timeout_s)
+    await _wait_for_leaders(admin, {topic.name for topic in missing})
+    found = await _found(admin, [topic.name for topic in wanted if topic.name not in created])
+    reports = []
+    for topic in wanted:
+        if topic.name in created:
+            reports.append(TopicReport(topic.name, "created"))
+        else:
+            differing = differences(topic, found[topic.name])
+            reports.append(TopicReport(topic.name, "differs" if differing else "ok", differing))
+    return reports
+
+
+async def _create(admin: AIOKafkaAdminClient, missing: list[TopicDefinition], timeout_s: float) -> set[str]:
+    if not missing:
+        return set()
+    answer = await admin.create_topics(
+        [
+            NewTopic(topic.name, topic.partitions, topic.replication_factor, topic_configs=topic.config)
+            for topic in missing
+        ],
+        timeout_ms=int(timeout_s * 1000),
+    )
+    created = set()
+    for name, code, *rest in answer.topic_errors:
+        error = for_code(code)
+        if code == 0:
+            created.add(name)
+        elif error is not TopicAlreadyExistsError:  # another process was faster: compared like any other
+            raise SwitchgearError(
+                f"Kafka refused to create the topic {name}: {(rest[0] if rest else '') or error.__name__}",
+                hint="Correct the setting, or have the cluster's operator create the topic.",
+            )
+    return created
+
+
+async def _found(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, FoundTopic]:
+    wanted = set(names)
+    if not wanted:
+        return {}
+    described = [topic for topic in await admin.describe_topics() if topic["topic"] in wanted]
+    configs = await _configs(admin, wanted)
+    return {
+        topic["topic"]: FoundTopic(
+            name=topic["topic"],
+            partitions=len(topic["partitions"]),
+            replication_factor=min((len(part["replicas"]) for part in topic["partitions"]), default=0),
+            config=configs[topic["topic"]],
+        )
+        for topic in described
+    }
+
+
+async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dict[str, str | None]]:
+    """Values in force by topic. A broker that has not heard of a new topic yet is asked again; the caller limits it."""
+    configs: dict[str, dict[str, str | None]] = {}
+    while asked := sorted(names - configs.keys()):
+        answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in asked])
+        for code, message, _kind, name, entries, *_rest in (row for answer in answers for row in answer.resources):
+            error = for_code(code)
+            if code == 0:
+                configs[name] = {entry[0]: entry[1] for entry in entries}
+            elif error is not UnknownTopicOrPartitionError:
+                raise SwitchgearError(
+                    f"Kafka did not tell the configuration of the topic {name}: {message or error.__name__}",
+                    hint="Allow this user DescribeConfigs on it.",
+                )
+        if names - configs.keys():
+            await asyncio.sleep(_LEADER_POLL_S)
+    return configs
+
+
+async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+    """Until each partition has a leader: a producer that comes sooner only retries. The caller limits the wait."""
+
+    def led(topic: dict[str, Any]) -> bool:
+        return topic["error_code"] == 0 and all(
+            part["error_code"] == 0 and part["leader"] >= 0 for part in topic["partitions"]
+        )
+
+    while names:
+        topics = {topic["topic"]: topic for topic in await admin.describe_topics()}
+        if all(name in topics and led(topics[name]) for name in names):
+            return
+        await asyncio.sleep(_LEADER_POLL_S)

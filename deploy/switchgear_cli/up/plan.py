@@ -1,0 +1,134 @@
+"""What `switchgear up` runs and where: ports, folders, and the environment of the child processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from switchgear_cli.local.ports import HOST, choose_port
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.settings import CONFIG_VARIABLE, PREFIX, Settings
+
+KAFKA_PORT: Final = 9092
+API_PORT: Final = 8620
+WORKER_PORT: Final = 8621
+MAX_WORKERS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before anything starts.
+
+    Attributes:
+        data_dir: Holds all that is kept: ``kafka/``, ``clickhouse/``, ``logs/``.
+        kafka_port: Of the broker, on 127.0.0.1 as the others.
+        api_port: Of the HTTP API.
+        worker_ports: Of each worker's ``/readyz`` and ``/metrics``.
+        demo: Send demo traffic.
+        settings: As the user gave them; what this plan decides replaces some of them in the children.
+    """
+
+    data_dir: Path
+    kafka_port: int
+    api_port: int
+    worker_ports: tuple[int, ...]
+    demo: bool
+    settings: Settings
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        return f"{HOST}:{self.kafka_port}"
+
+    @property
+    def api_url(self) -> str:
+        """The API's address."""
+        return f"http://{HOST}:{self.api_port}"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of every log file."""
+        return self.data_dir / "logs"
+
+    def system_settings(self) -> Settings:
+        """The settings of the system that runs: those given, with what this plan decides."""
+        return self.settings.model_copy(update=self._decided())
+
+    def environment(self, base: Mapping[str, str], *, worker_port: int | None = None) -> dict[str, str]:
+        """Environment of a child: ``base`` with every setting of the system as its ``SWITCHGEAR_*`` variable.
+
+        Explicit in full, so that a settings file or a variable meant for another cluster cannot reach a child: demo
+        traffic must never end in a production broker.
+        """
+        settings = self.system_settings()
+        found = {name: value for name, value in base.items() if not name.startswith(PREFIX)}
+        if config := base.get(CONFIG_VARIABLE):
+            found[CONFIG_VARIABLE] = config
+        changed = settings.model_fields_set | set(self._decided())
+        for name in sorted(changed):
+            value = getattr(settings, name)
+            if value is not None and not name.startswith(("kafka_sasl", "kafka_ssl")):
+                found[f"{PREFIX}{name.upper()}"] = str(value)
+        if worker_port is not None:
+            found[f"{PREFIX}WORKER_HTTP"] = f"{HOST}:{worker_port}"
+        return found | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+
+    def _decided(self) -> dict[str, object]:
+        found: dict[str, object] = {
+            "kafka_bootstrap_servers": self.bootstrap,
+            "kafka_security_protocol": "PLAINTEXT",
+            "topic_replication_factor": 1,
+            "clickhouse_url": "chdb:",
+            "api_http": f"{HOST}:{self.api_port}",
+            "api_url": self.api_url,
+            "data_dir": self.data_dir,
+        }
+        if self.demo and self.settings.policy_file is None:
+            found["policy_file"] = demo_policy_file()
+        return found
+
+
+def demo_policy_file() -> Path:
+    """The demo's breaker policies: short waits, so that a viewer sees a circuit open, be probed and close."""
+    return Path(str(resources.files("switchgear_cli.demo") / "policies.toml"))
+
+
+def make_plan(
+    settings: Settings,
+    *,
+    api_port: int | None = None,
+    kafka_port: int | None = None,
+    workers: int = 1,
+    demo: bool = False,
+) -> Plan:
+    """Choose the ports: the requested one, or the default, or the next free one.
+
+    Raises:
+        SwitchgearError: A requested port is in use (the flag is named), or ``workers`` is out of range.
+    """
+    if not 1 <= workers <= MAX_WORKERS:
+        raise SwitchgearError(f"--workers {workers} is out of range.", hint=f"Give 1 to {MAX_WORKERS}.")
+    if kafka_port is not None and kafka_port == api_port:
+        raise SwitchgearError(
+            f"--kafka-port and --api-port are both {api_port}.", hint="Give two ports, or leave one out."
+        )
+    # What the user asked for is not handed out to another component before its turn.
+    given = {port for port in (kafka_port, api_port) if port is not None}
+    kafka = choose_port(kafka_port, KAFKA_PORT, flag="--kafka-port", taken=given - {kafka_port})
+    given.add(kafka)
+    api = choose_port(api_port, API_PORT, flag="--api-port", taken=given - {api_port})
+    given.add(api)
+    worker_ports: list[int] = []
+    for _ in range(workers):
+        worker_ports.append(choose_port(None, WORKER_PORT, flag="--workers", taken={*given, *worker_ports}))
+    return Plan(
+        data_dir=settings.data_dir.expanduser().absolute(),
+        kafka_port=kafka,
+        api_port=api,
+        worker_ports=tuple(worker_ports),
+        demo=demo,
+        settings=settings,
+    )

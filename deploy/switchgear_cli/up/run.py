@@ -1,0 +1,241 @@
+"""The life of `switchgear up`: start in order, supervise and show, end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, Final
+
+from rich.console import Console
+
+from switchgear_cli.local.file_lock import FileLock
+from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
+from switchgear_cli.local.kafka import LocalKafka
+from switchgear_cli.topics import ensure_topics
+from switchgear_cli.up.component import CommandComponent, KafkaComponent
+from switchgear_cli.up.daemon_thread import in_daemon_thread
+from switchgear_cli.up.plan import Plan
+from switchgear_cli.up.readings import read
+from switchgear_cli.up.status import ComponentStatus, Readings, Status
+from switchgear_cli.up.supervisor import Supervisor
+from switchgear_cli.up.view import View, make_view
+from switchgear_cli.up_record import LOCK_NAME, UpRecord
+from switchgear_schemas.errors import SwitchgearError
+
+READY_TIMEOUT_S: Final = 90.0
+CHILDREN_STOP_S: Final = 8.0
+KAFKA_STOP_S: Final = 8.0
+_READ_EVERY_S: Final = 1.0
+_DRAW_EVERY_S: Final = 0.25
+
+
+async def run_up(plan: Plan, console: Console) -> None:
+    """Run the system of ``plan`` until SIGINT, SIGTERM or SIGHUP; leave no process behind.
+
+    Raises:
+        SwitchgearError: The data folder is in use or cannot be written, or a component did not become ready.
+    """
+    lock = FileLock(plan.data_dir / LOCK_NAME)
+    try:
+        acquired = lock.acquire(0.5)
+    except OSError as error:
+        raise SwitchgearError(
+            f"The data cannot be kept in {plan.data_dir}: {error.strerror or error}.",
+            hint="Choose another folder by --data-dir.",
+        ) from error
+    if not acquired:
+        raise SwitchgearError(_in_use(plan, lock.holder()))
+    try:
+        UpRecord.remove(plan.data_dir)
+        await _System(plan, make_view(console)).live()
+    finally:
+        UpRecord.remove(plan.data_dir)
+        lock.release()
+
+
+def _in_use(plan: Plan, holder: int | None) -> str:
+    record = UpRecord.running(plan.data_dir)
+    where = f"; its API is at {record.api_url}" if record is not None else ""
+    return (
+        f"`switchgear up` already runs on {plan.data_dir} (process {holder}){where}."
+        " Use that one, stop it, or choose another folder by --data-dir."
+    )
+
+
+class _System:
+    """One run."""
+
+    def __init__(self, plan: Plan, view: View) -> None:
+        self._plan = plan
+        self._view = view
+        self._supervisor = Supervisor(notify=lambda _: self._show())
+        self._readings = Readings()
+        self._ready_s: float | None = None
+        self._doing = "Starting …"
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._started_at = time.time()
+        self._recorded: dict[str, int] | None = None
+
+    async def live(self) -> None:
+        """Start, run until told to stop, and end."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in signals:
+            loop.add_signal_handler(number, self._told_to_stop)
+        self._view.start()
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            tasks = [self._task(self._supervisor.run()), self._task(self._draw())]
+            await self._until_stop(self._start(), *tasks)
+            if not self._stop.is_set():
+                tasks.append(self._task(self._read()))
+                await self._until_stop(self._stop.wait(), *tasks)
+        finally:
+            await self._end(tasks)
+            self._view.stop()
+            for number in signals:
+                loop.remove_signal_handler(number)
+        self._view.say("Stopped; the data are kept.")
+
+    async def _start(self) -> None:
+        plan, began = self._plan, time.monotonic()
+        kafka = LocalKafka(plan.data_dir / "kafka", plan.kafka_port, log_file=plan.logs / "kafka.log")
+        if not jars_folder().is_dir():
+            self._view.say(f"Fetching Kafka {KAFKA_VERSION} (41 MB, this once) …")
+        self._doing = "Preparing Kafka …"
+        await in_daemon_thread(kafka.prepare)
+        self._doing = "Starting …"
+        self._supervisor.start(KafkaComponent(kafka))
+        await self._supervisor.wait_ready(["kafka"], READY_TIMEOUT_S)
+        for report in await ensure_topics(plan.system_settings()):
+            if report.status == "differs":
+                self._view.say(f"Topic {report.name} differs from the settings; see `switchgear topics ensure`.")
+        for component in self._children():
+            self._supervisor.start(component)
+        names = [supervised.component.name for supervised in self._supervisor.all]
+        await self._supervisor.wait_ready(names, READY_TIMEOUT_S)
+        self._ready_s = time.monotonic() - began
+        self._doing = ""
+        self._record()
+        self._view.say(
+            f"ready in {self._ready_s:.1f} s: API {plan.api_url}, Kafka {plan.bootstrap}, data {plan.data_dir}"
+        )
+        if plan.demo:
+            self._supervisor.start(self._demo())
+            self._view.say('Demo traffic: services named demo-…, metadata {"demo": true}; --no-demo leaves it out.')
+
+    def _children(self) -> list[CommandComponent]:
+        plan = self._plan
+        found = [
+            CommandComponent(
+                f"worker-{number}",
+                ["worker"],
+                log_file=plan.logs / f"worker-{number}.log",
+                environment=plan.environment(os.environ, worker_port=port),
+                ready_url=f"http://127.0.0.1:{port}/readyz",
+                address=f"http://127.0.0.1:{port}",
+            )
+            for number, port in enumerate(plan.worker_ports, 1)
+        ]
+        found.append(
+            CommandComponent(
+                "sink",
+                ["sink", "--instance-id", "up"],  # started again, it has its partitions back without a wait
+                log_file=plan.logs / "sink.log",
+                environment=plan.environment(os.environ),
+                ready_url=f"{plan.api_url}/readyz",
+                address=plan.api_url,
+            )
+        )
+        return found
+
+    def _demo(self) -> CommandComponent:
+        return CommandComponent(
+            "demo",
+            ["demo"],
+            log_file=self._plan.logs / "demo.log",
+            environment=self._plan.environment(os.environ),
+        )
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        self._doing = "Stopping …"
+        self._show()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        names = [supervised.component.name for supervised in self._supervisor.all]
+        # Traffic first, then what reads it, and the broker last: each can still say what it has to say.
+        await self._supervisor.stop([name for name in names if name == "demo"], CHILDREN_STOP_S, self._hurry)
+        await self._supervisor.stop(
+            [name for name in names if name not in {"demo", "kafka"}], CHILDREN_STOP_S, self._hurry
+        )
+        await self._supervisor.stop([name for name in names if name == "kafka"], KAFKA_STOP_S, self._hurry)
+
+    async def _draw(self) -> None:
+        while True:
+            self._show()
+            await asyncio.sleep(_DRAW_EVERY_S)
+
+    async def _read(self) -> None:
+        while True:
+            self._readings = await read(self._plan.api_url, self._readings)
+            try:
+                self._record()
+            except OSError as error:  # a full disk: what runs goes on
+                self._readings = replace(self._readings, problem=f"up.json cannot be written: {error.strerror}.")
+            await asyncio.sleep(_READ_EVERY_S)
+
+    def _show(self) -> None:
+        plan = self._plan
+        self._view.show(
+            Status(
+                api_url=plan.api_url,
+                bootstrap=plan.bootstrap,
+                data_dir=str(plan.data_dir),
+                demo=plan.demo,
+                components=tuple(map(ComponentStatus.of, self._supervisor.all)),
+                readings=self._readings,
+                ready_s=self._ready_s,
+                doing=self._doing,
+            )
+        )
+
+    def _record(self) -> None:
+        """Write ``up.json`` where it is not current: process ids change when a component is started again."""
+        pids = {s.component.name: pid for s in self._supervisor.all if (pid := s.component.pid) is not None}
+        if pids == self._recorded:
+            return
+        UpRecord(
+            pid=os.getpid(),
+            kafka_bootstrap_servers=self._plan.bootstrap,
+            api_url=self._plan.api_url,
+            topic_prefix=self._plan.settings.topic_prefix,
+            started_at=self._started_at,
+            pids=pids,
+        ).write(self._plan.data_dir)
+        self._recorded = pids
+
+    def _told_to_stop(self) -> None:
+        if self._stop.is_set():
+            self._hurry.set()  # the second Ctrl-C: at once
+        self._stop.set()
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(work)
+
+    async def _until_stop(self, work: Coroutine[Any, Any, Any], *owned: asyncio.Task[None]) -> None:
+        """Do ``work`` until it is done or we are told to stop; an error of it or of an owned task is ours."""
+        main, told = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        try:
+            done, _ = await asyncio.wait({main, told, *owned}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (main, told):
+                task.cancel()
+            await asyncio.gather(main, told, return_exceptions=True)

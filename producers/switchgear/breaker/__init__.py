@@ -1,0 +1,20 @@
+"""The breaker: one pure state machine that decides in every process and in the worker. No I/O, the clock is passed in."""
+
+from __future__ import annotations
+
+from switchgear.breaker.breaker import Breaker
+from switchgear.breaker.permit import Permit, ProbeLease, Rejection, Transition
+from switchgear.breaker.result import Outcome, Result, outcome_of
+from switchgear.breaker.states import IllegalTransitionError
+
+__all__ = [
+    "Breaker",
+    "IllegalTransitionError",
+    "Outcome",
+    "Permit",
+    "ProbeLease",
+    "Rejection",
+    "Result",
+    "Transition",
+    "outcome_of",
+]

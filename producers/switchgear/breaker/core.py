@@ -1,0 +1,245 @@
+"""Core: what a circuit remembers, and how results and timers move it from state to state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from switchgear.breaker.evidence import Evidence
+from switchgear.breaker.half_open import HalfOpen
+from switchgear.breaker.permit import Permit, Transition
+from switchgear.breaker.result import Outcome, Result
+from switchgear.breaker.states import PASSING, STATE_OF_MODE, check_transition
+from switchgear.breaker.wait import open_until as end_of_wait
+from switchgear_schemas.circuit import Cause, CircuitState, Counts
+from switchgear_schemas.policy import BreakerPolicy
+
+_IGNORED: Final = Outcome.IGNORED
+_FAILURE: Final = Outcome.FAILURE
+_SUCCESS: Final = Outcome.SUCCESS
+
+
+class Core:
+    """State, evidence and transitions of one circuit; :class:`~switchgear.breaker.breaker.Breaker` is its public face."""
+
+    __slots__ = (
+        "_clock",
+        "_evidence",
+        "_half_open",
+        "_pass",
+        "_rejected",
+        "_retry_at",
+        "_total_calls",
+        "_total_failed",
+        "attempt",
+        "cause",
+        "changed_at",
+        "circuit_id",
+        "generation",
+        "open_until",
+        "policy",
+        "previous_state",
+        "state",
+    )
+
+    def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
+        self.circuit_id = circuit_id
+        self.policy = policy
+        self.state: CircuitState = STATE_OF_MODE[policy.mode]
+        self.previous_state: CircuitState | None = None
+        self.generation = 0
+        self.attempt = 0
+        self.changed_at = now
+        self.open_until: float | None = None
+        self.cause: Cause | None = None
+        self._clock = now
+        self._retry_at: float | None = None
+        self._rejected = 0
+        self._total_calls = 0
+        self._total_failed = 0
+        self._half_open: HalfOpen | None = None
+        self._evidence = Evidence(policy, now)
+        self._pass = self._passing()
+
+    def counts(self, now: float) -> Counts:
+        """The window at ``now``; while open the one that opened it, with the calls refused since."""
+        evidence = self._evidence
+        window = evidence.window
+        window.roll(max(now, self._clock))
+        return Counts(
+            calls=window.calls,
+            failed=window.failed,
+            slow=window.slow,
+            ignored=window.ignored,
+            rejected=self._rejected,
+            wasted_tokens=window.tokens,
+            consecutive_failures=evidence.streak,
+            total_calls=self._total_calls,
+            total_failed=self._total_failed,
+        )
+
+    def retry_after_s(self, now: float) -> float | None:
+        """Seconds until a probe may go; None where no instant is known (only ``open`` has one)."""
+        if self.state != "open" or self.open_until is None:
+            return None
+        return max(0.0, self.open_until - max(now, self._clock))
+
+    # ---- for the subclass
+
+    def _latest(self, now: float) -> float:
+        self._clock = latest = max(now, self._clock)
+        return latest
+
+    def _passing(self) -> Permit | None:
+        if self.state in PASSING and not self._evidence.window.fixed:
+            return Permit(self.circuit_id, self.generation)
+        return None
+
+    def _is_void(self, now: float, permit: Permit) -> bool:
+        if permit.generation != self.generation:
+            return True
+        self._evidence.window.roll(now)
+        return permit.window is not None and permit.window != self._evidence.window.stamp
+
+    def _count(self, now: float, result: Result) -> Transition | None:
+        outcome = result.outcome
+        if outcome is not _SUCCESS:
+            if outcome == _IGNORED:
+                self._evidence.window.add_ignored(now)
+                return None
+            self._note_failure(now, result)
+        self._total_calls += 1
+        if not self._evidence.add(now, result):
+            return None
+        return self._judge(now)
+
+    def _note_failure(self, now: float, result: Result) -> None:
+        self._total_failed += 1
+        if result.retry_after_s is not None:
+            retry_at = now + result.retry_after_s
+            if self._retry_at is None or retry_at > self._retry_at:
+                self._retry_at = retry_at
+
+    def _judge(self, now: float) -> Transition | None:
+        found = self._evidence.breach()
+        if found is None:
+            return None
+        breach, reporters = found
+        cause = Cause(
+            rule=breach.rule,
+            value=breach.value,
+            threshold=breach.threshold,
+            sample=breach.sample,
+            reporters=reporters,
+            reason="would have opened" if self.state == "metrics_only" else None,
+        )
+        if self.state != "metrics_only":
+            return self._move("open", now, cause)
+        if self.open_until is not None and now < self.open_until:
+            return None  # it would be open now
+        self.attempt += 1
+        self.open_until = end_of_wait(self.circuit_id, self.attempt, self.policy, now, self._retry_at)
+        return self._within(now, cause)
+
+    def _probe(self, now: float, result: Result, lease_id: str | None) -> Transition | None:
+        half_open = self._half_open
+        if half_open is None or not half_open.give_back(lease_id):
+            return None
+        return self._tested(now, half_open, result)
+
+    def _unasked(self, now: float, result: Result, started_at: float | None) -> Transition | None:
+        until = self.open_until
+        if until is None or started_at is None or started_at < until or result.outcome == _IGNORED:
+            return None
+        moved = self._end_wait(now)
+        half_open = self._half_open
+        if half_open is None:
+            return moved
+        return self._tested(now, half_open, result) or moved
+
+    def _tested(self, now: float, half_open: HalfOpen, result: Result) -> Transition | None:
+        if result.outcome == _IGNORED:
+            half_open.ignored += 1
+            self._evidence.window.add_ignored(now)
+        else:
+            failed = result.outcome == _FAILURE
+            self._total_calls += 1
+            if failed:
+                self._note_failure(now, result)
+            self._evidence.add(now, result)
+            half_open.add(failed=failed, slow=result.duration_ms > self._evidence.limits.slow_ms)
+        verdict = half_open.verdict(self.policy)
+        if verdict is None:
+            return None
+        closes, cause = verdict
+        return self._move("closed" if closes else "open", now, cause)
+
+    def _half_open_until(self) -> float:
+        return self.changed_at + self.policy.max_wait_duration_in_half_open_state_s
+
+    def _expire(self, now: float) -> Transition | None:
+        if self._half_open is None:
+            return None
+        due = self._half_open_until()
+        if now < due:
+            return None
+        limit = self.policy.max_wait_duration_in_half_open_state_s
+        cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
+        return self._move("open", due, cause)
+
+    def _end_wait(self, now: float) -> Transition | None:
+        if self.state != "open" or self.open_until is None or now < self.open_until:
+            return None
+        return self._move("half_open", now, Cause(rule="wait_elapsed"))
+
+    def _follow_mode(self, old: str, now: float) -> Transition | None:
+        mode = self.policy.mode
+        if mode == old or (mode == "enforce" and self.state != old):
+            return None
+        return self._go(STATE_OF_MODE[mode], now, Cause(rule="policy", reason=f"mode {mode}"))
+
+    def _go(self, state: CircuitState, now: float, cause: Cause, until: float | None = None) -> Transition | None:
+        return None if state == self.state else self._move(state, now, cause, open_until=until)
+
+    def _move(self, state: CircuitState, at: float, cause: Cause, *, open_until: float | None = None) -> Transition:
+        previous = self.state
+        check_transition(self.circuit_id, previous, state)
+        counts = self.counts(at)
+        self.previous_state, self.state = previous, state
+        self.generation += 1
+        self.changed_at = at
+        self.cause = cause
+        self._rejected = 0
+        self._half_open = None
+        if state == "open":
+            self.attempt += 1
+            if open_until is None:
+                open_until = end_of_wait(self.circuit_id, self.attempt, self.policy, at, self._retry_at)
+            self.open_until = open_until
+        else:
+            self._evidence.clear()
+            if state == "half_open":
+                self._half_open = HalfOpen()
+                self.open_until = at if self.open_until is None else self.open_until
+            else:
+                self.open_until = None
+                self.attempt, self._retry_at = 0, None
+        self._pass = self._passing()
+        return self._transition(previous, at, cause, counts)
+
+    def _within(self, now: float, cause: Cause) -> Transition:
+        if cause.rule != "lease_granted":
+            self.cause = cause
+        return self._transition(self.state, now, cause, self.counts(now))
+
+    def _transition(self, previous: CircuitState, at: float, cause: Cause, counts: Counts) -> Transition:
+        return Transition(
+            self.circuit_id,
+            previous,
+            self.state,
+            self.generation,
+            at,
+            cause,
+            self.open_until,
+            self.attempt,
+            counts,
+        )

@@ -1,0 +1,169 @@
+"""Evidence: all that one circuit remembers of its calls, and which rule that breaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from switchgear.breaker.reporters import Reporters
+from switchgear.breaker.result import Outcome, Result
+from switchgear.breaker.rules import Breach, breach_of, thresholds_of
+from switchgear.breaker.window_count import CountWindow
+from switchgear.breaker.window_time import TimeWindow, panes_of
+from switchgear_schemas.policy import BreakerPolicy
+
+MOST_TOKENS: Final = 10**12
+"""Tokens of one call beyond which a number is a mistake, and a sum of 64 bits would overflow."""
+Window = TimeWindow | CountWindow
+_SUCCESS: Final = Outcome.SUCCESS
+
+
+def make_window(policy: BreakerPolicy, now: float) -> Window:
+    """The empty window that ``policy`` asks for."""
+    if policy.sliding_window_type == "count":
+        return CountWindow(int(policy.sliding_window_size))
+    size = float(policy.sliding_window_size)
+    return TimeWindow(size, panes_of(size, policy.sliding_window_panes), now)
+
+
+class Evidence:
+    """Window, run of failures, CUSUM and reporters of one circuit; constant time a call."""
+
+    __slots__ = ("callers", "cusum", "failers", "limits", "streak", "window")
+
+    def __init__(self, policy: BreakerPolicy, now: float) -> None:
+        self.limits = thresholds_of(policy)
+        self.window: Window = make_window(policy, now)
+        self.streak = 0
+        """Failures since the last success."""
+        self.cusum = 0
+        """In the detector's units; never above its height, so that a sum held back by too few reporters can fall."""
+        self.failers: Reporters | None = None
+        self.callers: Reporters | None = None
+        if policy.minimum_reporters > 1:
+            self.failers = Reporters(policy.minimum_reporters)
+            self.callers = Reporters(policy.minimum_reporters)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.window.clear()
+        self.streak = 0
+        self.cusum = 0
+        if self.callers is not None and self.failers is not None:
+            self.callers.clear()
+            self.failers.clear()
+
+    def add(self, now: float, result: Result) -> bool:
+        """Count a result that is not ignored.
+
+        Returns:
+            Whether some rule is breached; :meth:`breach` then says which, and whether enough processes saw it.
+        """
+        limits = self.limits
+        window = self.window
+        slow = result.duration_ms > limits.slow_ms
+        if result.outcome is _SUCCESS:
+            window.add(now, slow)
+            self.streak = 0
+            if self.cusum:
+                total = self.cusum - limits.down
+                self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() costs three times as much
+            if self.callers is not None:
+                self.callers.add(result.reporter, window.stamp)
+                if slow and self.failers is not None:
+                    self.failers.add(result.reporter, window.stamp)
+            if not window.failed and not window.slow:
+                return False
+        else:
+            self._add_failure(now, result, slow)
+        calls = window.calls
+        return (
+            self.streak >= limits.consecutive
+            or (
+                calls >= limits.minimum_calls
+                and (window.failed / calls >= limits.rate or window.slow / calls >= limits.slow_rate)
+            )
+            or self.cusum >= limits.height
+            or window.failed >= limits.count
+            or window.tokens >= limits.tokens
+        )
+
+    def _add_failure(self, now: float, result: Result, slow: bool) -> None:
+        limits = self.limits
+        window = self.window
+        window.add_failed(now, slow, min(result.tokens, MOST_TOKENS))
+        self.streak += 1
+        if limits.up:
+            self.cusum = min(self.cusum + limits.up, int(limits.height))
+        if self.callers is not None and self.failers is not None:
+            self.callers.add(result.reporter, window.stamp)
+            self.failers.add(result.reporter, window.stamp)
+
+    def breach(self) -> tuple[Breach, int | None] | None:
+        """The rule that is breached, with the distinct reporters of bad calls (None where they are not asked for).
+
+        None where no rule is breached, or where too few of the processes that called met bad calls.
+        """
+        window = self.window
+        found = breach_of(
+            self.limits,
+            streak=self.streak,
+            calls=window.calls,
+            failed=window.failed,
+            slow=window.slow,
+            tokens=window.tokens,
+            cusum=self.cusum,
+        )
+        if found is None or self.failers is None or self.callers is None:
+            return None if found is None else (found, None)
+        failing = self.failers.count(window.oldest)
+        if failing < min(self.limits.minimum_reporters, self.callers.count(window.oldest)):
+            return None
+        return found, failing
+
+    def adapt(self, policy: BreakerPolicy, now: float) -> None:
+        """Go on under another policy, keeping what still means something.
+
+        A run of failures always does. A window does where its type stays: panes and calls are counted over into the new
+        size, and the reporters with them. The CUSUM does where its rates stay. Slow calls do while the duration that
+        makes a call slow stays.
+        """
+        old = self.limits
+        self.limits = new = thresholds_of(policy)
+        if new.slow_ms != old.slow_ms:
+            self.window.forget_slow()
+        self.cusum = min(self.cusum, int(new.height)) if new.up and (new.up, new.down) == (old.up, old.down) else 0
+        self._adapt_window(policy, now)
+        if new.minimum_reporters == old.minimum_reporters:
+            return
+        if new.minimum_reporters == 1:
+            self.failers = self.callers = None
+        else:
+            limit = new.minimum_reporters
+            self.failers = self.failers.resized(limit) if self.failers is not None else Reporters(limit)
+            self.callers = self.callers.resized(limit) if self.callers is not None else Reporters(limit)
+
+    def _adapt_window(self, policy: BreakerPolicy, now: float) -> None:
+        old, new = self.window, make_window(policy, now)
+        restamp: Callable[[int], int | None]
+        if isinstance(old, TimeWindow) and isinstance(new, TimeWindow):
+            if (old.size, old.panes) == (new.size, new.panes):
+                return
+            width, old_width = new.width, old.width
+            restamp = lambda stamp: min(int(stamp * old_width // width), new.stamp)  # noqa: E731 - one of three
+            for index, calls, failed, slow, ignored, tokens in old:
+                new.put((min(int(index * old_width // width), new.stamp), calls, failed, slow, ignored, tokens))
+        elif isinstance(old, CountWindow) and isinstance(new, CountWindow):
+            if old.size == new.size:
+                return
+            restamp = lambda stamp: stamp  # noqa: E731 - one of three
+            new.stamp = old.stamp - old.calls
+            new.ignored = old.ignored
+            for call in old:
+                new.put(call)
+        else:
+            restamp = lambda _: None  # noqa: E731 - one of three
+        self.window = new
+        for reporters in (self.failers, self.callers):
+            if reporters is not None:
+                reporters.restamp(restamp)

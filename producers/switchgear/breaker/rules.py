@@ -1,0 +1,82 @@
+"""The rules: each a measured value, a threshold and a sample. Any that is breached (``>=``) opens the circuit."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import msgspec
+
+from switchgear.breaker.cusum import Detector, solve
+from switchgear_schemas.policy import BreakerPolicy
+
+
+class Thresholds(msgspec.Struct, frozen=True, gc=False):
+    """A policy's rules as numbers to compare with; a rule that is off is infinite. Shared by all its circuits."""
+
+    consecutive: float
+    count: float
+    rate: float
+    minimum_calls: int
+    slow_ms: float
+    slow_rate: float
+    tokens: float
+    height: float
+    up: int
+    down: int
+    cusum: Detector | None
+    minimum_reporters: int
+
+
+def _or_never(threshold: float | None) -> float:
+    return math.inf if threshold is None else threshold
+
+
+@lru_cache(maxsize=1024)
+def thresholds_of(policy: BreakerPolicy) -> Thresholds:
+    """The thresholds of ``policy``."""
+    cusum = solve(policy.cusum) if policy.cusum is not None else None
+    return Thresholds(
+        consecutive=_or_never(policy.consecutive_failures),
+        count=_or_never(policy.failure_count),
+        rate=_or_never(policy.failure_rate_threshold),
+        minimum_calls=policy.minimum_number_of_calls,
+        slow_ms=_or_never(policy.slow_call_duration_threshold_ms),
+        slow_rate=_or_never(policy.slow_call_rate_threshold),
+        tokens=_or_never(policy.wasted_tokens),
+        height=math.inf if cusum is None else cusum.height,
+        up=0 if cusum is None else cusum.up,
+        down=0 if cusum is None else cusum.down,
+        cusum=cusum,
+        minimum_reporters=policy.minimum_reporters,
+    )
+
+
+class Breach(msgspec.Struct, frozen=True, gc=False):
+    """A rule that is breached: what it measured, what it was compared to, over how many calls."""
+
+    rule: str
+    value: float
+    threshold: float
+    sample: int
+
+
+def breach_of(  # noqa: PLR0911 - a return a rule
+    limits: Thresholds, *, streak: int, calls: int, failed: int, slow: int, tokens: int, cusum: int
+) -> Breach | None:
+    """The first rule that is breached, in the order of the documentation; None where none is."""
+    if streak >= limits.consecutive:
+        return Breach("consecutive_failures", streak, limits.consecutive, streak)
+    if failed >= limits.count:
+        return Breach("failure_count", failed, limits.count, calls)
+    if calls >= limits.minimum_calls:
+        if failed / calls >= limits.rate:
+            return Breach("failure_rate", failed / calls, limits.rate, calls)
+        if slow / calls >= limits.slow_rate:
+            return Breach("slow_call_rate", slow / calls, limits.slow_rate, calls)
+    if tokens >= limits.tokens:
+        return Breach("wasted_tokens", tokens, limits.tokens, calls)
+    if limits.cusum is not None and cusum >= limits.height:
+        unit = limits.cusum.unit
+        return Breach("cusum", cusum * unit, limits.cusum.height * unit, calls)
+    return None

@@ -1,0 +1,71 @@
+"""The bounded buffer between the calls and the background thread.
+
+Full, it gives up its *oldest* event: while Kafka is away the newest say how the tools are now, and an event that arrives
+long after it was recorded is stored but no longer counted. Every event given up is counted, and logged in summary.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from switchgear.emitter.event import Event
+
+Item = tuple[Event | dict[str, Any], float]
+"""An event and the time it ended, in seconds since 1970."""
+
+
+class Buffer:
+    """Appended to by any thread without a lock, taken from by one. ``limit`` events at most (give or take the threads)."""
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"the buffer must hold at least 1 event, got {limit}")
+        self.limit = limit
+        self.items: deque[Item] = deque()
+        self._lock = threading.Lock()
+        self._dropped = 0
+        self._taken = 0
+
+    def append(self, item: Item) -> None:
+        """Add one; the oldest goes where there is no room."""
+        if len(self.items) >= self.limit:
+            self.make_room()
+        self.items.append(item)
+
+    def make_room(self) -> None:
+        """Give up the oldest event where the buffer is full."""
+        with self._lock:
+            if len(self.items) >= self.limit:
+                self.items.popleft()
+                self._dropped += 1
+
+    def take(self, most: int) -> list[Item]:
+        """Up to ``most`` of the oldest events. One thread alone takes."""
+        items = self.items
+        taken: list[Item] = []
+        with self._lock:
+            while items and len(taken) < most:
+                taken.append(items.popleft())
+            self._taken += len(taken)
+        return taken
+
+    def clear(self) -> None:
+        """Forget everything, counts too: in a forked child these are the parent's."""
+        self.items.clear()
+        self._lock = threading.Lock()
+        self._dropped = self._taken = 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def dropped(self) -> int:
+        """Events given up so far."""
+        return self._dropped
+
+    @property
+    def accepted(self) -> int:
+        """Events appended so far."""
+        return self._taken + self._dropped + len(self.items)

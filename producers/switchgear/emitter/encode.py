@@ -1,0 +1,55 @@
+"""From an event to the bytes of its record: identity and clock minted where absent, secrets taken out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from switchgear.emitter.event import Event
+from switchgear.redact import redact
+from switchgear_schemas.ids import mint_metric_id
+from switchgear_schemas.wire import decode_execution
+
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:
+    """Encode the guard's own event; ``ended_at`` in seconds since 1970, by this machine's clock.
+
+    Raises:
+        msgspec.EncodeError, TypeError, ValueError: the metadata hold what JSON can't.
+    """
+    if event.metric_id is None:
+        event.metric_id = mint_metric_id()
+    if event.recorded_at is None:
+        event.recorded_at = datetime.fromtimestamp(ended_at, UTC)
+    if not event.emitter_id:
+        event.emitter_id = emitter_id
+    if not event.service:
+        event.service = service
+    if event.error_message is not None:
+        event.error_message = redact(event.error_message)
+    return _encode(event)
+
+
+def encode_fields(fields: dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> tuple[str, bytes]:
+    """Encode and check a user's event; returns its tool name and bytes. Unknown fields are kept.
+
+    Raises:
+        InvalidExecutionError: naming the field, where it is not an execution.
+        msgspec.EncodeError, TypeError, ValueError: it holds what JSON can't.
+    """
+    completed = {
+        "metric_id": mint_metric_id(),
+        "recorded_at": datetime.fromtimestamp(ended_at, UTC),
+        "emitter_id": emitter_id,
+        "service": service,
+        **{name: value for name, value in fields.items() if value is not None},
+    }
+    message = completed.get("error_message")
+    if isinstance(message, str):
+        completed["error_message"] = redact(message)
+    value = _encode(completed)
+    return decode_execution(value).tool_name, value

@@ -1,0 +1,107 @@
+"""A connected aiokafka producer and what is in flight through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, Final
+
+from switchgear.background import clean_up
+from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.errors import BrokerUnavailableError
+
+log: Final = logging.getLogger("switchgear.emitter")
+
+BATCH_BYTES: Final = 131_072
+"""Below every sensible limit of a topic, so a record that is too large is always alone in its batch."""
+_CONNECT_LIMIT_S: Final = 20.0
+_IDLE_LIMIT_S: Final = 60.0
+
+
+class Link:
+    """One producer, with its own producer id and sequence numbers."""
+
+    def __init__(self, producer: Any, topic: str) -> None:
+        self.producer = producer
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._topic = topic
+        self._count = 0
+
+    async def learn(self) -> None:
+        """Read the topic's partitions from the broker.
+
+        Raises:
+            BrokerUnavailableError: the topic does not exist (and its broker does not make it).
+        """
+        # Of all topics: asking for one by name would wait for it, and may create it with the broker's defaults.
+        known = await self.producer.client.fetch_all_metadata()
+        if self._topic not in known.topics():
+            raise BrokerUnavailableError(
+                f"The topic {self._topic} does not exist.", hint="Run `switchgear topics ensure`."
+            )
+        self._count = len(await self.producer.partitions_for(self._topic))
+
+    def partitions(self) -> int:
+        """How many partitions the topic has, by the newest metadata."""
+        found = self.producer.client.cluster.partitions_for_topic(self._topic)
+        if found:
+            self._count = len(found)
+        return self._count
+
+    def began(self) -> None:
+        """A batch was handed over."""
+        self._in_flight += 1
+        self._idle.clear()
+
+    def ended(self) -> None:
+        """A batch was answered."""
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
+
+    async def close_when_idle(self) -> None:
+        """Close when the last batch has its answer, or after a minute."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE_LIMIT_S):
+                await self._idle.wait()
+        await self.close(5.0)
+
+    async def close(self, limit_s: float) -> None:
+        """Close within ``limit_s`` seconds: aiokafka's own stop waits for ever on a broker that is gone."""
+        if not await clean_up(self.producer.stop(), limit_s, "closing a producer"):
+            await clean_up(self.producer.client.close(), limit_s, "closing a producer's connections")
+
+
+async def open_link(connection: KafkaConnection, topic: str, *, compression: str | None) -> Link:
+    """Connect, obtain a producer id, and learn the topic.
+
+    Raises:
+        BrokerUnavailableError: no broker answered in time, or the topic does not exist.
+    """
+    from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
+
+    producer = AIOKafkaProducer(
+        **connection.options(),
+        acks="all",
+        enable_idempotence=True,
+        max_batch_size=BATCH_BYTES,
+        max_request_size=2**31 - 1,  # of send() alone; ours are built and bounded by Outbox
+        compression_type=compression,
+        request_timeout_ms=15_000,
+        retry_backoff_ms=100,
+    )
+    link = Link(producer, topic)
+    try:
+        async with asyncio.timeout(_CONNECT_LIMIT_S):
+            await producer.start()
+            await link.learn()
+    except BaseException as error:
+        with contextlib.suppress(asyncio.CancelledError):
+            await link.close(1.0)
+        if isinstance(error, TimeoutError):
+            raise BrokerUnavailableError(f"no answer within {_CONNECT_LIMIT_S:g} s") from error
+        raise
+    return link

@@ -1,0 +1,19 @@
+"""The fleet's side of the breaker: one row a circuit, folded from the log. Pure: no Kafka, no clock, no I/O."""
+
+from switchgear.fleet.fold import FleetFold
+from switchgear.fleet.log import Changes, LogRecord, Message, Published, Rekeyed
+from switchgear.fleet.row import Row
+from switchgear.fleet.takeover import Known, PublishedCircuit, read_published
+
+__all__ = [
+    "Changes",
+    "FleetFold",
+    "Known",
+    "LogRecord",
+    "Message",
+    "Published",
+    "PublishedCircuit",
+    "Rekeyed",
+    "Row",
+    "read_published",
+]

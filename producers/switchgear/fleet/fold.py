@@ -1,0 +1,199 @@
+"""The fold: the log in, rows and records out. The same log gives the same rows, wherever it is cut and replayed.
+
+Exactness rests on three things: a row keeps the last offset it applied from each partition and skips a replay at or below it; the
+row and that offset are one value, written at once; and time is the record's broker timestamp, so a replay decides as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+from typing import Final
+
+from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.commands import fold_command
+from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
+from switchgear.fleet.origin import dead_letter, origin_of
+from switchgear.fleet.row import describe_error
+from switchgear.fleet.shelf import Policies, Shelf
+from switchgear.fleet.takeover import Known, reconcile
+from switchgear_schemas import InvalidExecutionError
+from switchgear_schemas.headers import REKEYED
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.wire import Execution, decode_execution
+
+_MS: Final = 1e-3
+MAX_TOKENS: Final = 2**40
+"""Of one call; a sum over the longest window then still fits the 64 bits of a snapshot."""
+MAX_RETRY_AFTER_S: Final = 86_400.0
+"""A tool that asks for more than a day is asked again after one."""
+
+
+class FleetFold:
+    """Folds executions and commands into the rows of the circuits that one worker owns.
+
+    Args:
+        rows: the table as it is; read only. The caller writes the rows of :meth:`take` into it before the next fold.
+        policies: the policy file.
+        partitions: of the executions topic.
+        late_after_s: an execution recorded longer than this before the broker got it is not counted.
+    """
+
+    def __init__(
+        self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, late_after_s: float
+    ) -> None:
+        self._shelf = Shelf(rows, policies)
+        self._partitions = partitions
+        self._late_after_s = late_after_s
+        self._changes = Changes()
+        self._touched: dict[str, LiveCircuit] = {}
+
+    def forget(self) -> None:
+        """Drop every cache and everything untaken: the rows changed hands."""
+        self._shelf.forget()
+        self._changes = Changes()
+        self._touched.clear()
+
+    def take(self) -> Changes:
+        """Everything since the last call, rows encoded; the fold starts a new batch."""
+        changes, self._changes = self._changes, Changes()
+        for live in self._touched.values():
+            changes.rows[live.row.key] = (live.row.tool_name, live.encode())
+        self._touched.clear()
+        return changes
+
+    def settle(self) -> None:
+        """The rows taken last are in the table: caches may shrink."""
+        self._shelf.trim()
+
+    def executions(self, records: Iterable[LogRecord]) -> None:
+        """Fold a batch of the executions topic, in its order."""
+        for record in records:
+            try:
+                self._execution(record, decode_execution(record.value))
+            except InvalidExecutionError as error:
+                self._changes.dead.append(dead_letter(record, error.field, error.reason))
+
+    def commands(self, records: Iterable[LogRecord]) -> None:
+        """Fold a batch of the commands topic, in its order.
+
+        Raises:
+            RowError: a row of the table is of another version or damaged.
+        """
+        for record in records:
+            fold_command(record, self._shelf, self._partitions, self._changes, self._touch)
+
+    def take_over(self, known: Known) -> dict[str, str]:
+        """Continue above what the circuits topic already holds, and publish again what differs from the rows.
+
+        Returns:
+            State by circuit id, of those that are not closed.
+        """
+        return reconcile(self._shelf, known, self._changes, self._touch)
+
+    def _touch(self, live: LiveCircuit) -> None:
+        self._touched[live.row.circuit_id] = live
+
+    def _execution(self, record: LogRecord, event: Execution) -> None:
+        tool_name = event.tool_name
+        partition, offset = origin_of(record) if record.headers else (record.partition, record.offset)
+        owner = owner_partition(tool_name, self._partitions)
+        if owner != record.partition:
+            self._rekey(record, tool_name, partition, offset)
+            return
+        live = self._circuit(event, record.timestamp * _MS)
+        row = live.row
+        if offset <= row.fences.get(partition, -1):
+            self._changes.duplicates += 1
+            return
+        row.fences[partition] = offset
+        row.applied += 1
+        self._touch(live)
+        self._changes.folded += 1
+        arrived = record.timestamp * _MS
+        now = row.clock = max(arrived, row.clock)
+        if live.breaker.state != "closed":
+            self._wake(live, now)
+        recorded = _recorded(event)
+        if recorded is not None and arrived - recorded > self._late_after_s:
+            row.late += 1
+            self._changes.late += 1
+        elif event.status == "rejected":
+            self._rejected(live, event, now)
+        else:
+            self._count(live, event, now, recorded)
+
+    def _circuit(self, event: Execution, arrived: float) -> LiveCircuit:
+        tool_name = event.tool_name
+        live = self._shelf.awake.get(tool_name) or self._shelf.tool(tool_name, arrived)
+        scope = live.policy.scope
+        if scope == "tool":
+            return live
+        whose = event.user_id if scope == "user" else event.session_id
+        return self._shelf.scoped(live, scope, whose, arrived) if whose else live
+
+    def _wake(self, live: LiveCircuit, now: float) -> None:
+        """Time-driven changes happen with the first event after them; a circuit born pinned is announced once."""
+        transition = live.breaker.advance(now)
+        if transition is not None:
+            self._publish(live.follow(transition, now))
+        elif live.row.record is None:
+            self._publish(live.publish(now))
+
+    def _publish(self, published: Published) -> None:
+        self._changes.circuits.append(published)
+
+    def _rejected(self, live: LiveCircuit, event: Execution, now: float) -> None:
+        live.row.rejected += 1
+        live.row.total_rejected += 1
+        if event.probe_requested and event.emitter_id:
+            transition = live.breaker.request_lease(now, event.emitter_id)
+            if transition is not None:
+                self._changes.leases += 1
+                self._publish(live.follow(transition, now))
+
+    def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
+        row = live.row
+        row.total_calls += 1
+        duration_ms = event.execution_time_ms or 0.0
+        outcome = outcome_of(event.status, event.error_class, live.policy)
+        if outcome is Outcome.FAILURE:
+            row.total_failed += 1
+            row.last_error = describe_error(event.error_type, event.error_message, event.status)
+        elif event.status != "success":
+            row.total_ignored += 1
+        tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
+        wait_s = event.retry_after_s
+        result = Result(
+            outcome,
+            duration_ms,
+            min(tokens, MAX_TOKENS),
+            event.emitter_id or "",
+            None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
+        )
+        # Of an unguarded call only its end is known: by the broker's clock, and by the caller's if that is earlier.
+        # The earlier one is used, so that a call made before the cooldown ended never passes for a probe.
+        ended = now if recorded is None or recorded > now else recorded
+        transition = live.breaker.record_event(
+            now,
+            result,
+            generation=event.generation,
+            lease_id=event.lease_id,
+            started_at=ended - duration_ms * _MS,
+        )
+        if transition is not None:
+            self._publish(live.follow(transition, now))
+
+    def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
+        headers = [(name, value) for name, value in record.headers if name != REKEYED]
+        headers.append((REKEYED, b"%d:%d" % (partition, offset)))
+        assert record.value is not None
+        self._changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers))
+
+
+def _recorded(event: Execution) -> float | None:
+    at = event.recorded_at
+    if at is None:
+        return None
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()

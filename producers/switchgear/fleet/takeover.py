@@ -1,0 +1,119 @@
+"""Taking over: what a new owner does with the circuits topic before it folds on.
+
+Rows are written before the records that come of them, so a crash can lose a record but never leave one without its row. The
+new owner finds the highest version published of each circuit, makes up what was lost, byte for byte, and continues above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.log import Changes, Published
+from switchgear.fleet.shelf import Shelf
+from switchgear_schemas import Cause, Scope
+
+
+class PublishedCircuit(msgspec.Struct, frozen=True):
+    """What is needed of a record of the circuits topic."""
+
+    circuit_id: str
+    tool_name: str
+    state: str
+    version: int
+    generation: int
+    changed_at: datetime
+    scope: Scope = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a new owner reads before it folds on."""
+
+    published: Mapping[str, PublishedCircuit]
+    """Highest version of each circuit in the partitions taken over."""
+    execution_ends: Mapping[int, int] = field(default_factory=dict)
+    """Next offset of each partition of the executions topic."""
+    command_ends: Mapping[int, int] = field(default_factory=dict)
+    """Next offset of each partition of the commands topic."""
+
+
+_decoder = msgspec.json.Decoder(PublishedCircuit)
+
+
+def read_published(value: bytes | None) -> PublishedCircuit | None:
+    """Decode one record; null for a tombstone and for what is not a record of ours."""
+    if not value:
+        return None
+    try:
+        return _decoder.decode(value)
+    except msgspec.MsgspecError:
+        return None
+
+
+def reconcile(
+    shelf: Shelf,
+    known: Known,
+    changes: Changes,
+    touch: Callable[[LiveCircuit], None],
+) -> dict[str, str]:
+    """Compare every row with what was published last and queue the records that are missing.
+
+    Args:
+        shelf: the rows after recovery.
+        known: what Kafka holds.
+        changes: gets the records.
+        touch: notes a circuit whose row changed.
+
+    Returns:
+        State by circuit id, of those that are not closed.
+    """
+    states: dict[str, str] = {}
+    for data in list(shelf.rows.values()):
+        live = shelf.load(data)
+        row = live.row
+        last = known.published.get(row.circuit_id)
+        if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
+            row.applied += 1
+            touch(live)
+        if last is not None and last.version > row.version:
+            # Published above the row: by a zombie, or the changelog was lost. Readers must see something higher.
+            row.version = last.version
+            _announce(live, changes, touch)
+        elif row.record is not None and (last is None or last.version < row.version):
+            changes.circuits.append(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
+        if live.differs_from_record():
+            _announce(live, changes, touch)
+        if live.breaker.state != "closed":
+            states[row.circuit_id] = live.breaker.state
+    for last in known.published.values():
+        if last.state != "closed" and last.circuit_id.encode() not in shelf.rows:
+            _adopt(shelf, last, changes, touch)
+    return states
+
+
+def _lower_fences(fences: dict[int, int], ends: Mapping[int, int]) -> bool:
+    """Drop the fence of a partition that ends at or below it: the topic was deleted and made anew, its offsets start over."""
+    gone = [partition for partition, offset in fences.items() if offset >= ends.get(partition, offset + 1)]
+    for partition in gone:
+        del fences[partition]
+    return bool(gone)
+
+
+def _announce(live: LiveCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+    changes.circuits.append(live.publish(live.row.clock))
+    touch(live)
+
+
+def _adopt(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+    """A circuit published as not closed of which no row is left (a lost changelog): close it, or readers refuse for ever."""
+    live = shelf.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
+    live.row.version = last.version
+    live.breaker.generation = last.generation + 1
+    cause = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts anew")
+    changes.circuits.append(live.publish(live.row.clock, cause))
+    touch(live)

@@ -1,0 +1,189 @@
+"""CircuitFollower: reads the circuits topic to its end, then follows it, for ever.
+
+A plain consumer of all partitions without a group: every process has the whole table. A broker that is away, or not there
+yet, or a topic that does not exist yet, is waited for; meanwhile the table keeps what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from switchgear.background import Background, clean_up, stop_if_cancelled
+from switchgear.follower.status import FollowerStatus
+from switchgear.follower.table import CircuitTable
+from switchgear.follower.view import CircuitView
+from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.topics import TopicNames
+
+log: Final = logging.getLogger("switchgear.follower")
+
+_CONNECT_LIMIT_S: Final = 20.0
+_POLL_MS: Final = 500
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+_STOP_LIMIT_S: Final = 2.0
+_LAG_EVERY_S: Final = 1.0
+
+
+class _OffsetsWentBackError(Exception):
+    """The topic was deleted and created again, so versions start again too; or it has more partitions now."""
+
+
+class CircuitFollower:
+    """Keeps ``table`` current in the background. ``listeners`` are called with every changed view, in the background thread."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection | str,
+        *,
+        topic_prefix: str = "switchgear.",
+        background: Background | None = None,
+    ) -> None:
+        self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
+        self._topic = TopicNames(prefix=topic_prefix).circuits
+        self._background = background or Background("switchgear-follower")
+        self._background.add("follower", self._run)
+        self._background.after_fork.append(self._forked)
+        self.table = CircuitTable()
+        self.loaded = False
+        """The topic was read to the end it had when we came."""
+        self.listeners: list[Callable[[CircuitView], None]] = []
+        self._consumer: Any = None
+        self._answered_at: float | None = None
+        self._lag = 0
+        self._next_lag = 0.0
+        self._last_error: str | None = None
+
+    def start(self) -> None:
+        """Begin in the background; returns at once."""
+        self._background.loop()
+
+    def wait_loaded(self, timeout: float) -> bool:
+        """Block until the circuits are loaded, at most ``timeout`` seconds. Not for event loops."""
+        self.start()
+        deadline = time.monotonic() + timeout
+        while not self.loaded and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self.loaded
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """End the background thread (shared or own)."""
+        return self._background.close(timeout)
+
+    def age_s(self) -> float | None:
+        """Seconds since the broker last answered a fetch of every partition; None before the first answer."""
+        at = self._answered_at
+        return None if at is None else max(0.0, time.time() - at)
+
+    def status(self) -> FollowerStatus:
+        """Condition, as of now."""
+        return FollowerStatus(
+            loaded=self.loaded,
+            connected=self._consumer is not None,
+            circuits=len(self.table.views),
+            lag=self._lag if self.loaded else None,
+            age_s=self.age_s(),
+            malformed=self.table.malformed,
+            last_error=self._last_error,
+        )
+
+    async def _run(self) -> None:
+        pause = _FIRST_PAUSE_S
+        anew = False
+        while True:
+            try:
+                await self._follow(CircuitTable() if anew else self.table)
+            except _OffsetsWentBackError:
+                log.warning("the topic %s was made anew or repartitioned; the circuits are read again", self._topic)
+                anew = True
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
+                message = f"{type(error).__name__}: {error}"
+                if self._answered_at is not None and time.time() - self._answered_at < _LONGEST_PAUSE_S:
+                    pause = _FIRST_PAUSE_S  # it worked until now
+                if message != self._last_error:
+                    log.warning(
+                        "circuits at %s are not readable: %s; trying again", self._connection.bootstrap_servers, message
+                    )
+                self._last_error = message
+            stop_if_cancelled()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    async def _follow(self, table: CircuitTable) -> None:
+        """One connection's life. A ``table`` that is not ours becomes ours when it is loaded: no moment without circuits."""
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
+
+        consumer = AIOKafkaConsumer(
+            self._topic,
+            **self._connection.options(),
+            group_id=None,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            request_timeout_ms=15_000,
+            metadata_max_age_ms=60_000,
+        )
+        try:
+            async with asyncio.timeout(_CONNECT_LIMIT_S):
+                await consumer.start()
+                ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
+            self._consumer = consumer
+            self._last_error = None
+            offsets: dict[int, int] = {}
+            loading = True
+            while True:
+                self._take(await consumer.getmany(timeout_ms=_POLL_MS), table, offsets)
+                await self._observe(consumer)
+                if loading and await self._reached(consumer, ends):
+                    loading = False
+                    if table is not self.table:
+                        self.table.replace(table)
+                        table = self.table
+                    self.loaded = True
+                    log.info("%d circuits loaded from %s", len(table.views), self._topic)
+        finally:
+            self._consumer = None
+            await clean_up(consumer.stop(), _STOP_LIMIT_S, "closing a consumer")
+
+    def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
+        for partition, records in batches.items():
+            if records and records[0].offset <= offsets.get(partition.partition, -1):
+                raise _OffsetsWentBackError
+            for record in records:
+                malformed = table.malformed
+                view = table.apply(record.key, record.value)
+                if view is not None:
+                    for listener in self.listeners:
+                        listener(view)
+                elif table.malformed > malformed:
+                    where = f"{self._topic}-{record.partition}-{record.offset}"
+                    log.warning("record %s is skipped: %s", where, table.last_malformed)
+                offsets[partition.partition] = record.offset
+
+    async def _observe(self, consumer: Any) -> None:
+        """Note when the broker last answered for every partition, and, once a second, how much is unread."""
+        polled = [consumer.last_poll_timestamp(partition) for partition in consumer.assignment()]
+        if polled and all(at is not None and at > 0 for at in polled):
+            self._answered_at = min(polled) / 1000
+            if time.monotonic() >= self._next_lag:
+                self._next_lag = time.monotonic() + _LAG_EVERY_S
+                self._lag = 0
+                for partition in consumer.assignment():
+                    self._lag += max(0, consumer.highwater(partition) - await consumer.position(partition))
+
+    @staticmethod
+    async def _reached(consumer: Any, ends: dict[Any, int]) -> bool:
+        for partition, end in ends.items():
+            if end and await consumer.position(partition) < end:
+                return False
+        return True
+
+    def _forked(self) -> None:
+        """In a child: the table is still right, the connection is the parent's."""
+        self._consumer = None
+        self._answered_at = None

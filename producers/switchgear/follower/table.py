@@ -1,0 +1,60 @@
+"""CircuitTable: circuit id to view. Pure but for the dict it keeps; one thread applies, any thread reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
+
+
+class CircuitTable:
+    """The highest version of every circuit. Records may come twice, late, or from a paused former owner: lower versions are dropped."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, CircuitView] = {}
+        """By circuit id; read it, never write it."""
+        self.scoped: set[str] = set()
+        """Tools that have, or had, a circuit for a user or a session alone."""
+        self.applied = 0
+        self.outdated = 0
+        self.malformed = 0
+        self.last_malformed: str | None = None
+
+    def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:
+        """Take one record in; returns the circuit's new view where it changed, else None.
+
+        A record without a value removes its circuit. What can't be read is counted and passed over.
+        """
+        if value is None:
+            if key is None or self.views.pop(key.decode(errors="replace"), None) is None:
+                self.outdated += 1
+            else:
+                self.applied += 1
+            return None
+        try:
+            view = decode_view(value)
+        except UnreadableCircuitError as error:
+            self.malformed += 1
+            self.last_malformed = str(error)
+            return None
+        known = self.views.get(view.circuit_id)
+        if known is not None and known.version >= view.version:
+            self.outdated += 1
+            return None
+        if view.scope != "tool":
+            self.scoped.add(view.tool_name)
+        self.views[view.circuit_id] = view
+        self.applied += 1
+        return view
+
+    def replace(self, other: CircuitTable) -> None:
+        """Take over another table's circuits, lower versions too: the topic was made anew."""
+        self.views.update(other.views)
+        self.scoped.update(other.scoped)
+        for circuit_id in self.views.keys() - other.views.keys():
+            del self.views[circuit_id]
+
+    def snapshot(self) -> Mapping[str, CircuitView]:
+        """A copy of the views, by circuit id."""
+        return MappingProxyType(self.views.copy())

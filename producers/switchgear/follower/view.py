@@ -1,0 +1,136 @@
+"""CircuitView: what a caller needs of a circuit's record, ready for the decision. Instants are seconds since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from switchgear_schemas.circuit import CircuitState, Mode, Scope
+from switchgear_schemas.errors import SwitchgearError
+
+
+class UnreadableCircuitError(SwitchgearError):
+    """Bytes that are not a circuit record."""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    lease_id: str
+    emitter_id: str
+    expires_at: datetime
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    rule: str
+    value: float | None = None
+    threshold: float | None = None
+    sample: int | None = None
+    actor: str | None = None
+    reason: str | None = None
+
+
+class _Circuit(msgspec.Struct, frozen=True):
+    circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
+    tool_name: Annotated[str, msgspec.Meta(min_length=1)]
+    state: CircuitState
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    generation: Annotated[int, msgspec.Meta(ge=0)]
+    changed_at: datetime
+    scope: Scope = "tool"
+    cause: _Cause | None = None
+    open_until: datetime | None = None
+    attempt: int = 0
+    leases: tuple[_Lease, ...] = ()
+    last_error: str | None = None
+    mode: Mode = "enforce"
+    fallback: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseView:
+    """A probe lease of some process."""
+
+    lease_id: str
+    emitter_id: str
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitView:
+    """One circuit as the fleet sees it. ``passes`` is the decision of a call that asks nothing more."""
+
+    circuit_id: str
+    tool_name: str
+    scope: Scope
+    state: CircuitState
+    mode: Mode
+    version: int
+    generation: int
+    changed_at: float
+    open_until: float | None
+    attempt: int
+    leases: tuple[LeaseView, ...]
+    reason: str
+    last_error: str | None
+    fallback: tuple[str, ...]
+    passes: bool
+    """Let every call through, as far as the fleet is concerned."""
+    overrides: bool
+    """Let every call through whatever the process's own breaker says: an operator's ``disabled`` or ``metrics_only``."""
+    forced: bool
+    """Refused by an operator."""
+
+
+_decoder: Final = msgspec.json.Decoder(_Circuit)
+
+
+def decode_view(value: bytes) -> CircuitView:
+    """Decode one record of the circuits topic; fields that are unknown here are skipped.
+
+    Raises:
+        UnreadableCircuitError: it is not a circuit.
+    """
+    try:
+        found = _decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableCircuitError(f"not a circuit record: {error}") from None
+    overrides = found.mode in {"metrics_only", "disabled"} or found.state in {"metrics_only", "disabled"}
+    forced = not overrides and "forced_open" in {found.mode, found.state}
+    return CircuitView(
+        circuit_id=found.circuit_id,
+        tool_name=found.tool_name,
+        scope=found.scope,
+        state=found.state,
+        mode=found.mode,
+        version=found.version,
+        generation=found.generation,
+        changed_at=_seconds(found.changed_at),
+        open_until=None if found.open_until is None else _seconds(found.open_until),
+        attempt=found.attempt,
+        leases=tuple(LeaseView(lease.lease_id, lease.emitter_id, _seconds(lease.expires_at)) for lease in found.leases),
+        reason=_in_words(found.cause),
+        last_error=found.last_error,
+        fallback=found.fallback,
+        passes=overrides or (found.state == "closed" and not forced),
+        overrides=overrides,
+        forced=forced,
+    )
+
+
+def _seconds(moment: datetime) -> float:
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _in_words(cause: _Cause | None) -> str:
+    if cause is None:
+        return ""
+    if cause.actor:
+        return f"{cause.rule} by {cause.actor}" + (f": {cause.reason}" if cause.reason else "")
+    if cause.value is None:
+        return cause.reason or cause.rule
+    words = f"{cause.rule} {cause.value:g}"
+    if cause.threshold is not None:
+        words += f" reached {cause.threshold:g}"
+    return words + (f" over {cause.sample} calls" if cause.sample else "")

@@ -1,0 +1,248 @@
+"""Gate: both breakers decide about a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from switchgear.breaker import Permit as BreakerPermit
+from switchgear.breaker import Rejection as BreakerRejection
+from switchgear.classify import Classifier
+from switchgear.follower.view import CircuitView, LeaseView
+from switchgear.guard.local import LocalBreakers, LocalCircuit
+from switchgear.guard.outcome import OutcomeRecorder
+from switchgear.guard.permit import Caller, Permit
+from switchgear.guard.probe import ProbeDesk
+from switchgear.guard.rejection import Rejection
+from switchgear.guard.report import RefusalReporter
+from switchgear.guard.verdict import Verdict, judge
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from switchgear.emitter.emitter import Emitter
+    from switchgear.follower.follower import CircuitFollower
+
+STALE_AFTER_S: Final = 15.0
+"""A broker that has not answered the follower for so long is taken as away: thirty missed fetches."""
+
+
+_NOBODY: Final[Caller] = ("", None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The answer "wait": a probe was requested, ``answer`` is done when the fleet has said something."""
+
+    view: CircuitView
+    answer: Future[None]
+    circuit: LocalCircuit
+    inner: BreakerPermit
+    caller: Caller
+
+
+class Gate(OutcomeRecorder):
+    """Thread-safe. Without an emitter and a follower it is a complete local circuit breaker."""
+
+    def __init__(
+        self,
+        local: LocalBreakers,
+        *,
+        emitter: Emitter | None,
+        follower: CircuitFollower | None,
+        classifier: Classifier | None,
+        silence_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(emitter, classifier, clock)
+        self.local = local
+        self._follower = follower
+        self._circuits = local.circuits
+        self._scoped: set[str] = set() if follower is None else follower.table.scoped
+        self._views: Mapping[str, CircuitView] = {} if follower is None else follower.table.views
+        self._wall = wall
+        self.desk = ProbeDesk(silence_s=silence_s, clock=clock)
+        self.refusals = None if emitter is None else RefusalReporter(emitter, clock)
+        if emitter is not None:
+            self.desk.emitter_id = emitter.emitter_id
+        if follower is not None:
+            follower.listeners.append(self.desk.on_view)
+
+    def acquire(
+        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+    ) -> Permit | Rejection | Asking:
+        """Decide, in memory. :class:`Asking` is to be passed to :meth:`asked` once its answer is there, or too late."""
+        view = self._views.get(tool)
+        if self._scoped and tool in self._scoped:
+            view = self._narrowest(tool, user_id, session_id, view)
+        caller = (user_id, session_id, request_id) if user_id or session_id or request_id else _NOBODY
+        if view is not None and not view.passes:
+            return self._not_closed(view, caller)
+        if view is not None and view.overrides:
+            return Permit(self, tool, None, None, self._clock(), view.generation, caller)
+        return self._locally(tool, view, caller)
+
+    def _not_closed(self, view: CircuitView, caller: Caller) -> Permit | Rejection | Asking:
+        """The fleet's circuit is open, forced open or half-open."""
+        verdict = judge(view, self._wall(), self.desk.emitter_id)
+        if verdict is Verdict.REFUSE:
+            return self._refusal(view)
+        if isinstance(verdict, LeaseView):
+            return self._leased(view, verdict, caller)
+        if self._reachable(view):
+            return self._ask(view, caller)
+        return self._locally(view.tool_name, view, caller)
+
+    def _locally(
+        self, tool: str, view: CircuitView | None, caller: Caller, lease: tuple[str, str] | None = None
+    ) -> Permit | Rejection:
+        """The fleet has nothing against it, or is out of reach: the process's own breaker decides."""
+        now = self._clock()
+        circuit = self._circuits.get(tool) or self.local.get(tool)
+        with circuit.lock:
+            inner = circuit.breaker.try_acquire(now)
+        if isinstance(inner, BreakerRejection):
+            return _local_refusal(tool, inner, circuit, view)
+        generation = self._unseen() if view is None else view.generation
+        return Permit(self, tool, circuit, inner, now, generation, caller, lease)
+
+    def asked(self, asking: Asking) -> Permit | Rejection:
+        """The answer to a requested probe, by what the follower knows now: a lease, a closed circuit, or a refusal."""
+        self.desk.answered(asking.view.circuit_id)
+        view = self._views.get(asking.view.circuit_id, asking.view)
+        verdict = judge(view, self._wall(), self.desk.emitter_id)
+        lease = None
+        if isinstance(verdict, LeaseView) and self.desk.take(view.circuit_id, verdict.lease_id):
+            lease = (view.circuit_id, verdict.lease_id)
+        elif verdict is not Verdict.PASS:
+            self._put_back(asking.circuit, asking.inner)
+            return self._refusal(view)
+        tool, circuit, inner = view.tool_name, asking.circuit, asking.inner
+        return Permit(self, tool, circuit, inner, self._clock(), view.generation, asking.caller, lease)
+
+    def give_up(self, asking: Asking) -> None:
+        """The caller was cancelled while it waited."""
+        self.desk.answered(asking.view.circuit_id)
+        self._put_back(asking.circuit, asking.inner)
+
+    def unguarded(self, tool: str) -> Permit:
+        """A permit that nobody was asked for: when every fallback is open too, the primary is tried all the same."""
+        return Permit(self, tool, None, None, self._clock(), None, _NOBODY)
+
+    def is_open(self, tool: str) -> bool:
+        """Would a call be refused now? Asks without taking anything."""
+        view = self._views.get(tool)
+        if view is not None and not view.passes and judge(view, self._wall(), self.desk.emitter_id) is Verdict.REFUSE:
+            return True
+        if view is not None and view.overrides:
+            return False
+        circuit = self.local.circuits.get(tool)
+        if circuit is None:
+            return False
+        now = self._clock()
+        with circuit.lock:
+            breaker = circuit.breaker
+            if breaker.state in {"closed", "disabled", "metrics_only"}:
+                return False
+            return breaker.state != "open" or breaker.open_until is None or now < breaker.open_until
+
+    def released(self, permit: Permit) -> None:
+        """The call of ``permit`` was never made."""
+        if permit._circuit is not None and permit._inner is not None:  # noqa: SLF001 - the permit is ours
+            self._put_back(permit._circuit, permit._inner)  # noqa: SLF001
+        if permit._lease is not None:  # noqa: SLF001
+            self.desk.give_back(*permit._lease)  # noqa: SLF001
+
+    def forked(self) -> None:
+        """In a child of a fork: own locks, own identity."""
+        self.local.forked()
+        self.desk.forked()
+        if self.refusals is not None:
+            self.refusals.forked()
+        if self._emitter is not None:
+            self.desk.emitter_id = self._emitter.emitter_id
+
+    def _leased(self, view: CircuitView, lease: LeaseView, caller: Caller) -> Permit | Rejection:
+        """This process holds a lease: one call goes under it, the others wait for its verdict."""
+        if not self.desk.take(view.circuit_id, lease.lease_id):
+            return self._refusal(view)
+        answer = self._locally(view.tool_name, view, caller, (view.circuit_id, lease.lease_id))
+        if isinstance(answer, Rejection):
+            self.desk.give_back(view.circuit_id, lease.lease_id)
+        return answer
+
+    def _ask(self, view: CircuitView, caller: Caller) -> Asking | Rejection:
+        """Request a probe of the circuit's owner, where this process would call at all."""
+        circuit = self.local.get(view.tool_name)
+        now = self._clock()
+        with circuit.lock:
+            inner = circuit.breaker.try_acquire(now)
+        if isinstance(inner, BreakerRejection):
+            return _local_refusal(view.tool_name, inner, circuit, view)
+        answer = self.desk.ask(view)
+        if answer is None:
+            self._put_back(circuit, inner)
+            return self._refusal(view)
+        assert self.refusals is not None  # a view came from a follower, and beside it is an emitter
+        user_id, session_id, request_id = caller
+        self.refusals.refused(
+            self._refusal(view), probe_requested=True, user_id=user_id, session_id=session_id, request_id=request_id
+        )
+        return Asking(view, answer, circuit, inner, caller)
+
+    def _narrowest(
+        self, tool: str, user_id: str, session_id: str | None, view: CircuitView | None
+    ) -> CircuitView | None:
+        """Of the circuits that a call belongs to, the one that refuses; with none, the tool's."""
+        candidates = [view, self._views.get(f"{tool}|user={user_id}"), self._views.get(f"{tool}|session={session_id}")]
+        found = [candidate for candidate in candidates if candidate is not None]
+        return next((candidate for candidate in found if not candidate.passes), found[0] if found else None)
+
+    def _reachable(self, view: CircuitView) -> bool:
+        """Whether somebody can answer a request. If not, the process's own breaker decides alone from here on."""
+        follower, emitter = self._follower, self._emitter
+        if follower is None or emitter is None:
+            return False
+        age = follower.age_s()
+        return age is not None and age < STALE_AFTER_S and emitter.connected and not self.desk.silent(view)
+
+    def _unseen(self) -> int | None:
+        """Generation of a circuit without a record: 0 when all were read, for then it has never changed."""
+        return 0 if self._follower is not None and self._follower.loaded else None
+
+    def _put_back(self, circuit: LocalCircuit, inner: BreakerPermit) -> None:
+        with circuit.lock:
+            circuit.breaker.release(inner, self._clock())
+
+    def _refusal(self, view: CircuitView) -> Rejection:
+        now = self._wall()
+        wait = None
+        if view.open_until is not None and view.state != "half_open" and now < view.open_until:
+            wait = view.open_until - now
+        return Rejection(
+            tool=view.tool_name,
+            state="forced_open" if view.forced else view.state,
+            source="fleet",
+            reason=view.reason,
+            retry_after_s=wait,
+            last_error=view.last_error,
+            fallback=next((tool for tool in view.fallback if not self.is_open(tool)), None),
+            generation=view.generation,
+        )
+
+
+def _local_refusal(tool: str, inner: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None) -> Rejection:
+    cause = inner.cause
+    return Rejection(
+        tool=tool,
+        state=inner.state,
+        source="local",
+        reason="" if cause is None else cause.reason or cause.rule,
+        retry_after_s=inner.retry_after_s,
+        last_error=circuit.shown_error(),
+        fallback=None if view is None or not view.fallback else view.fallback[0],
+        generation=None if view is None else view.generation,
+    )

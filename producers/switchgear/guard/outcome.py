@@ -1,0 +1,142 @@
+"""What a finished call tells: its outcome goes to the process's own breaker and, as an event, to the fleet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.classify import Classification, Classifier, classify
+from switchgear.emitter.event import Event
+from switchgear.guard.permit import Permit
+from switchgear_schemas.execution import Status
+
+if TYPE_CHECKING:
+    from switchgear.emitter.emitter import Emitter
+
+log: Final = logging.getLogger("switchgear.guard")
+
+
+class OutcomeRecorder:
+    """The half of the gate that a permit reports to."""
+
+    def __init__(self, emitter: Emitter | None, classifier: Classifier | None, clock: Callable[[], float]) -> None:
+        self._emitter = emitter
+        self._classifier = classifier
+        self._clock = clock
+
+    def succeeded(
+        self,
+        permit: Permit,
+        output_size: int,
+        input_tokens: int,
+        output_tokens: int,
+        cache_creation_tokens: int,
+        cost_usd: float,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        """The call of ``permit`` ended well."""
+        now = self._clock()
+        duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
+        circuit = permit._circuit  # noqa: SLF001
+        if circuit is not None:
+            result = Result(duration_ms=duration_ms, tokens=input_tokens + output_tokens + cache_creation_tokens)
+            with circuit.lock:
+                circuit.breaker.record(now, result, permit._inner)  # noqa: SLF001
+        emitter = self._emitter
+        if emitter is not None:
+            user_id, session_id, request_id = permit._caller  # noqa: SLF001
+            emitter.emit(
+                Event(
+                    permit.tool,
+                    "success",
+                    duration_ms,
+                    permit.generation,
+                    permit.lease_id,
+                    user_id=user_id,
+                    session_id=session_id,
+                    request_id=request_id,
+                    parameters_hash=permit.parameters_hash,
+                    output_size=output_size,
+                    input_tokens=input_tokens,
+                    output_tokens=output_tokens,
+                    cache_creation_tokens=cache_creation_tokens,
+                    cost_usd=cost_usd,
+                    metadata=None if metadata is None else dict(metadata),
+                )
+            )
+
+    def failed(
+        self,
+        permit: Permit,
+        error: BaseException | str,
+        input_tokens: int,
+        output_tokens: int,
+        cache_creation_tokens: int,
+        cost_usd: float,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        """The call of ``permit`` ended with an exception, or with a message of the tool's own."""
+        now = self._clock()
+        duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
+        found = Classification("tool") if isinstance(error, str) else self._classify(error)
+        status: Status = "timeout" if found.error_class == "timeout" else "error"
+        message = _message(error)
+        kind = None if isinstance(error, str) else type(error).__name__
+        circuit = permit._circuit  # noqa: SLF001
+        if circuit is not None:
+            tokens = input_tokens + output_tokens + cache_creation_tokens
+            with circuit.lock:
+                outcome = outcome_of(status, found.error_class, circuit.breaker.policy)
+                result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
+                circuit.breaker.record(now, result, permit._inner)  # noqa: SLF001
+                if outcome is Outcome.FAILURE:
+                    circuit.last_error = f"{kind}: {message}" if kind else message
+        emitter = self._emitter
+        if emitter is not None:
+            user_id, session_id, request_id = permit._caller  # noqa: SLF001
+            emitter.emit(
+                Event(
+                    permit.tool,
+                    status,
+                    duration_ms,
+                    permit.generation,
+                    permit.lease_id,
+                    user_id=user_id,
+                    session_id=session_id,
+                    request_id=request_id,
+                    error_type=kind,
+                    error_message=message,
+                    error_class=found.error_class,
+                    retry_after_s=found.retry_after_s,
+                    parameters_hash=permit.parameters_hash,
+                    input_tokens=input_tokens,
+                    output_tokens=output_tokens,
+                    cache_creation_tokens=cache_creation_tokens,
+                    cost_usd=cost_usd,
+                    metadata=None if metadata is None else dict(metadata),
+                ),
+                urgent=permit._lease is not None,  # noqa: SLF001
+            )
+
+    def _classify(self, error: BaseException) -> Classification:
+        if self._classifier is None:
+            return classify(error)
+        try:
+            found = self._classifier(error)
+        except Exception:
+            log.exception("the classifier failed on %s; the default decides", type(error).__name__)
+            return classify(error)
+        if found is None:
+            return classify(error)
+        return Classification(found) if isinstance(found, str) else found
+
+
+def _message(error: BaseException | str) -> str:
+    if isinstance(error, str):
+        return error
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
+        return f"(its message can't be read: {type(broken).__name__})"

@@ -1,0 +1,191 @@
+"""PolicySet: tables of glob and partial policy over a default.
+
+    [default]
+    wait_duration_in_open_state_s = 30
+
+    [tools."mcp:*"]
+    minimum_reporters = 3
+
+    [tools."mcp:weather:*"]
+    cusum = "off"
+
+Every table whose glob covers the tool takes part; each value is the one of the most specific table that names it:
+a plain name before a glob, then the longer literal prefix, then more literal characters, then the one earlier in the
+file. ``"off"`` (or false) turns a rule off. What no table names is the default's, and what that does not name is the
+built-in default's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pydantic
+
+from switchgear.policies.errors import PolicyError, check_keys, impossible, unknown_key
+from switchgear.policies.glob import matches, sample_of, specificity
+from switchgear.policies.source import read_file
+from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
+
+BUILT_IN: Final = "built-in default"
+DEFAULT: Final = "[default]"
+REMEMBERED_TOOLS: Final = 4096
+"""Tools whose policy is remembered; a caller that invents names makes look-ups slower, not memory larger."""
+MOST_TABLES: Final = 1000
+_MAY_BE_OFF: Final = frozenset(name for name, field in BreakerPolicy.model_fields.items() if field.default is None)
+
+
+class Explanation(pydantic.BaseModel):
+    """The effective policy of one tool and, for each value, which table gave it."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    tool_name: str
+    policy: BreakerPolicy
+    tables: tuple[str, ...] = pydantic.Field(description="The tables that cover the tool, most specific first.")
+    sources: dict[str, str] = pydantic.Field(description="Field to the table that gave it; cusum's by cusum.<field>.")
+
+
+class PolicySet:
+    """Policies by tool name. Immutable; two threads may share it.
+
+    Args:
+        default: Values over ``base``, for every tool.
+        tools: Glob to values, in the file's order.
+        base: What is in force where nothing is said.
+        source: Where the values are from, for messages.
+
+    Raises:
+        PolicyError: for an unknown key, a value out of range, or values that can't be had together, in one table, in two
+            that both can cover a tool, or over the default.
+    """
+
+    def __init__(
+        self,
+        default: Mapping[str, Any] | None = None,
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        base: BreakerPolicy = FLEET_DEFAULT,
+        source: str = "policies",
+    ) -> None:
+        self.source = source
+        self._base = base
+        self._default = self._read(DEFAULT, default or {})
+        named = {pattern: self._read(_title(pattern), values) for pattern, values in (tools or {}).items()}
+        if len(named) > MOST_TABLES:
+            raise PolicyError(f"{source}: {len(named)} tables are more than {MOST_TABLES}.", hint="Use globs.")
+        # sorted() is stable: among equals the file's order stays
+        self._tables = sorted(named.items(), key=lambda item: specificity(item[0]), reverse=True)
+        self._merged = lru_cache(maxsize=REMEMBERED_TOOLS)(self._merge)
+        self._remembered = lru_cache(maxsize=REMEMBERED_TOOLS)(self._look_up)
+        self._check()
+
+    @classmethod
+    def load(cls, path: str | Path | None, *, base: BreakerPolicy = FLEET_DEFAULT) -> Self:
+        """The policies of a TOML or YAML file; None gives ``base`` for every tool.
+
+        Raises:
+            PolicyError: the file is missing, unreadable or impossible; the sentence says which table and key.
+        """
+        if path is None:
+            return cls(base=base)
+        content = read_file(Path(path))
+        for key, value in content.items():
+            if key not in {"default", "tools"}:
+                raise unknown_key(str(path), "top level", key, ["default", "tools"])
+            if not isinstance(value, dict | None):
+                raise PolicyError(f"{path}: {key} is a {type(value).__name__}.", hint="It wants a table.")
+        return cls(content.get("default"), content.get("tools"), base=base, source=str(path))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The globs, most specific first."""
+        return tuple(pattern for pattern, _ in self._tables)
+
+    def effective(self, tool_name: str) -> BreakerPolicy:
+        """The policy in force for a tool. Tools with the same tables share one object.
+
+        Raises:
+            PolicyError: three or more tables that cover the tool can't be had together.
+        """
+        return self._remembered(tool_name)
+
+    def explain(self, tool_name: str) -> Explanation:
+        """The policy in force for a tool, and which table gave each value."""
+        covering = self._covering(tool_name)
+        policy = self._merged(covering)
+        sources = dict.fromkeys(BreakerPolicy.model_fields, BUILT_IN)
+        if policy.cusum is not None:
+            sources |= {f"cusum.{field}": BUILT_IN for field in Cusum.model_fields}
+        for title, layer in self._layers(covering):
+            for key, value in layer.items():
+                sources[key] = title
+                for part in value if isinstance(value, dict) else ():
+                    sources[f"cusum.{part}"] = title
+        tables = tuple(_title(self._tables[index][0]) for index in covering)
+        return Explanation(tool_name=tool_name, policy=policy, tables=tables, sources=sources)
+
+    def _look_up(self, tool_name: str) -> BreakerPolicy:
+        return self._merged(self._covering(tool_name))
+
+    def _layers(self, covering: tuple[int, ...]) -> list[tuple[str, dict[str, Any]]]:
+        """Title and values from the default to the most specific table."""
+        tables = [self._tables[index] for index in reversed(covering)]
+        return [(DEFAULT, self._default), *((_title(pattern), values) for pattern, values in tables)]
+
+    def _covering(self, tool_name: str) -> tuple[int, ...]:
+        return tuple(index for index, (pattern, _) in enumerate(self._tables) if matches(pattern, tool_name))
+
+    def _read(self, title: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(values, Mapping):
+            raise PolicyError(
+                f"{self.source}: {title} is a {type(values).__name__}.", hint="It wants a table of values."
+            )
+        read = dict(values)
+        check_keys(self.source, title, read)
+        for key, value in read.items():
+            if value == "off" or (value is False and key != "honor_retry_after"):
+                if key not in _MAY_BE_OFF:
+                    raise PolicyError(f"{self.source}: {title}: {key} can't be turned off.", hint="Leave it out.")
+                read[key] = None
+            elif key == "cusum" and value is True:
+                read[key] = {}
+        return read
+
+    def _merge(self, covering: tuple[int, ...]) -> BreakerPolicy:
+        values = self._base.model_dump(exclude_unset=False)
+        layers = self._layers(covering)
+        for _, layer in layers:
+            for key, value in layer.items():
+                if isinstance(value, dict):
+                    values[key] = {**(values[key] or {}), **value}
+                else:
+                    values[key] = value
+            if "wait_duration_in_open_state_s" in layer and "max_wait_duration_in_open_state_s" not in layer:
+                cap, wait = values["max_wait_duration_in_open_state_s"], layer["wait_duration_in_open_state_s"]
+                if isinstance(wait, int | float) and wait > cap:
+                    values["max_wait_duration_in_open_state_s"] = wait
+        try:
+            return BreakerPolicy.model_validate(values)
+        except pydantic.ValidationError as error:
+            raise impossible(self.source, " over ".join(title for title, _ in reversed(layers)), error) from None
+
+    def _check(self) -> None:
+        self._merge(())
+        for index, (pattern, _) in enumerate(self._tables):
+            self._merge((index,))
+            self.effective(sample_of(pattern))
+            for other in range(index):
+                self._merge_pair(other, index)
+
+    def _merge_pair(self, narrow: int, broad: int) -> None:
+        """Two tables that may both cover a tool: an exact name decides alone whether it is covered."""
+        pattern, other = self._tables[narrow][0], self._tables[broad][0]
+        if matches(other, sample_of(pattern)):
+            self._merge((narrow, broad))
+
+
+def _title(pattern: str) -> str:
+    return f'[tools."{pattern}"]'

@@ -1,0 +1,115 @@
+"""The application: routes, errors, metrics, readiness."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.answers import answer_to, error_answer, json_answer
+from switchgear_sinks.api.reads import Reads
+from switchgear_sinks.api.sql import SqlRoute
+from switchgear_sinks.store import Store
+
+Handler = Callable[[Request], Awaitable[Response]]
+_READY_WITHIN_S: Final = 5.0
+
+
+class Meter:
+    """Counts requests by route, with their times and outcomes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "switchgear_api_requests", "Requests answered.", ("route", "status"), registry=registry
+        )
+        self._seconds = Histogram("switchgear_api_request_seconds", "Time to answer.", ("route",), registry=registry)
+
+    def over(self, route: str, handler: Handler) -> Handler:
+        """The handler, measured, its errors turned into answers."""
+
+        async def measured(request: Request) -> Response:
+            started = time.perf_counter()
+            try:
+                answer = await handler(request)
+            except HTTPException:
+                raise
+            except Exception as error:  # noqa: BLE001 - the outermost place: everything becomes an answer, and is logged
+                answer = answer_to(error)
+            self._requests.labels(route, str(answer.status_code)).inc()
+            self._seconds.labels(route).observe(time.perf_counter() - started)
+            return answer
+
+        return measured
+
+
+def create_app(
+    store: Store,
+    settings: Settings,
+    *,
+    registry: CollectorRegistry,
+    readiness: Callable[[], Mapping[str, bool]] | None = None,
+) -> Starlette:
+    """Make the application. It does not own ``store``: close that after the server has stopped.
+
+    Args:
+        store: Where everything is read.
+        settings: ``sql_max_rows`` and ``sql_max_seconds`` are used.
+        registry: What ``/metrics`` shows; the API's own counters join it.
+        readiness: More to be ready for, by name; ``/readyz`` is 503 while one is False or the store does not answer.
+    """
+    meter, reads = Meter(registry), Reads(store)
+
+    async def healthz(_request: Request) -> Response:
+        return json_answer({"status": "ok"})
+
+    async def readyz(_request: Request) -> Response:
+        try:
+            answered = await asyncio.wait_for(store.ping(), _READY_WITHIN_S)
+        except TimeoutError:
+            answered = False
+        checks = {"store": answered} | dict(readiness() if readiness else {})
+        ready = all(checks.values())
+        return json_answer({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
+
+    async def metrics(_request: Request) -> Response:
+        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    handlers: tuple[tuple[str, Handler, str], ...] = (
+        ("/v1/tools", reads.tools, "GET"),
+        ("/v1/tools/{name:path}", reads.tool, "GET"),
+        ("/v1/circuits", reads.circuits, "GET"),
+        ("/v1/circuits/{circuit_id:path}/history", reads.circuit_history, "GET"),
+        ("/v1/circuits/{circuit_id:path}", reads.circuit, "GET"),
+        ("/v1/slow", reads.slow, "GET"),
+        ("/v1/errors", reads.errors, "GET"),
+        ("/v1/sql", SqlRoute(store, settings), "POST"),
+        ("/healthz", healthz, "GET"),
+        ("/readyz", readyz, "GET"),
+        ("/metrics", metrics, "GET"),
+    )
+    return Starlette(
+        routes=[Route(path, meter.over(path, handler), methods=[method]) for path, handler, method in handlers],
+        exception_handlers={HTTPException: _http_error},
+    )
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 404:
+        return error_answer(
+            f"There is nothing at {request.url.path}.", 404, "Try /v1/tools, /v1/circuits, /v1/slow, /v1/errors."
+        )
+    if status == 405:
+        allowed = (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
+        return error_answer(f"{request.method} is not possible at {request.url.path}.", 405, f"Use {allowed}.")
+    return error_answer(str(getattr(error, "detail", error)), status)

@@ -1,0 +1,73 @@
+"""Query parameters: known names, values in range, or a sentence that names the field."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from switchgear_sinks.api.answers import BadRequestError
+
+MAX_LIMIT: Final = 10_000
+MAX_HOURS: Final = 24 * 366
+_TRUE: Final = frozenset({"1", "true", "yes"})
+_FALSE: Final = frozenset({"0", "false", "no", ""})
+
+
+class Parameters:
+    """The parameters of one request.
+
+    Args:
+        given: As they came.
+        known: The names this route has.
+
+    Raises:
+        BadRequestError: for a name the route does not have.
+    """
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"Did you mean {near[0]}?" if near else f"It may be: {', '.join(known)}." if known else ""
+                raise BadRequestError(f"Unknown parameter {name}.", hint=hint)
+        self._given = given
+
+    def text(self, name: str) -> str | None:
+        """A text; None where it is absent or empty."""
+        return self._given.get(name) or None
+
+    def limit(self, default: int, name: str = "limit") -> int:
+        """How many rows at most, 1 to 10,000."""
+        return int(self._number(name, default, 1, MAX_LIMIT, whole=True))
+
+    def hours(self, default: float | None) -> float | None:
+        """How far back, more than 0 to a year."""
+        if default is None and "hours" not in self._given:
+            return None
+        return self._number("hours", default or 1, 1 / 60, MAX_HOURS)
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        """A number within bounds."""
+        return self._number(name, default, least, most)
+
+    def flag(self, name: str) -> bool:
+        """1, true, yes; or 0, false, no."""
+        value = self._given.get(name, "").lower()
+        if value not in _TRUE | _FALSE:
+            raise BadRequestError(f"{name} must be 1 or 0, got {value!r}.")
+        return value in _TRUE
+
+    def _number(self, name: str, default: float, least: float, most: float, *, whole: bool = False) -> float:
+        text = self._given.get(name)
+        if text is None:
+            return default
+        kind = "a whole number" if whole else "a number"
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            raise BadRequestError(f"{name} must be {kind}, got {text!r}.") from None
+        if not (math.isfinite(value) and least <= value <= most):
+            raise BadRequestError(f"{name} must be from {least:g} to {most:g}, got {text}.")
+        return value

@@ -1,0 +1,119 @@
+"""The routes that read tools, circuits and calls."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from switchgear_sinks.api.answers import NotFoundError, json_answer
+from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.health import ToolHealthService
+from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
+from switchgear_sinks.store import Store
+
+OPENS_WITHIN = timedelta(hours=24)
+
+
+class Reads:
+    """Handlers over one store; every read is of now, nothing is cached."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._circuits = CircuitsRepository(store)
+
+    async def tools(self, request: Request) -> Response:
+        """``GET /v1/tools?hours=1``: the health of every tool (a SystemHealthReport)."""
+        given = Parameters(request.query_params, ("hours", "tenant"))
+        hours = given.hours(1.0) or 1.0
+        report = await self._health(given).check_all_tools_health(hours)
+        return json_answer({"hours": hours} | report.to_dict())
+
+    async def tool(self, request: Request) -> Response:
+        """``GET /v1/tools/{name}?hours=1``: one tool: report, statistics, errors, circuit, last calls."""
+        given = Parameters(request.query_params, ("hours", "tenant"))
+        name: str = request.path_params["name"]
+        hours = given.hours(1.0) or 1.0
+        now = datetime.now(UTC)
+        repository = self._repository(given)
+        last = await repository.get_last_calls(name)
+        circuits = await self._circuits.current(now - OPENS_WITHIN, name)
+        if not last["stored"] and not circuits:
+            raise NotFoundError(f"No tool {name!r} has been called.", hint="`switchgear tools` lists those that have.")
+        service = ToolHealthService(self._store, repository)
+        report = await service.check_tool_health(name, hours)
+        return json_answer(
+            {
+                "hours": hours,
+                "report": report.to_dict(),
+                "stats": await repository.get_tool_stats(name, now - timedelta(hours=hours), now),
+                "errors": await service.get_error_patterns(name, 5),
+                "circuits": circuits,
+                "last_success": last["last_success"],
+                "last_failure": last["last_failure"],
+                "last_error": last["last_error"],
+                "stored_calls": last["stored"],
+            }
+        )
+
+    async def circuits(self, request: Request) -> Response:
+        """``GET /v1/circuits``: every circuit as it is; ``?history=1`` the records instead, newest first."""
+        given = Parameters(request.query_params, ("history", "limit", "tool"))
+        now = datetime.now(UTC)
+        if given.flag("history"):
+            records = await self._circuits.history(given.text("tool"), given.limit(50))
+            return json_answer({"history": records, "checked_at": now})
+        circuits = await self._circuits.current(now - OPENS_WITHIN, given.text("tool"))
+        return json_answer({"circuits": circuits, "checked_at": now})
+
+    async def circuit(self, request: Request) -> Response:
+        """``GET /v1/circuits/{id}``: one circuit."""
+        given = Parameters(request.query_params, ("history", "limit"))
+        circuit_id: str = request.path_params["circuit_id"]
+        if given.flag("history"):
+            return await self._history(circuit_id, given)
+        now = datetime.now(UTC)
+        circuits = await self._circuits.current(now - OPENS_WITHIN)
+        found = [circuit for circuit in circuits if circuit["circuit_id"] == circuit_id]
+        if not found:
+            raise _no_circuit(circuit_id)
+        return json_answer({"circuit": found[0], "checked_at": now})
+
+    async def circuit_history(self, request: Request) -> Response:
+        """``GET /v1/circuits/{id}/history``: its records, newest first."""
+        return await self._history(request.path_params["circuit_id"], Parameters(request.query_params, ("limit",)))
+
+    async def slow(self, request: Request) -> Response:
+        """``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
+        given = Parameters(request.query_params, ("threshold_ms", "limit", "tool", "hours", "tenant"))
+        threshold_ms = given.number("threshold_ms", 5000, 0, 1e12)
+        hours = given.hours(None)
+        since = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
+        calls = await self._repository(given).get_slow_executions(
+            threshold_ms, given.limit(20), since=since, tool_name=given.text("tool")
+        )
+        return json_answer({"threshold_ms": threshold_ms, "executions": [call.to_dict() for call in calls]})
+
+    async def errors(self, request: Request) -> Response:
+        """``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
+        given = Parameters(request.query_params, ("tool", "limit", "tenant"))
+        calls = await self._repository(given).get_recent_errors(given.text("tool"), given.limit(10))
+        return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})
+
+    async def _history(self, circuit_id: str, given: Parameters) -> Response:
+        records: list[dict[str, Any]] = await self._circuits.history(circuit_id, given.limit(50))
+        if not records:
+            raise _no_circuit(circuit_id)
+        return json_answer({"history": records, "checked_at": datetime.now(UTC)})
+
+    def _repository(self, given: Parameters) -> ToolMetricsRepository:
+        return ToolMetricsRepository(self._store, tenant=given.text("tenant"))
+
+    def _health(self, given: Parameters) -> ToolHealthService:
+        return ToolHealthService(self._store, self._repository(given))
+
+
+def _no_circuit(circuit_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no circuit {circuit_id!r}.", hint="`switchgear circuits` lists those there are.")

@@ -1,0 +1,84 @@
+"""Putting reports together: from evidence and figures to the seeds' shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from switchgear_schemas.health import HealthStatus, ToolHealthReport
+from switchgear_sinks.health.assessment import Evidence, assess
+
+_REFUSING: Final = ("open", "forced_open", "half_open")
+
+
+def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
+    """The verdict on one tool, with its figures."""
+    verdict, stats, circuit = assess(evidence), evidence.stats, evidence.circuit
+    return ToolHealthReport(
+        tool_name=evidence.tool_name,
+        status=verdict.status,
+        success_rate=stats["success_rate"],
+        avg_latency_ms=stats["avg_time_ms"],
+        total_calls=stats["total_calls"],
+        recent_errors=stats["error_count"] + stats["timeout_count"],
+        issues=verdict.issues,
+        recommendations=verdict.recommendations,
+        checked_at=now,
+        rejected_calls=stats["rejected_count"],
+        p50_latency_ms=stats["p50_time_ms"],
+        p95_latency_ms=stats["p95_time_ms"],
+        p99_latency_ms=stats["p99_time_ms"],
+        circuit_state=None if circuit is None else circuit["state"],
+    )
+
+
+def needs_attention(report: ToolHealthReport) -> bool:
+    """Not healthy, or its circuit is not closed."""
+    return report.status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY} or report.circuit_state in _REFUSING
+
+
+def summary(statuses: Iterable[HealthStatus]) -> dict[str, int]:
+    """How many there are of each status, zeros included."""
+    listed = list(statuses)
+    return {status.value: listed.count(status) for status in HealthStatus}
+
+
+def of_tool(circuits: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The circuit of each whole tool: those of one user or session say nothing of the tool."""
+    return {circuit["tool_name"]: circuit for circuit in circuits if circuit["scope"] == "tool"}
+
+
+def by_tool(types: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Error groups by tool, in their order."""
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for each in types:
+        grouped.setdefault(each["tool_name"], []).append(each)
+    return grouped
+
+
+def no_calls(tool_name: str, since: datetime) -> dict[str, Any]:
+    """The statistics of a tool that was not called in the period."""
+    zeros = ("total_calls", "success_count", "error_count", "timeout_count", "rejected_count")
+    figures = ("success_rate", "avg_time_ms", "p50_time_ms", "p95_time_ms", "p99_time_ms")
+    return (
+        {"tool_name": tool_name, "period": {"since": since.isoformat(), "until": None}}
+        | dict.fromkeys(zeros, 0)
+        | dict.fromkeys(figures, 0.0)
+    )
+
+
+def start(now: datetime, period_hours: float) -> datetime:
+    """The whole minute at or before the start of a period that ends now.
+
+    Raises:
+        ValueError: for hours that are not more than 0, or more than ten years.
+    """
+    if not 0 < period_hours <= 24 * 3650:
+        raise ValueError(f"period_hours must be more than 0 and at most ten years, got {period_hours}")
+    return (now - timedelta(hours=period_hours)).replace(second=0, microsecond=0)
+
+
+def json_times(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with its times as ISO 8601 text."""
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}

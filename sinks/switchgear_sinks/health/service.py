@@ -1,0 +1,243 @@
+"""ToolHealthService: health reports over the stored calls (the seeds' interface)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from switchgear_schemas.execution import ToolMetric
+from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+from switchgear_sinks.health import assessment, reports
+from switchgear_sinks.health.assessment import Evidence, system_status
+from switchgear_sinks.repository.circuits import CircuitsRepository
+from switchgear_sinks.repository.tool_errors import ToolErrorsRepository
+from switchgear_sinks.repository.tool_metrics import Logger, ToolMetricsRepository
+
+
+class ToolHealthService:
+    """Judges tools by their stored calls, and knows their circuits.
+
+    Refused calls (``status = 'rejected'``) are no calls: a tool whose circuit is open is judged by the calls that were
+    made.
+
+    Args:
+        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
+        repository: Where the calls are read; made over ``db`` where None.
+        registered_tool_names: Tools that exist: those nobody called are reported as unknown.
+        logger: ``switchgear.health`` where None.
+    """
+
+    SUCCESS_RATE_HEALTHY: ClassVar[float] = assessment.SUCCESS_RATE_HEALTHY
+    SUCCESS_RATE_DEGRADED: ClassVar[float] = assessment.SUCCESS_RATE_DEGRADED
+    LATENCY_HEALTHY_MS: ClassVar[int] = assessment.LATENCY_HEALTHY_MS
+    LATENCY_DEGRADED_MS: ClassVar[int] = assessment.LATENCY_DEGRADED_MS
+    MIN_CALLS_FOR_ASSESSMENT: ClassVar[int] = assessment.MIN_CALLS_FOR_ASSESSMENT
+
+    def __init__(
+        self,
+        db: Any,
+        repository: ToolMetricsRepository | None = None,
+        registered_tool_names: list[str] | None = None,
+        logger: Logger | None = None,
+    ) -> None:
+        self._logger: Logger = logger or logging.getLogger("switchgear.health")
+        self._repository = repository or ToolMetricsRepository(db, self._logger)
+        self._errors = ToolErrorsRepository(self._repository.database, tenant=self._repository.tenant)
+        self._circuits = CircuitsRepository(self._repository.database)
+        self._registered: tuple[str, ...] = tuple(registered_tool_names or ())
+
+    async def ensure_initialized(self) -> None:
+        """Ensure the repository's table exists.
+
+        Raises:
+            StoreUnavailableError: it does not; the message says how to make it.
+        """
+        await self._repository.ensure_table()
+
+    async def record_execution(
+        self,
+        tool_name: str,
+        user_id: str,
+        status: str = "success",
+        execution_time_ms: int = 0,
+        session_id: str | None = None,
+        request_id: str | None = None,
+        error_type: str | None = None,
+        error_message: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> ToolMetric:
+        """Store one call, at once and without Kafka; to have it counted in the fleet's circuit, emit it instead.
+
+        Raises:
+            pydantic.ValidationError: naming the field, for a value out of its type or range.
+        """
+        metric = ToolMetric.model_validate(
+            {
+                "tool_name": tool_name,
+                "user_id": user_id,
+                "status": status,
+                "execution_time_ms": execution_time_ms,
+                "session_id": session_id,
+                "request_id": request_id,
+                "error_type": error_type,
+                "error_message": error_message,
+                "metadata": metadata or {},
+            }
+        )
+        return await self._repository.record(metric)
+
+    async def check_tool_health(self, tool_name: str, period_hours: float = 1) -> ToolHealthReport:
+        """Judge one tool by its calls of the last hours; a tool nobody called is unknown, not an error.
+
+        The period begins on the whole minute before.
+        """
+        now = datetime.now(UTC)
+        since = reports.start(now, period_hours)
+        stats, types, circuits = await asyncio.gather(
+            self._repository.get_tool_stats(tool_name, since),
+            self._errors.types(tool_name, since),
+            self._circuits.current(now, tool_name),
+        )
+        return reports.report(
+            Evidence(tool_name, stats, period_hours, types, reports.of_tool(circuits).get(tool_name), now=now), now
+        )
+
+    async def check_all_tools_health(self, period_hours: float = 1) -> SystemHealthReport:
+        """Judge every tool that has calls or is registered, from the rollups; four queries, however many tools.
+
+        The period begins on the whole minute before. Verdicts are those of :meth:`check_tool_health`; percentiles are off
+        by 9 % at most.
+        """
+        now = datetime.now(UTC)
+        since = reports.start(now, period_hours)
+        names, stats, types, circuits = await asyncio.gather(
+            self._repository.get_all_tool_names(),
+            self._repository.get_all_tool_stats(since),
+            self._errors.types(None, since),
+            self._circuits.current(now),
+        )
+        errors = reports.by_tool(types)
+        states = reports.of_tool(circuits)
+        judged = [
+            reports.report(
+                Evidence(
+                    name,
+                    stats.get(name) or reports.no_calls(name, since),
+                    period_hours,
+                    errors.get(name, ()),
+                    states.get(name),
+                    now=now,
+                ),
+                now,
+            )
+            for name in sorted({*names, *stats, *self._registered})
+        ]
+        statuses = [each.status for each in judged]
+        return SystemHealthReport(
+            status=system_status(statuses), tool_reports=judged, summary=reports.summary(statuses), checked_at=now
+        )
+
+    async def should_circuit_break(self, tool_name: str, error_threshold: int = 5, window_minutes: int = 5) -> bool:
+        """``error_threshold`` errors or timeouts within the last minutes: the seeds' rule, a count and no rate.
+
+        A busy healthy tool may reach it: the fleet's own circuit judges rates, and answers without a query.
+
+        Raises:
+            ValueError: for a threshold or window that is not positive.
+        """
+        if error_threshold < 1 or window_minutes <= 0:
+            raise ValueError(
+                f"error_threshold and window_minutes must be positive, got {error_threshold} and {window_minutes}"
+            )
+        since = datetime.now(UTC) - timedelta(minutes=window_minutes)
+        return await self._errors.count(tool_name, since) >= error_threshold
+
+    async def get_error_patterns(self, tool_name: str, limit: int = 20) -> dict[str, Any]:
+        """All stored errors of a tool by type; ``limit`` bounds the lists, not what is counted.
+
+        Beside the seeds' keys, ``templates``: the messages with ids and numbers taken out, counted, each with an example
+        and when it was first and last seen.
+        """
+        types, templates, recent = await asyncio.gather(
+            self._errors.types(tool_name),
+            self._errors.templates(tool_name, limit),
+            self._repository.get_recent_errors(tool_name, limit),
+        )
+        return {
+            "tool_name": tool_name,
+            "total_errors": sum(kind["count"] for kind in types),
+            "patterns": [reports.json_times(kind) for kind in types[:limit]],
+            "recent_messages": [metric.error_message for metric in recent if metric.error_message],
+            "templates": [reports.json_times(each) for each in templates],
+        }
+
+    async def get_dashboard_summary(self) -> dict[str, Any]:
+        """The last hour of all tools: verdicts, the tools that need somebody, and the slowest calls."""
+        report, slow = await asyncio.gather(
+            self.check_all_tools_health(),
+            self._repository.get_slow_executions(since=reports.start(datetime.now(UTC), 1)),
+        )
+        attention = [each for each in report.tool_reports if reports.needs_attention(each)]
+        attention.sort(key=lambda each: (each.status is not HealthStatus.UNHEALTHY, each.success_rate, each.tool_name))
+        return {
+            "overall_status": report.status.value,
+            "summary": report.summary,
+            "tools_needing_attention": [each.to_dict() for each in attention],
+            "slow_executions": [metric.to_dict() for metric in slow],
+            "checked_at": report.to_dict()["checked_at"],
+        }
+
+    async def get_health_summary(self) -> dict[str, Any]:
+        """The last hour of all tools in the shape of the gRPC service.
+
+        Returns:
+            ``overall_status``, ``total_tools``, the counts ``healthy``, ``degraded``, ``unhealthy``, ``unknown``,
+            ``tools`` (a list of ``tool_name``, ``status``, ``success_rate``, ``avg_latency_ms``, ``total_calls``,
+            ``recent_errors``) and ``checked_at`` (datetime).
+        """
+        report = await self.check_all_tools_health()
+        return {
+            "overall_status": report.status.value,
+            "total_tools": len(report.tool_reports),
+            **report.summary,
+            "tools": [
+                {
+                    "tool_name": each.tool_name,
+                    "status": each.status.value,
+                    "success_rate": each.success_rate,
+                    "avg_latency_ms": each.avg_latency_ms,
+                    "total_calls": each.total_calls,
+                    "recent_errors": each.recent_errors,
+                }
+                for each in report.tool_reports
+            ],
+            "checked_at": report.checked_at,
+        }
+
+    async def get_tool_health(self, tool_name: str) -> dict[str, Any] | None:
+        """The last 24 hours of a tool in the shape of the gRPC service; None for a tool neither called nor registered.
+
+        ``last_success``, ``last_failure`` and ``last_error`` look back over everything stored.
+        """
+        report, last = await asyncio.gather(
+            self.check_tool_health(tool_name, 24), self._repository.get_last_calls(tool_name)
+        )
+        if not last["stored"] and tool_name not in self._registered:
+            return None
+        return {
+            "status": report.status.value,
+            "total_calls": report.total_calls,
+            "successful_calls": report.total_calls - report.recent_errors,
+            "failed_calls": report.recent_errors,
+            "success_rate": report.success_rate,
+            "avg_latency_ms": report.avg_latency_ms,
+            "last_success": last["last_success"],
+            "last_failure": last["last_failure"],
+            "last_error": last["last_error"],
+        }
+
+    def set_registered_tools(self, tool_names: list[str]) -> None:
+        """Say which tools exist, so that reports show those nobody called as unknown."""
+        self._registered = tuple(tool_names)

@@ -1,0 +1,57 @@
+"""Applying the migrations."""
+
+from __future__ import annotations
+
+import structlog
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from switchgear_sinks.migrations.files import Migration, MigrationError, load_migrations
+from switchgear_sinks.migrations.layout import Layout
+from switchgear_sinks.migrations.ledger import ensure_ledger, enter, outstanding, read_ledger
+from switchgear_sinks.migrations.retention import apply_retention
+from switchgear_sinks.store import Store
+
+log = structlog.get_logger()
+
+
+async def pending(store: Store, migrations: list[Migration] | None = None) -> list[Migration]:
+    """What :func:`migrate` would apply (the dry run): nothing is changed, not even the ledger made.
+
+    Raises:
+        MigrationError: the text of an applied file has changed since.
+    """
+    return outstanding(load_migrations() if migrations is None else migrations, await read_ledger(store))
+
+
+async def migrate(
+    store: Store, layout: Layout | None = None, migrations: list[Migration] | None = None
+) -> list[Migration]:
+    """Bring the database to this version and apply the retention; return what was applied.
+
+    A crash in the middle is harmless: every statement says IF NOT EXISTS, and a file enters the ledger after its last one.
+    Two processes may do it at the same time.
+
+    Raises:
+        MigrationError: an applied file has changed, or ClickHouse refused a statement (the message has both).
+    """
+    plan = Layout() if layout is None else layout
+    doing = "The migrations"
+    try:
+        missing = await pending(store, migrations)
+        if missing:
+            await ensure_ledger(store, plan)
+        for migration in missing:
+            doing = f"Migration {migration.version:04}_{migration.name}"
+            for statement in migration.statements(plan):
+                await store.command(statement)
+            await enter(store, migration)
+            log.info("migration applied", version=migration.version, migration=migration.name)
+        if migrations is None:
+            doing = "The retention"
+            await apply_retention(store, plan)
+    except ClickHouseError as error:
+        reason = " ".join(str(error).split())[:400]
+        raise MigrationError(
+            f"{doing} failed: {reason}", hint="Nothing is half done: correct the cause and start again."
+        ) from error
+    return missing

@@ -1,0 +1,7 @@
+"""What the store knows, as Python values."""
+
+from switchgear_sinks.repository.circuits import CircuitsRepository
+from switchgear_sinks.repository.tool_errors import ToolErrorsRepository
+from switchgear_sinks.repository.tool_metrics import ToolMetricsRepository
+
+__all__ = ["CircuitsRepository", "ToolErrorsRepository", "ToolMetricsRepository"]

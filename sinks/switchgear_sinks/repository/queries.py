@@ -1,0 +1,102 @@
+"""The SQL of the repository. ``WHERE`` begins with the table's key: tenant, tool_name, recorded_at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+CALLS: Final = "status != 'rejected'"
+"""A refused call was never made: it is no call, no success and no failure."""
+FAILURES: Final = "status IN ('error', 'timeout')"
+
+STATS: Final = f"""
+    countIf({CALLS}) AS total_calls,
+    countIf(status = 'success') AS success_count,
+    countIf(status = 'error') AS error_count,
+    countIf(status = 'timeout') AS timeout_count,
+    countIf(status = 'rejected') AS rejected_count,
+    if(total_calls = 0, 0, avgIf(execution_time_ms, {CALLS})) AS avg_time_ms,
+    minIf(execution_time_ms, {CALLS}) AS min_time_ms,
+    maxIf(execution_time_ms, {CALLS}) AS max_time_ms,
+    sum(input_size) AS total_input_bytes,
+    sum(output_size) AS total_output_bytes,
+    sum(cost_usd) AS total_cost_usd,
+    quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {CALLS}) AS percentiles
+"""
+
+_VOLATILE: Final = (
+    (r"[0-9a-fA-F]{{8}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{12}}", "<uuid>"),
+    (r"\\b0x[0-9a-fA-F]+\\b", "<hex>"),
+    (r"\\b[0-9a-fA-F]*[0-9][0-9a-fA-F]*[a-fA-F][0-9a-fA-F]{{6,}}\\b", "<hex>"),
+    (r"\\b[a-zA-Z]+[-_][0-9a-zA-Z]*[0-9][0-9a-zA-Z]*\\b", "<id>"),
+    (r"[0-9]+([.,:][0-9]+)*", "<n>"),
+    (r"\\s+", " "),
+)
+
+
+def template(expression: str) -> str:
+    """SQL that takes what differs from one error to the next out of a message: ids, hashes, numbers, spacing."""
+    for pattern, replacement in _VOLATILE:
+        expression = (
+            f"replaceRegexpAll({expression}, '{pattern.replace('{{', '{').replace('}}', '}')}', '{replacement}')"
+        )
+    return f"substringUTF8(trimBoth({expression}), 1, 200)"
+
+
+class Conditions:
+    """A WHERE clause and its parameters, every value bound on the server."""
+
+    def __init__(self, tenant: str | None) -> None:
+        self._terms: list[str] = []
+        self.parameters: dict[str, Any] = {}
+        if tenant is not None:
+            self.equal("tenant", tenant)
+
+    def equal(self, column: str, value: str | None) -> Conditions:
+        """``column`` is ``value``; None: any."""
+        if value is not None:
+            self._terms.append(f"{column} = {{{column}:String}}")
+            self.parameters[column] = value
+        return self
+
+    def recorded(self, since: datetime | None, until: datetime | None) -> Conditions:
+        """Recorded from ``since`` to ``until``, both included; None: unbounded."""
+        for name, moment, comparison in (("since", since, ">="), ("until", until, "<=")):
+            if moment is not None:
+                self._terms.append(f"recorded_at {comparison} fromUnixTimestamp64Micro({{{name}:Int64}}, 'UTC')")
+                self.parameters[name] = microseconds(moment)
+        return self
+
+    def that(self, *terms: str, **parameters: Any) -> Conditions:
+        """More terms, as SQL."""
+        self._terms.extend(terms)
+        self.parameters.update(parameters)
+        return self
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._terms)}" if self._terms else ""
+
+
+def checked_limit(limit: int) -> int:
+    """The limit, if it is none below zero.
+
+    Raises:
+        ValueError: naming it.
+    """
+    if limit < 0:
+        raise ValueError(f"limit must not be negative, got {limit}")
+    return limit
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970; a naive time is UTC. Exact: no float between."""
+    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def select(columns: str | Sequence[str], table: str, conditions: Conditions, rest: str = "") -> str:
+    """A SELECT; columns by name are qualified by nothing and need no alias."""
+    listed = columns if isinstance(columns, str) else ", ".join(columns)
+    return f"SELECT {listed} FROM {table} {conditions} {rest}"  # noqa: S608 - only our own names; values are bound

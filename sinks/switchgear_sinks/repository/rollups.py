@@ -1,0 +1,81 @@
+"""All tools over a long period, from the rollups: exact counts at the cost of a few thousand rows."""
+
+# ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from switchgear_sinks.repository.queries import CALLS, microseconds
+
+LONG: Final = timedelta(hours=2)
+"""From here on, the rows of the minutes that a period cuts are few beside those it has."""
+_MINUTE: Final = 60_000_000
+_UNBOUNDED: Final = 4_102_444_800_000_000
+"""The year 2100, before which every ``recorded_at`` lies; a whole minute."""
+
+_ROLLED: Final = """
+    toUInt64(sum(calls) - sum(rejections)) AS made, sum(successes) AS success, sum(errors) AS error, sum(timeouts) AS timeout,
+    sum(rejections) AS rejected, sum(duration_us_sum) AS us, min(duration_ms_min) AS shortest,
+    max(duration_ms_max) AS longest, sum(input_size_sum) AS inputs, sum(output_size_sum) AS outputs,
+    sum(cost_nanousd_sum) AS cost
+"""
+_RAW: Final = f"""
+    countIf({CALLS}) AS made, countIf(status = 'success') AS success, countIf(status = 'error') AS error,
+    countIf(status = 'timeout') AS timeout, countIf(status = 'rejected') AS rejected,
+    sumIf(toUInt64(round(least(execution_time_ms, 1e9) * 1000)), {CALLS}) AS us,
+    min(if({CALLS}, execution_time_ms, inf)) AS shortest, max(if({CALLS}, execution_time_ms, 0.)) AS longest,
+    sum(input_size) AS inputs, sum(output_size) AS outputs, sum(toUInt64(round(least(cost_usd, 1e6) * 1e9))) AS cost
+"""
+_PERCENTILES: Final = (0.5, 0.95, 0.99)
+# The value at the middle (in the logarithm) of the first bucket whose cumulated count reaches the rank.
+_PERCENTILE: Final = """exp2((arrayFirst((bucket, cumulated) -> cumulated >= {quantile} * arraySum(sizes),
+    ids, arrayCumSum(sizes)) + 0.5) / 8)"""
+
+
+def serve(since: datetime, until: datetime | None) -> bool:
+    """Whether the rollups are the better source: no raw rows are needed, or few beside the period's length."""
+    if until is None and microseconds(since) % _MINUTE == 0:
+        return True
+    return (until or datetime.now(UTC)) - since >= LONG
+
+
+def all_tools(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
+    """The SQL and its parameters.
+
+    Args:
+        where: A WHERE clause on ``tenant``, or nothing.
+        since: Start of the period, included.
+        until: End of the period, included; None: unbounded.
+    """
+    start, end = microseconds(since), _UNBOUNDED if until is None else microseconds(until) + 1
+    first, last = -(-start // _MINUTE) * _MINUTE, end // _MINUTE * _MINUTE
+    condition = f"{where} AND" if where else "WHERE"
+    rolled = f"""SELECT tool_name, {_ROLLED} FROM tool_counts_1m
+        {condition} minute >= toDateTime({{first:UInt32}}, 'UTC') AND minute < toDateTime({{last:UInt32}}, 'UTC') GROUP BY tool_name"""
+    edges = f"""SELECT tool_name, {_RAW} FROM tool_metrics {condition}
+        ((recorded_at >= {_moment("start")} AND recorded_at < {_moment("from")})
+        OR (recorded_at >= {_moment("to")} AND recorded_at < {_moment("end")})) GROUP BY tool_name"""
+    latencies = f"""SELECT tool_name, mapSort(sumMap(buckets)) AS merged, mapKeys(merged) AS ids, mapValues(merged) AS sizes,
+        [{", ".join(_PERCENTILE.replace("{quantile}", str(each)) for each in _PERCENTILES)}] AS percentiles
+        FROM tool_latency_15m {condition} period >= toStartOfFifteenMinutes(toDateTime({{first:UInt32}}, 'UTC'))
+        AND period < toDateTime({{last:UInt32}}, 'UTC') GROUP BY tool_name"""
+    sources = [rolled, edges] if (start, end) != (first, last) else [rolled]
+    sql = f"""
+        SELECT tool_name, sum(made) AS total_calls, sum(success) AS success_count, sum(error) AS error_count,
+            sum(timeout) AS timeout_count, sum(rejected) AS rejected_count,
+            if(total_calls = 0, 0, sum(us) / 1000 / total_calls) AS avg_time_ms,
+            if(total_calls = 0, 0, min(shortest)) AS min_time_ms, max(longest) AS max_time_ms,
+            sum(inputs) AS total_input_bytes, sum(outputs) AS total_output_bytes, sum(cost) / 1e9 AS total_cost_usd,
+            any(latency.percentiles) AS percentiles
+        FROM ({" UNION ALL ".join(sources)}) AS counts
+        LEFT JOIN (SELECT tool_name, percentiles FROM ({latencies})) AS latency USING (tool_name)
+        GROUP BY tool_name ORDER BY tool_name
+    """
+    bounds = {"start": start, "from": first, "to": last, "end": end} if len(sources) > 1 else {}
+    return sql, bounds | {"first": first // 1_000_000, "last": last // 1_000_000}
+
+
+def _moment(name: str) -> str:
+    return f"fromUnixTimestamp64Micro({{{name}:Int64}}, 'UTC')"

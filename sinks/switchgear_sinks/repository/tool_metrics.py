@@ -1,0 +1,225 @@
+"""ToolMetricsRepository: every stored call of every tool (the seeds' interface)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.execution import ToolMetric
+from switchgear_sinks.migrations import migrate
+from switchgear_sinks.repository import rollups
+from switchgear_sinks.repository.database import Database
+from switchgear_sinks.repository.queries import CALLS, FAILURES, STATS, Conditions, checked_limit, select
+from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
+from switchgear_sinks.store import Store
+
+
+class Logger(Protocol):
+    """What is used of a logger: stdlib's and structlog's both fit."""
+
+    def info(self, msg: str, *args: Any) -> Any:
+        """Log at level info."""
+
+
+class ToolMetricsRepository:
+    """Reads and writes of ``tool_metrics``.
+
+    A row with ``status = 'rejected'`` is a call that a circuit refused: it was never made. It is in no total, rate or
+    time; statistics tell it apart as ``rejected_count``.
+
+    Args:
+        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
+        logger: Where deletions are told; ``switchgear.repository`` where None.
+        tenant: Only this tenant's rows; None: everybody's.
+
+    Errors are clickhouse-connect's, and TimeoutError after a minute.
+    """
+
+    def __init__(self, db: Any, logger: Logger | None = None, *, tenant: str | None = None) -> None:
+        self._db = db if isinstance(db, Database) else Database(db)
+        self._logger: Logger = logger or logging.getLogger("switchgear.repository")
+        self._tenant = tenant
+
+    @property
+    def database(self) -> Database:
+        """The connection, for whoever reads beside the repository."""
+        return self._db
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose rows are read."""
+        return self._tenant
+
+    async def ensure_table(self) -> None:
+        """Make the tables where ``db`` is a Store; with another client, see that they are there.
+
+        Raises:
+            StoreUnavailableError: the tables are missing.
+        """
+        found = await self._db.rows("EXISTS TABLE tool_metrics")
+        if found[0]["result"]:
+            return
+        if isinstance(self._db.client, Store):
+            await migrate(self._db.client)
+        else:
+            raise StoreUnavailableError(
+                "The table tool_metrics is not in this database.",
+                hint="Start `switchgear sink` once, which makes it, or select another database.",
+            )
+
+    async def record(self, metric: ToolMetric) -> ToolMetric:
+        """Store one call, at once, without Kafka: its Kafka coordinates stay at their defaults.
+
+        For many calls emit them: one insert a call costs ClickHouse a part a call. Recording the same ``metric_id``
+        again stores it again.
+
+        Returns:
+            The metric as given.
+        """
+        await self._db.insert_json("tool_metrics", to_json_line(metric))
+        return metric
+
+    async def get_tool_stats(
+        self, tool_name: str, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, Any]:
+        """Statistics of one tool over a period, both ends included; a tool without calls has zeros.
+
+        Beside the seeds' keys: ``rejected_count``, ``total_cost_usd``, ``p50_time_ms``, ``p95_time_ms``,
+        ``p99_time_ms`` (t-digest).
+        """
+        where = self._where().equal("tool_name", tool_name).recorded(since, until)
+        rows = await self._db.rows(select(STATS, "tool_metrics", where), where.parameters)
+        return _stats(tool_name, rows[0], since, until)
+
+    async def get_all_tool_stats(
+        self, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """:meth:`get_tool_stats` of every tool that has rows in the period, in one query.
+
+        A period that begins on a whole minute and is open at its end, or one of two hours and more, is read from the
+        counts a minute (and raw rows only where the period cuts a minute) and the latency histograms a quarter of an
+        hour: counts and sums are the same, percentiles are those of the quarters that the period touches, off by 9 % at
+        most. Rows that :meth:`cleanup_old_metrics` removed are still in those counts.
+        """
+        if since is not None and rollups.serve(since, until):
+            where = self._where()
+            sql, times = rollups.all_tools(str(where), since, until)
+            where.parameters.update(times)
+        else:
+            where = self._where().recorded(since, until)
+            sql = select(f"tool_name, {STATS}", "tool_metrics", where, "GROUP BY tool_name ORDER BY tool_name")
+        rows = await self._db.rows(sql, where.parameters)
+        return {row["tool_name"]: _stats(row["tool_name"], row, since, until) for row in rows}
+
+    async def get_recent_errors(self, tool_name: str | None = None, limit: int = 10) -> list[ToolMetric]:
+        """Errors and timeouts, newest first; of all tools where ``tool_name`` is None."""
+        where = self._where().equal("tool_name", tool_name)
+        return await self._metrics("tool_errors", where, "ORDER BY recorded_at DESC, metric_id", limit)
+
+    async def get_all_tool_names(self) -> list[str]:
+        """Names of all tools that have rows, sorted."""
+        where = self._where()
+        rows = await self._db.rows(
+            select("DISTINCT tool_name", "tool_metrics", where, "ORDER BY tool_name"), where.parameters
+        )
+        return [row["tool_name"] for row in rows]
+
+    async def get_slow_executions(
+        self,
+        threshold_ms: float = 5000,
+        limit: int = 20,
+        *,
+        since: datetime | None = None,
+        tool_name: str | None = None,
+    ) -> list[ToolMetric]:
+        """Calls that took longer than ``threshold_ms``, slowest first."""
+        where = self._where().equal("tool_name", tool_name).recorded(since, None)
+        where.that("execution_time_ms > {threshold:Float64}", CALLS, threshold=float(threshold_ms))
+        return await self._metrics(
+            "tool_metrics", where, "ORDER BY execution_time_ms DESC, recorded_at DESC, metric_id", limit
+        )
+
+    async def get_recent_executions(self, tool_name: str, limit: int = 100) -> list[ToolMetric]:
+        """Calls of a tool, newest first; refused ones too, as they were recorded."""
+        where = self._where().equal("tool_name", tool_name)
+        return await self._metrics("tool_metrics", where, "ORDER BY recorded_at DESC, metric_id", limit)
+
+    async def get_last_calls(self, tool_name: str) -> dict[str, Any]:
+        """When a tool last succeeded and last failed, and with what: ``last_success``, ``last_failure``, ``last_error``."""
+        where = self._where().equal("tool_name", tool_name)
+        columns = f"""
+            count() AS stored,
+            maxIf(recorded_at, status = 'success') AS succeeded, countIf(status = 'success') AS successes,
+            maxIf(recorded_at, {FAILURES}) AS failed, countIf({FAILURES}) AS failures,
+            argMaxIf((toString(error_type), error_message, toString(status)), recorded_at, {FAILURES}) AS error
+        """
+        row = (await self._db.rows(select(columns, "tool_metrics", where), where.parameters))[0]
+        kind, message, status = row["error"]
+        return {
+            "stored": row["stored"],
+            "last_success": row["succeeded"] if row["successes"] else None,
+            "last_failure": row["failed"] if row["failures"] else None,
+            "last_error": (message or kind or status) if row["failures"] else None,
+        }
+
+    async def cleanup_old_metrics(self, older_than_days: int = 30) -> int:
+        """Delete the rows recorded longer ago than that, and wait until they are gone.
+
+        Counts and histograms by the minute stay: they are small, and history reads them.
+
+        Returns:
+            How many rows of ``tool_metrics`` were removed.
+
+        Raises:
+            ValueError: for a negative number of days.
+        """
+        if older_than_days < 0:
+            raise ValueError(f"older_than_days must not be negative, got {older_than_days}")
+        before = datetime.now(UTC) - timedelta(days=older_than_days)
+        where = self._where().recorded(None, before)
+        found = int((await self._db.rows(select("count() AS n", "tool_metrics", where), where.parameters))[0]["n"])
+        for table in ("tool_metrics", "tool_errors") if found else ():
+            await self._db.command(f"ALTER TABLE {table} DELETE {where} SETTINGS mutations_sync = 2", where.parameters)
+        self._logger.info("Removed %d rows older than %d days from tool_metrics", found, older_than_days)
+        return found
+
+    def _where(self) -> Conditions:
+        return Conditions(self._tenant)
+
+    async def _metrics(self, table: str, where: Conditions, order: str, limit: int) -> list[ToolMetric]:
+        sql = select(COLUMNS, table, where, f"{order} LIMIT {{limit:UInt32}}")
+        rows = await self._db.rows(sql, where.parameters | {"limit": checked_limit(limit)})
+        return [to_metric(row) for row in rows]
+
+
+def _stats(tool_name: str, row: Mapping[str, Any], since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    total = int(row["total_calls"])
+    known = list(row["percentiles"]) if total else []
+    shortest, longest = float(row["min_time_ms"]), float(row["max_time_ms"])
+    # the middle of a histogram's bucket may lie outside what was measured
+    p50, p95, p99 = (max(shortest, min(longest, float(value))) for value in known or (0.0, 0.0, 0.0))
+    return {
+        "tool_name": tool_name,
+        "total_calls": total,
+        "success_count": int(row["success_count"]),
+        "error_count": int(row["error_count"]),
+        "timeout_count": int(row["timeout_count"]),
+        "success_rate": int(row["success_count"]) / total if total else 0.0,
+        "avg_time_ms": float(row["avg_time_ms"]),
+        "min_time_ms": shortest,
+        "max_time_ms": longest,
+        "total_input_bytes": int(row["total_input_bytes"]),
+        "total_output_bytes": int(row["total_output_bytes"]),
+        "period": {
+            "since": None if since is None else since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+        },
+        "rejected_count": int(row["rejected_count"]),
+        "total_cost_usd": float(row["total_cost_usd"]),
+        "p50_time_ms": p50,
+        "p95_time_ms": p95,
+        "p99_time_ms": p99,
+    }

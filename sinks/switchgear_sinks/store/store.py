@@ -1,0 +1,202 @@
+"""Store: the one way to ClickHouse, whichever it is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.query import QueryResult
+
+from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.settings import Settings as SwitchgearSettings
+from switchgear_sinks.store import folder_lock
+from switchgear_sinks.store.lane import Lane, Parameters, Settings
+from switchgear_sinks.store.location import StoreLocation
+
+READERS: Final = 4
+WRITERS: Final = 2
+_ANSWER_LIMIT_S: Final = 300
+_CAUSE: Final = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)")  # of what urllib3 wraps three times
+_IGNORED_IN_READONLY: Final = "readonly"
+
+
+class Store:
+    """ClickHouse with the database selected: ``SELECT … FROM tool_metrics`` works unqualified.
+
+    Reads and writes have lanes (threads and clients) of their own; :meth:`lane` makes more. Errors of a statement are
+    clickhouse-connect's (``clickhouse_connect.driver.exceptions``), with ClickHouse's number in ``code``.
+    """
+
+    def __init__(self, location: StoreLocation, connect_timeout_s: float) -> None:
+        self.location = location
+        self.database = location.database
+        self.embedded = location.embedded
+        self._connect_timeout_s = connect_timeout_s
+        self._folder: Path | None = None
+        self._lanes: list[Lane] = []
+        self._read: Lane | None = None
+        self._write: Lane | None = None
+        self._keeper: Client | None = None
+        self.server_version = ""
+
+    async def open(self) -> None:
+        """Open the engine or reach the server, and create the database where it is missing.
+
+        Raises:
+            StoreUnavailableError: another process owns the folder, or nothing answers at the URL.
+        """
+        if self.location.folder is not None:
+            self._folder = folder_lock.acquire(self.location.folder)
+        try:
+            await asyncio.wait_for(asyncio.to_thread(self._prepare), 4 * self._connect_timeout_s + 20)
+        except Exception as error:
+            await self.close()
+            if not isinstance(error, (ClickHouseError, OSError, TimeoutError)):
+                raise
+            raise self._unavailable(error) from error
+        self._read, self._write = self.lane("read", READERS), self.lane("write", WRITERS)
+
+    def lane(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> Lane:
+        """Make a lane of ``size`` threads whose clients keep ``settings`` for all their statements.
+
+        ``readonly`` is applied last: after it ClickHouse refuses to change any setting, this one too.
+        """
+        kept = dict(settings or {})
+        if _IGNORED_IN_READONLY in kept:
+            kept[_IGNORED_IN_READONLY] = kept.pop(_IGNORED_IN_READONLY)
+        lane = Lane(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
+        self._lanes.append(lane)
+        return lane
+
+    def connect(self, settings: Mapping[str, Any] | None = None) -> Client:
+        """A client of its own on the database, for work that must share no state with other work. Blocks; close it."""
+        return self._connect(self.database, dict(settings or {}))
+
+    @property
+    def reading(self) -> Lane:
+        """The lane of :meth:`query`."""
+        return _opened(self._read)
+
+    @property
+    def writing(self) -> Lane:
+        """The lane of :meth:`command` and :meth:`raw_insert`."""
+        return _opened(self._write)
+
+    async def query(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> QueryResult:
+        """Run a SELECT; ``parameters`` fill ``{name:Type}`` in it, on the server."""
+        return await self.reading.query(sql, parameters, settings)
+
+    async def raw_query(
+        self, sql: str, parameters: Parameters = None, settings: Settings = None, fmt: str | None = None
+    ) -> bytes:
+        """Run a SELECT and return the bytes of the format ``fmt``."""
+        return await self.reading.raw_query(sql, parameters, settings, fmt)
+
+    async def command(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> Any:
+        """Run DDL or another statement without a result set."""
+        return await self.writing.command(sql, parameters, settings)
+
+    async def raw_insert(self, table: str, block: bytes, fmt: str = "JSONEachRow", settings: Settings = None) -> None:
+        """Insert bytes of the format ``fmt`` as they are."""
+        await self.writing.raw_insert(table, block, fmt, settings)
+
+    async def ping(self) -> bool:
+        """ClickHouse answers ``SELECT 1``."""
+        try:
+            await asyncio.wait_for(self.query("SELECT 1"), self._connect_timeout_s)
+        except (ClickHouseError, OSError, TimeoutError):
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Wait for the statements that run, close every client, and give the folder back."""
+        lanes, self._lanes = self._lanes, []
+        for lane in lanes:
+            await asyncio.to_thread(lane.close)
+        self._read = self._write = None
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            await asyncio.to_thread(keeper.close)
+        self._unlock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _prepare(self) -> None:
+        client = self._keeper = self._connect(None, {})  # held: the engine shuts down with its last client
+        self.server_version = str(client.server_version)
+        known = client.query(
+            "SELECT count() FROM system.databases WHERE name = {name:String}", parameters={"name": self.database}
+        )
+        if known.result_rows[0][0] == 0:
+            client.command(f"CREATE DATABASE IF NOT EXISTS `{self.database}`")
+
+    def _connect(self, database: str | None, settings: dict[str, Any]) -> Client:
+        where = self.location
+        if self._folder is not None:
+            return clickhouse_connect.get_client(
+                interface="chdb", path=str(self._folder), database=database, settings=settings
+            )
+        return clickhouse_connect.get_client(
+            interface=where.scheme,
+            host=where.host,
+            port=where.port,
+            username=where.username,
+            password=where.password,
+            database=database or "default",
+            settings=settings,
+            connect_timeout=max(1, round(self._connect_timeout_s)),
+            send_receive_timeout=_ANSWER_LIMIT_S,
+            autogenerate_session_id=False,  # a client per thread; no state is kept on the server
+        )
+
+    def _unlock(self) -> None:
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder_lock.release(folder)
+
+    def _unavailable(self, error: BaseException) -> StoreUnavailableError:
+        said = " ".join(str(error).split())
+        cause = _CAUSE.search(said)
+        reason = cause[1] if cause else said[:300] or type(error).__name__
+        if self.embedded:
+            return StoreUnavailableError(
+                f"The ClickHouse engine could not open {self.location}: {reason}.",
+                hint="Free space or correct the folder's rights, or choose another folder with --data-dir.",
+            )
+        return StoreUnavailableError(
+            f"ClickHouse at {self.location} could not be used: {reason}.",
+            hint="Start it, or correct SWITCHGEAR_CLICKHOUSE_URL.",
+        )
+
+
+def _opened(lane: Lane | None) -> Lane:
+    if lane is None:
+        raise StoreUnavailableError("The connection to ClickHouse is closed.")
+    return lane
+
+
+async def open_store(settings: SwitchgearSettings) -> Store:
+    """Open the ClickHouse of ``settings.clickhouse_url``. Close it, or use it as ``async with``.
+
+    Raises:
+        SettingsError: the URL cannot be read.
+        StoreUnavailableError: another process owns the folder, or nothing answers within ``clickhouse_connect_timeout_s``.
+    """
+    store = Store(
+        StoreLocation.parse(settings.clickhouse_url, settings.data_dir), settings.clickhouse_connect_timeout_s
+    )
+    await store.open()
+    return store

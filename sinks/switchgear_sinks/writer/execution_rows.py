@@ -1,0 +1,111 @@
+"""Executions into rows of ``tool_metrics``.
+
+Nearly every message goes through byte for byte, the Kafka coordinates spliced in. It is decoded first all the same
+(about 1.1 µs of 7 to 10 that ClickHouse spends on the row, measured): the sink must not store what the worker rejects, nor hand
+ClickHouse a message that would end its row early or hold two. Whatever the strict decoder does not know is checked in
+full and written anew, one message at a time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from pydantic import ValidationError
+
+from switchgear_schemas import headers as header_names
+from switchgear_schemas import wire
+from switchgear_schemas.errors import InvalidExecutionError
+from switchgear_schemas.execution import EARLIEST, LATEST, MAX_EVENT_BYTES, ToolExecution
+from switchgear_sinks.writer.batch import Record
+from switchgear_sinks.writer.rows import Rows, coordinates
+
+_Aware = Annotated[datetime, msgspec.Meta(tz=True)]
+_UNKNOWN: Final = "unknown_fields"
+
+
+class StrictExecution(wire.Execution, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An execution in the form that ClickHouse reads as it is: no unknown fields, and a time with its offset."""
+
+    metadata: dict[str, msgspec.Raw] | None = None  # looked at, not built
+    recorded_at: _Aware | None = None
+
+
+_strict: Final = msgspec.json.Decoder(StrictExecution).decode
+_NOT_STRICT: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class ExecutionRows:
+    """Rows of ``tool_metrics``."""
+
+    table = "tool_metrics"
+
+    def rows(self, records: list[Record]) -> Rows:
+        """Originals only: a copy that the worker sent to another partition is skipped."""
+        found = Rows()
+        for record in records:
+            names = {name for name, _ in record.headers} if record.headers else ()
+            if header_names.REKEYED in names:
+                found.skip("rekeyed")
+                continue
+            value = record.value
+            if value is not None and passes(value):
+                found.add(record, coordinates(record) + value[1:], canonical=False)
+            else:
+                try:
+                    found.add(record, self.canonical(record), canonical=True)
+                except InvalidExecutionError as error:
+                    found.reject(record, error)
+                    continue
+            if header_names.RESENT in names:
+                found.resent.append(record)
+        return found
+
+    def canonical(self, record: Record) -> bytes:
+        """One row, parsed, checked in full and written anew; unknown fields kept in a column of their own."""
+        wire.decode_execution(record.value)  # what the worker rejects, for the same reason
+        text = (record.value or b"").decode(errors="replace")
+        given = {name: value for name, value in _loads(text).items() if value is not None}
+        try:
+            event = ToolExecution.model_validate(given)
+        except ValidationError as error:
+            raise _explain(error) from None
+        row = event.model_dump(mode="json", exclude_unset=True, include=set(ToolExecution.model_fields))
+        if "metadata" in row:
+            row["metadata"] = _dumps(given["metadata"])
+        if event.model_extra:
+            row[_UNKNOWN] = _dumps(event.model_extra)
+        return coordinates(record) + msgspec.json.encode(row)[1:]
+
+
+def passes(value: bytes) -> bool:
+    """The message can go through byte for byte."""
+    if value[:1] != b"{" or len(value) > MAX_EVENT_BYTES:
+        return False
+    try:
+        at = _strict(value).recorded_at
+        if not value.isascii():
+            value.decode()  # of a field that is skipped, msgspec does not check it
+    except _NOT_STRICT:
+        return False
+    return at is None or EARLIEST <= at < LATEST
+
+
+def _loads(text: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except _NOT_STRICT as error:
+        raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidExecutionError("", "the message is not a JSON object")
+    return found
+
+
+def _dumps(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _explain(error: ValidationError) -> InvalidExecutionError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    return InvalidExecutionError(".".join(str(part) for part in first["loc"]), first["msg"])

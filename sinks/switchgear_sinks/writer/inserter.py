@@ -1,0 +1,172 @@
+"""Inserting one batch: under its token, bad rows taken out one by one, everything else tried again until it works."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+from clickhouse_connect.driver.client import Client
+
+from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
+from switchgear_sinks.store import Store
+from switchgear_sinks.writer.batch import Batch
+from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.failure import Kind, Verdict, judge
+from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.metrics import WriterMetrics
+from switchgear_sinks.writer.resent import drop_resent
+from switchgear_sinks.writer.rows import RowMaker, Rows
+
+log = structlog.get_logger()
+
+INSERT_SETTINGS: Final = {
+    "insert_deduplicate": 1,
+    "deduplicate_blocks_in_dependent_materialized_views": 1,  # its default has changed twice: never assumed
+    "async_insert": 0,
+    "date_time_input_format": "best_effort",
+    "input_format_parallel_parsing": 0,  # row numbers in errors are exact
+    "input_format_skip_unknown_fields": 1,
+    "input_format_null_as_default": 1,
+    "input_format_defaults_for_omitted_fields": 1,
+    "input_format_json_read_objects_as_strings": 1,
+    "max_insert_block_size": 1_000_000,  # one batch is one block: nothing of it is stored before all of it is parsed
+    "throw_on_max_partitions_per_insert_block": 0,  # old and new calls may come together
+}
+SUSPECTS: Final = 4
+"""Bad rows that ClickHouse may name in one batch before the rest of it is checked in full and written anew."""
+
+
+class InsertRefusedError(SwitchgearError):
+    """ClickHouse refuses the insert for a reason that neither waiting nor leaving out a row can mend."""
+
+
+class Inserter:
+    """Lands batches of one topic in one table."""
+
+    def __init__(
+        self, store: Store, maker: RowMaker, dead: DeadLetters, metrics: WriterMetrics, limits: Limits
+    ) -> None:
+        self._store = store
+        self._maker = maker
+        self._dead = dead
+        self._metrics = metrics
+        self._limits = limits
+
+    async def land(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
+        """Store ``batch``. Its dead letters are acknowledged before the rows beside them are inserted.
+
+        ``fence`` is awaited before each attempt: it raises where the partition has gone to another process.
+
+        Raises:
+            InsertRefusedError: ClickHouse refused for a reason that does not pass.
+        """
+        rows = await asyncio.to_thread(self._maker.rows, batch.records)
+        await self._count_out(rows)
+        if rows.resent:
+            await self._retried(lambda: self._without_resent(batch, rows), fence)
+        await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
+
+    async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
+        """Run ``attempt`` until it returns True; wait between failures, longer each time."""
+        wait, failing = self._limits.retry_first_s, False
+        try:
+            while True:
+                await fence()
+                try:
+                    done = await attempt()
+                except Exception as error:
+                    verdict = judge(error)
+                    if verdict.kind is not Kind.RETRY:
+                        raise _refused(self._maker.table, verdict) from error
+                else:
+                    if done:
+                        return
+                    continue
+                if not failing:
+                    failing = True
+                    self._metrics.failing.inc()
+                self._metrics.retries.labels(str(verdict.code or "unreachable")).inc()
+                log.warning(
+                    "disk full, insert waits for space" if verdict.disk_full else "insert failed, trying again",
+                    table=self._maker.table,
+                    code=verdict.code,
+                    reason=verdict.reason,
+                    wait_s=round(wait, 1),
+                )
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, self._limits.retry_longest_s)
+        finally:
+            if failing:
+                self._metrics.failing.dec()
+
+    async def _insert(self, rows: Rows, token: str) -> bool:
+        """One attempt. False where a bad row was found and dealt with: the next attempt may succeed."""
+        if not rows.values:
+            return True
+        table, started = self._maker.table, time.perf_counter()
+
+        def work(client: Client) -> int:
+            block = b"\n".join(rows.values)
+            client.raw_insert(table, insert_block=block, fmt="JSONEachRow", settings=_settings(token))
+            return len(block)
+
+        try:
+            size = await self._store.writing.run(work)
+        except Exception as error:
+            verdict = judge(error)
+            if verdict.kind is not Kind.ROW or verdict.row is None or not 0 <= verdict.row < len(rows.values):
+                raise
+            await self._mend(rows, verdict)
+            return False
+        self._metrics.rows.labels(table).inc(len(rows.values))
+        self._metrics.batches.labels(table).inc()
+        self._metrics.bytes.labels(table).inc(size)
+        self._metrics.insert_seconds.labels(table).observe(time.perf_counter() - started)
+        return True
+
+    async def _mend(self, rows: Rows, verdict: Verdict) -> None:
+        """Write the row that ClickHouse named anew; if that was tried, or it is invalid, it is a dead letter."""
+        row = verdict.row or 0
+        if rows.canonical[row]:
+            rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {verdict.reason}"))
+            rows.remove({row})
+        elif sum(rows.canonical) < SUSPECTS:
+            if not rows.make_canonical(row, self._maker.canonical):
+                rows.remove({row})
+        else:
+            await asyncio.to_thread(self._make_all_canonical, rows)
+        await self._count_out(rows)
+
+    def _make_all_canonical(self, rows: Rows) -> None:
+        rows.remove(
+            {
+                index
+                for index, done in enumerate(rows.canonical)
+                if not done and not rows.make_canonical(index, self._maker.canonical)
+            }
+        )
+
+    async def _without_resent(self, batch: Batch, rows: Rows) -> bool:
+        dropped = await drop_resent(self._store, self._maker.table, batch, rows)
+        self._metrics.skipped.labels("resent").inc(dropped)
+        return True
+
+    async def _count_out(self, rows: Rows) -> None:
+        for why, count in rows.skipped.items():
+            self._metrics.skipped.labels(why).inc(count)
+        rows.skipped.clear()
+        await self._dead.send(rows.take_dead())
+
+
+def _settings(token: str) -> dict[str, Any]:
+    return {**INSERT_SETTINGS, "insert_deduplication_token": token}
+
+
+def _refused(table: str, verdict: Verdict) -> InsertRefusedError:
+    return InsertRefusedError(
+        f"ClickHouse refuses to insert into {table}: {verdict.reason}",
+        hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
+    )

@@ -1,0 +1,278 @@
+"""The writer: a member of the sinks' consumer group, from Kafka into ClickHouse."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.structs import TopicPartition
+
+from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.topics import TopicNames
+from switchgear_sinks.store import Store
+from switchgear_sinks.writer.batch import Record
+from switchgear_sinks.writer.circuit_rows import CircuitRows
+from switchgear_sinks.writer.committed import CommittedIntents
+from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.execution_rows import ExecutionRows
+from switchgear_sinks.writer.inserter import Inserter
+from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.metrics import WriterMetrics
+from switchgear_sinks.writer.tenure import Tenure
+
+log = structlog.get_logger()
+
+_POLL_MS: Final = 100
+_POLL_ROWS: Final = 10_000
+_LAG_EVERY_S: Final = 1.0
+_POSITION_LIMIT_S: Final = 0.2
+_START_LIMIT_S: Final = 30.0
+_START_WAIT_S: Final = 1.0
+_SESSION_MS: Final = 10_000
+_REBALANCE_MS: Final = 30_000
+
+
+class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Reads executions and circuits, inserts them, commits. :meth:`run` until :meth:`stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        connection: KafkaConnection,
+        topics: TopicNames,
+        metrics: WriterMetrics,
+        *,
+        limits: Limits | None = None,
+        instance_id: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is connected yet.
+
+        Args:
+            store: Where to.
+            connection: The brokers.
+            topics: Names of the topics and of the group.
+            metrics: What to count in.
+            limits: Batch sizes, memory, patience.
+            instance_id: Static membership: a process that comes back under the same name has its partitions at once
+                instead of after the session's end. Unique among the sinks.
+            clock: Monotonic seconds.
+        """
+        self.limits = Limits() if limits is None else limits
+        self._connection = connection
+        self._topics = topics
+        self._metrics = metrics
+        self._instance_id = instance_id
+        self._clock = clock
+        self._dead = DeadLetters(connection, topics.dead, metrics)
+        self._committed = CommittedIntents(connection, topics.sink_group)
+        self._inserters = {
+            topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits),
+            topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits),
+        }
+        self._consumer: Any = None
+        self._tenure: Tenure | None = None
+        self._early: dict[TopicPartition, list[Record]] = {}
+        self._failure: BaseException | None = None
+        self._stopping = asyncio.Event()
+        self._paused: set[TopicPartition] = set()
+        self._lag_at = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Partitions are assigned (perhaps none, where there are more sinks than partitions)."""
+        return self._tenure is not None and self._failure is None
+
+    def stop(self) -> None:
+        """Make :meth:`run` finish its batches and return."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Write until stopped.
+
+        Raises:
+            BrokerUnavailableError: no broker answered within 30 s of the start.
+            SwitchgearError: ClickHouse or Kafka refused for a reason that does not pass.
+        """
+        try:
+            await self._connect()
+            while not self._stopping.is_set():
+                self._raise_failure()
+                self._balance_memory()
+                for partition, records in (await self._poll()).items():
+                    self._feed(partition, records)
+                await self._complete_ranges()
+                self._show_lag()
+        finally:
+            await self._disconnect()
+        self._raise_failure()
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Finish or give up what is in hand: after this another process may own the partitions."""
+        del revoked  # the protocol is the eager one: all of them
+        self._early.clear()
+        self._paused.clear()
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            await tenure.end(self.limits.finish_s)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Learn what owners before us left unfinished, and begin."""
+        try:
+            pending = await self._committed.read(assigned)
+        except Exception as error:  # noqa: BLE001 - aiokafka would only log it; run() raises it
+            self._fail(error)
+            return
+        self._metrics.replays.inc(len(pending))
+        self._metrics.lag.clear()
+        log.info("partitions assigned", count=len(assigned), to_replay=len(pending))
+        self._tenure = Tenure(
+            assigned, self._inserters, pending, self._consumer.commit, self.limits, self._clock, self._fail
+        )
+        for partition, records in self._early.items():
+            self._feed(partition, records)
+        self._early.clear()
+
+    async def _connect(self) -> None:
+        deadline = self._clock() + _START_LIMIT_S
+        while not self._stopping.is_set():
+            late = self._clock() > deadline
+            try:
+                await self._dead.start()
+                await self._committed.start()
+                missing = await self._committed.missing_topics([*self._inserters, self._topics.dead])
+                if not missing:
+                    self._consumer = self._make_consumer()
+                    self._consumer.subscribe([*self._inserters], listener=self)
+                    await self._consumer.start()
+                    return
+            except (KafkaError, OSError) as error:
+                if late:
+                    raise BrokerUnavailableError(
+                        f"No Kafka broker answered at {self._connection.bootstrap_servers}.",
+                        hint="Start it, or correct SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
+                    ) from error
+                log.warning("no broker answers, trying again", brokers=self._connection.bootstrap_servers)
+            else:
+                if late:
+                    raise SwitchgearError(
+                        f"Kafka has no topic {' and no topic '.join(missing)}.",
+                        hint="Create them with `switchgear topics ensure`, or correct SWITCHGEAR_TOPIC_PREFIX.",
+                    )
+                log.warning("topics are missing, waiting for them", topics=missing)
+            await self._disconnect()
+            await asyncio.sleep(_START_WAIT_S)
+
+    def _make_consumer(self) -> Any:
+        return AIOKafkaConsumer(
+            **self._connection.options(),
+            group_id=self._topics.sink_group,
+            group_instance_id=self._instance_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=(RoundRobinPartitionAssignor,),  # aiokafka's sticky one is broken
+            max_partition_fetch_bytes=2 * MAX_EVENT_BYTES,
+            fetch_max_bytes=16 * MAX_EVENT_BYTES,
+            session_timeout_ms=_SESSION_MS,
+            rebalance_timeout_ms=_REBALANCE_MS,
+        )
+
+    async def _poll(self) -> dict[TopicPartition, list[Record]]:
+        try:
+            found: dict[TopicPartition, list[Record]] = await self._consumer.getmany(
+                timeout_ms=_POLL_MS, max_records=_POLL_ROWS
+            )
+        except KafkaError as error:
+            twin = f" Another sink may run under the name {self._instance_id}." if self._instance_id else ""
+            raise SwitchgearError(
+                f"Kafka refuses to be read: {error or type(error).__name__}.{twin}",
+                hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
+            ) from error
+        await asyncio.sleep(0)  # getmany returns without a pause as long as there is more
+        return found
+
+    def _feed(self, partition: TopicPartition, records: list[Record]) -> None:
+        if self._tenure is None:  # fetched before the listener had its turn
+            self._early.setdefault(partition, []).extend(records)
+            return
+        missing = self._tenure.writers[partition].feed(records)
+        if missing and partition.topic == self._topics.executions:  # compaction leaves gaps in the other one
+            self._metrics.missing.labels(partition.topic).inc(missing)
+            log.error(
+                "offsets missing: Kafka deleted them before they were read",
+                partition=partition.partition,
+                before=records[0].offset,
+                count=missing,
+            )
+
+    def _balance_memory(self) -> None:
+        """Pause the partitions that hold enough; when all together hold too much, pause all and cut batches at once."""
+        if self._tenure is None:
+            return
+        writers = self._tenure.writers
+        held = sum(writer.held_bytes for writer in writers.values())
+        self._metrics.held.set(held)
+        short = held >= self.limits.memory_bytes
+        for writer in writers.values():
+            if writer.hurried != short:
+                writer.hurry(hurried=short)
+        wanted = {partition for partition, writer in writers.items() if short or writer.full}
+        ours = self._consumer.assignment()  # a rebalance may have begun that the listener has not been told of
+        if stop := (wanted - self._paused) & ours:
+            self._consumer.pause(*stop)
+        if go := (self._paused - wanted) & ours:
+            self._consumer.resume(*go)
+        self._paused = wanted
+
+    async def _complete_ranges(self) -> None:
+        """A range whose last record was compacted away ends with the log."""
+        if self._tenure is None:
+            return
+        for partition, writer in list(self._tenure.writers.items()):
+            if writer.buffer.pending is None:
+                continue
+            end, position = self._consumer.highwater(partition), await self._position(partition)
+            if end is not None and position is not None and position >= end:
+                writer.end_of_log()
+
+    async def _position(self, partition: TopicPartition) -> int | None:
+        try:
+            return int(await asyncio.wait_for(self._consumer.position(partition), _POSITION_LIMIT_S))
+        except (TimeoutError, IllegalStateError):  # not known yet, or just revoked
+            return None
+
+    def _show_lag(self) -> None:
+        now = self._clock()
+        if self._tenure is None or now - self._lag_at < _LAG_EVERY_S:
+            return
+        self._lag_at = now
+        for partition, writer in self._tenure.writers.items():
+            end = self._consumer.highwater(partition)
+            if end is not None and writer.landed is not None:
+                self._metrics.lag.labels(partition.topic, str(partition.partition)).set(max(0, end - writer.landed))
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _disconnect(self) -> None:
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            await tenure.end(self.limits.finish_s)
+        if self._consumer is not None:
+            await self._consumer.stop()
+            self._consumer = None
+        await self._committed.stop()
+        await self._dead.stop()

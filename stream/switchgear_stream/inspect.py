@@ -1,0 +1,55 @@
+"""Read the worker's state from outside: rows from the changelog, circuit records from their topic.
+
+This is how anybody verifies the counters without asking a worker: recount the executions topic and compare.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchgear.fleet.row import Row, applied
+from switchgear_schemas import Circuit
+from switchgear_schemas.settings import Settings
+from switchgear_stream.topic_reader import read_to_end
+
+
+async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, Row]:
+    """Every circuit's row as it stands in the changelog, by circuit id.
+
+    Raises:
+        BrokerUnavailableError: the broker didn't answer in time.
+        RowError: a row is of another version of Switchgear.
+    """
+    newest: dict[bytes, bytes] = {}
+    async for record in read_to_end(settings, settings.topics.changelog, timeout_s=timeout_s):
+        if record.value is None:
+            newest.pop(record.key, None)
+        elif record.key not in newest or applied(record.value) >= applied(newest[record.key]):
+            newest[record.key] = record.value
+    rows = [Row.decode(value) for value in newest.values()]
+    return {row.circuit_id: row for row in rows}
+
+
+async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, list[Circuit]]:
+    """Every record of the circuits topic by circuit id, in the order of the log.
+
+    Raises:
+        BrokerUnavailableError: the broker didn't answer in time.
+    """
+    found: dict[str, list[Circuit]] = {}
+    async for record in read_to_end(settings, settings.topics.circuits, timeout_s=timeout_s):
+        if record.value:
+            circuit = Circuit.model_validate_json(record.value)
+            found.setdefault(circuit.circuit_id, []).append(circuit)
+    return found
+
+
+def totals(rows: dict[str, Row]) -> dict[str, Any]:
+    """Sums over all circuits: what an independent recount of the executions topic must give."""
+    return {
+        "circuits": len(rows),
+        "total_calls": sum(row.total_calls for row in rows.values()),
+        "total_failed": sum(row.total_failed for row in rows.values()),
+        "total_rejected": sum(row.total_rejected for row in rows.values()),
+        "late": sum(row.late for row in rows.values()),
+    }

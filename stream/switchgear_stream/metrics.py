@@ -1,0 +1,58 @@
+"""The worker's Prometheus metrics, on a registry of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+STATES: Final = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
+
+
+class WorkerMetrics:
+    """What one worker process counts. Totals are of this process; the exact ones are in the rows."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"switchgear_worker_{name}", text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"switchgear_worker_{name}", text, labels, registry=self.registry)
+
+        self.executions = counter("executions_total", "Executions folded into circuits.")
+        self.commands = counter("commands_total", "Commands applied.")
+        self.duplicates = counter("duplicates_total", "Replayed messages that the offset fence skipped.")
+        self.late = counter("late_total", "Executions that arrived too late to be counted.")
+        self.dead_letters = counter("dead_letters_total", "Messages sent to the dead letters.")
+        self.rekeyed = counter("rekeyed_total", "Messages sent on to the partition of their tool.")
+        self.rewinds = counter("rewinds_total", "Batches read again because records before them were missing.")
+        self.leases = counter("leases_total", "Probe leases granted.")
+        self.records = counter("circuit_records_total", "Circuit records published, by the state they tell.", "state")
+        self.rebalances = counter("rebalances_total", "Assignments of partitions received.")
+        self.batch_seconds = Histogram(
+            "switchgear_worker_batch_seconds",
+            "From a batch's arrival to its acknowledgement by the broker.",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5),
+            registry=self.registry,
+        )
+        self.batch_records = Histogram(
+            "switchgear_worker_batch_records",
+            "Records in a batch.",
+            buckets=(1, 10, 100, 500, 1000, 2000, 5000),
+            registry=self.registry,
+        )
+        self.circuits = gauge("circuits", "Circuits that this worker owns, by state.", "state")
+        self.table_rows = gauge("table_rows", "Rows of the table.")
+        self.stale_rows = gauge("stale_rows", "Rows of a former owner that recoveries ignored.")
+        self.partitions = gauge("partitions", "Partitions that this worker owns.")
+        self.lag = gauge("lag_records", "Records not yet folded, of the partitions that this worker owns.", "topic")
+        self.last_progress = gauge("last_progress_age_seconds", "Since a batch was last finished; 0 with no lag.")
+        self.ready = gauge("ready", "1 when recovered and assigned.")
+
+    def observe_circuits(self, found: Mapping[str, int]) -> None:
+        """Set the gauges of circuits by state."""
+        for state in STATES:
+            self.circuits.labels(state).set(found.get(state, 0))

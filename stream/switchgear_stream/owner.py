@@ -1,0 +1,207 @@
+"""Owner: what a worker does with a batch, and when circuits change hands.
+
+The order within a batch is the promise: fold, rows to the changelog, then records, dead letters and copies, each acknowledged by
+the broker, then the offset. A crash anywhere replays the batch, and the fence makes that a no-op for what was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, Final, cast
+
+import structlog
+from aiokafka.errors import KafkaError
+from faust.types import TP, EventT
+
+from switchgear.fleet import Changes, FleetFold
+from switchgear_schemas import SwitchgearError
+from switchgear_schemas.settings import Settings
+from switchgear_stream.app import WorkerApp
+from switchgear_stream.continuity import Continuity, Verdict
+from switchgear_stream.durable_table import DurableTable
+from switchgear_stream.intake import Consumer, Records
+from switchgear_stream.lifeline import Lifeline
+from switchgear_stream.metrics import WorkerMetrics
+from switchgear_stream.publisher import Publisher, by_partition
+from switchgear_stream.takeover import TakeOver
+
+log = structlog.get_logger()
+MAX_TOLD: Final = 100
+"""Records of one batch that are logged: a take-over may publish thousands."""
+LOST_BROKER: Final = "Kafka did not acknowledge a batch in time; it will be folded again after a restart."
+
+
+class Owner:
+    """Folds the batches of the partitions that this worker owns, one at a time."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        app: WorkerApp,
+        table: DurableTable,
+        fold: FleetFold,
+        publisher: Publisher,
+        lifeline: Lifeline,
+        metrics: WorkerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._app = app
+        self._table = table
+        self._fold = fold
+        self._publisher = publisher
+        self._lifeline = lifeline
+        self._metrics = metrics
+        self._busy = asyncio.Lock()
+        self._take_over = TakeOver(settings)
+        self.ready = False
+        self.partitions: frozenset[int] = frozenset()
+        self.continuity = Continuity()
+        self._starts: dict[TP, int] = {}
+        self._states: dict[str, str] = {}
+        self.progressed_at = time.monotonic()
+        table.on_recovered = self.on_recovered
+
+    async def batch(self, event: EventT[Any]) -> None:
+        """Fold one batch and acknowledge it. Never raises: what can't be finished ends the process unacknowledged."""
+        async with self._busy:
+            self._lifeline.check_awake()
+            if not self._is_current(event):
+                return  # of before a rebalance, or of a worker that failed: its new owner reads it again
+            if not await self._continues(event):
+                return
+            started = time.monotonic()
+            try:
+                await self._process(event)
+            except (TimeoutError, KafkaError) as error:
+                await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
+            except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
+                await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+            event.ack()
+            message = event.message
+            self.continuity.done(message.tp, message.offset)
+            self.progressed_at = time.monotonic()
+            self._metrics.batch_seconds.observe(self.progressed_at - started)
+            self._metrics.batch_records.observe(len(cast("Records", event.value)))
+
+    def _is_current(self, event: EventT[Any]) -> bool:
+        app = self._app
+        return (
+            app.flow_control.is_active()
+            and event.message.generation_id == app.consumer_generation_id
+            and not self._lifeline.failed.done()
+        )
+
+    async def _continues(self, event: EventT[Any]) -> bool:
+        tp = event.message.tp
+        consumer = cast("Consumer", self._app.consumer)
+        committed = consumer.committed_offset(tp)
+        self.continuity.expect(tp, self._starts.get(tp, 0) if committed is None else committed)
+        first = cast("Records", event.value)[0].offset
+        verdict = self.continuity.judge(tp, first)
+        if verdict is Verdict.REWIND:
+            expected = self.continuity.position(tp)
+            assert expected is not None
+            log.warning("rewind", topic=tp.topic, partition=tp.partition, expected=expected, got=first)
+            self._metrics.rewinds.inc()
+            await consumer.rewind(tp, expected)
+        return verdict is Verdict.FOLD
+
+    async def _process(self, event: EventT[Any]) -> None:
+        records = cast("Records", event.value)
+        if event.message.topic == self._settings.topics.commands:
+            self._fold.commands(records)
+        else:
+            self._fold.executions(records)
+        await self._write(self._fold.take())
+
+    async def _write(self, changes: Changes) -> None:
+        for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
+            for key, value in rows:
+                self._table.write(partition, key, value)
+            await self._publisher.rows(partition, rows)
+        if changes.circuits or changes.dead or changes.rekeyed:
+            await self._publisher.outputs(changes)
+        self._fold.settle()
+        self._count(changes)
+        for published in changes.circuits[:MAX_TOLD]:
+            log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
+
+    async def on_revoked(self) -> None:
+        """Partitions are about to leave: the batch at work is finished first, then nothing of ours is in flight."""
+        self.ready = False
+        async with self._busy:
+            self._fold.forget()
+            self.continuity.forget()
+            self._states.clear()
+            self.partitions = frozenset()
+
+    async def on_assigned(self, assigned: Collection[TP]) -> None:
+        """The group has decided. A worker beyond the number of partitions has nothing to recover: it stands by."""
+        if not assigned:
+            self.ready = True
+            log.info("ready", partitions=[], standby=True)
+
+    async def on_recovered(self, partitions: set[int]) -> None:
+        """The table is recovered: bring the circuits topic in line with it before the first event."""
+        async with self._busy:
+            generation = self._app.consumer_generation_id
+            try:
+                self._fold.forget()
+                self.continuity.forget()
+                known = await self._take_over.read(partitions)
+                self._starts = known.starts
+                if generation != self._app.consumer_generation_id:
+                    return  # assigned anew meanwhile; that recovery does it again
+                self._states = self._fold.take_over(known.fleet)
+                changes = self._fold.take()
+                await self._write(changes)
+            except (TimeoutError, KafkaError, SwitchgearError) as error:
+                await self._lifeline.die(f"The circuits could not be taken over: {error}", error)
+            except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises
+                await self._lifeline.die(f"The circuits could not be taken over: {error!r}.", error)
+            self.partitions = frozenset(partitions)
+            self.progressed_at = time.monotonic()
+            self.ready = True
+            self._metrics.rebalances.inc()
+            log.info(
+                "ready",
+                partitions=sorted(partitions),
+                circuits=len(self._table.rows),
+                republished=len(changes.circuits),
+                stale_rows=self._table.stale_rows,
+            )
+
+    def states(self) -> dict[str, int]:
+        """Circuits that this worker owns, by state."""
+        found = Counter(self._states.values())
+        found["closed"] = len(self._table.rows) - len(self._states)
+        return dict(found)
+
+    def _count(self, changes: Changes) -> None:
+        metrics = self._metrics
+        metrics.executions.inc(changes.folded)
+        metrics.commands.inc(changes.commands)
+        metrics.duplicates.inc(changes.duplicates)
+        metrics.late.inc(changes.late)
+        metrics.leases.inc(changes.leases)
+        metrics.rekeyed.inc(len(changes.rekeyed))
+        for published in changes.circuits:
+            metrics.records.labels(published.state).inc()
+            if published.state == "closed":
+                self._states.pop(published.circuit_id, None)
+            else:
+                self._states[published.circuit_id] = published.state
+        if changes.dead:
+            metrics.dead_letters.inc(len(changes.dead))
+            worst = changes.dead[0]
+            log.warning(
+                "dead_letters",
+                count=len(changes.dead),
+                first=worst.key.decode(),
+                field=worst.field,
+                reason=worst.reason,
+            )

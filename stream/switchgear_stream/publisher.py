@@ -1,0 +1,109 @@
+"""Publisher: everything the worker writes to Kafka, acknowledged by every in-sync replica before it returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+
+from switchgear.fleet import Changes, Published, Rekeyed
+from switchgear_schemas import DeadLetter
+from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.settings import Settings
+
+MAX_REQUEST_BYTES: Final = 5 * MAX_EVENT_BYTES
+"""The largest dead letter: the executions topic takes four times the largest event."""
+BATCH_BYTES: Final = 524_288
+ACKNOWLEDGE_S: Final = 30.0
+"""Longest wait for the broker. A restarted worker replays its batch, so giving up loses nothing."""
+
+
+class Publisher:
+    """An idempotent producer with the worker's topics.
+
+    Every ``async`` method returns when the broker has it, and raises ``TimeoutError`` or aiokafka's ``KafkaError`` if it hasn't.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._topics = settings.topics
+        self._partitions = settings.topic_partitions
+        self._producer = AIOKafkaProducer(
+            **settings.kafka.options(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=0,
+            max_batch_size=BATCH_BYTES,
+            max_request_size=MAX_REQUEST_BYTES,
+        )
+
+    async def start(self) -> None:
+        """Connect."""
+        await self._producer.start()
+
+    async def stop(self, timeout_s: float = 3.0) -> None:
+        """Disconnect, whatever the broker does."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._producer.stop()
+        except TimeoutError:
+            pass  # nothing is in it: each write was awaited
+
+    async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write rows to one partition of the changelog."""
+        sent: list[asyncio.Future[Any]] = []
+        async with asyncio.timeout(ACKNOWLEDGE_S):
+            batch = self._producer.create_batch()
+            for key, value in rows:
+                if batch.append(timestamp=None, key=key, value=value) is None:
+                    sent.append(await self._producer.send_batch(batch, self._topics.changelog, partition=partition))
+                    batch = self._producer.create_batch()
+                    batch.append(timestamp=None, key=key, value=value)
+            if batch.record_count():
+                sent.append(await self._producer.send_batch(batch, self._topics.changelog, partition=partition))
+            await asyncio.gather(*sent)
+
+    async def outputs(self, changes: Changes) -> None:
+        """Write what the fold decided: circuit records, dead letters and copies for their owners."""
+        async with asyncio.timeout(ACKNOWLEDGE_S):
+            sent = [
+                *[await self._circuit(published) for published in changes.circuits],
+                *[await self._dead(letter) for letter in changes.dead],
+                *[await self._rekeyed(copy) for copy in changes.rekeyed],
+            ]
+            await asyncio.gather(*sent)
+
+    async def _circuit(self, published: Published) -> asyncio.Future[Any]:
+        return await self._send(
+            self._topics.circuits,
+            key=published.circuit_id.encode(),
+            value=published.value,
+            partition=owner_partition(published.tool_name, self._partitions),
+        )
+
+    async def _dead(self, letter: DeadLetter) -> asyncio.Future[Any]:
+        return await self._send(self._topics.dead, key=letter.key, value=letter.body, headers=letter.headers())
+
+    async def _rekeyed(self, copy: Rekeyed) -> asyncio.Future[Any]:
+        return await self._send(
+            copy.topic,
+            key=copy.tool_name.encode(),
+            value=copy.value,
+            partition=owner_partition(copy.tool_name, self._partitions),
+            headers=copy.headers,
+        )
+
+    async def _send(self, topic: str, **record: Any) -> asyncio.Future[Any]:
+        sent: asyncio.Future[Any] = await self._producer.send(topic, **record)
+        return sent
+
+
+def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes]]]:
+    """The rows of ``changes`` under the changelog partition each belongs to."""
+    found: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
+    for key, (tool_name, value) in changes.rows.items():
+        found[owner_partition(tool_name, partitions)].append((key, value))
+    return found

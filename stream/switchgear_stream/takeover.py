@@ -1,0 +1,69 @@
+"""TakeOver: read what a new owner must know of Kafka besides its rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from faust.types import TP
+
+from switchgear.fleet import Known, PublishedCircuit, read_published
+from switchgear_schemas.settings import Settings
+from switchgear_stream.topic_reader import read_to_end
+
+LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the fold needs to know, and where the input partitions start."""
+
+    fleet: Known
+    starts: dict[TP, int]
+
+
+class TakeOver:
+    """Reads the circuits topic and the ends of the input topics."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def read(self, partitions: Iterable[int]) -> Found:
+        """The newest record of each circuit of ``partitions``, and where the input topics end.
+
+        Raises:
+            BrokerUnavailableError: the broker didn't give them within 60 s.
+        """
+        owned = sorted(partitions)
+        newest: dict[str, PublishedCircuit] = {}
+        async for record in read_to_end(self._settings, self._settings.topics.circuits, owned, timeout_s=LIMIT_S):
+            circuit = read_published(record.value)
+            if circuit is None:
+                newest.pop((record.key or b"").decode(errors="replace"), None)
+            elif circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
+                newest[circuit.circuit_id] = circuit
+        return await self._bounds(newest) if owned else Found(Known(newest), {})
+
+    async def _bounds(self, newest: dict[str, PublishedCircuit]) -> Found:
+        names = self._settings.topics
+        consumer = AIOKafkaConsumer(**self._settings.kafka.options(), group_id=None)
+        async with asyncio.timeout(LIMIT_S):
+            await consumer.start()
+            try:
+                places = [
+                    TopicPartition(topic, number)
+                    for topic in (names.executions, names.commands)
+                    for number in range(self._settings.topic_partitions)
+                ]
+                starts = await consumer.beginning_offsets(places)
+                ends = await consumer.end_offsets(places)
+            finally:
+                await consumer.stop()
+        by_topic = {
+            topic: {tp.partition: offset for tp, offset in ends.items() if tp.topic == topic}
+            for topic in (names.executions, names.commands)
+        }
+        known = Known(newest, by_topic[names.executions], by_topic[names.commands])
+        return Found(known, {TP(*tp): offset for tp, offset in starts.items()})

@@ -1,0 +1,93 @@
+"""``switchgear replay --from-clickhouse`` over the real API and the real engine, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import uvicorn
+from prometheus_client import CollectorRegistry
+
+from switchgear_cli.main import run
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api import create_app
+from tests.support.engine import call, migrated_store, store_calls
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def calls():
+    """250 calls a second apart, three at one instant each tenth second; a tool that breaks after 100."""
+    for number in range(250):
+        at = START + timedelta(seconds=number, microseconds=123)
+        status = "error" if 100 <= number < 150 else "success"
+        more = {"error_class": "server", "input_tokens": 7} if status == "error" else {}
+        for _ in range(3 if number % 10 == 0 else 1):
+            yield call("mcp:weather", status, at, execution_time_ms=12.5, emitter_id="planner", **more)
+
+
+@pytest.fixture(scope="module")
+def api_url(tmp_path_factory):
+    with migrated_store(tmp_path_factory.mktemp("clickhouse")) as store:
+        asyncio.run(store_calls(store, calls()))
+        app = create_app(store, Settings(sql_max_rows=40), registry=CollectorRegistry())
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+            thread.start()
+            deadline = time.monotonic() + 10
+            while not server.started and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert server.started
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server.should_exit = True
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def replayed(capsys, api_url, *more):
+    assert run(["replay", "--from-clickhouse", "--api-url", api_url, *more]) == 0
+    return capsys.readouterr().out
+
+
+RANGE = ("--since", "2026-03-01T12:00:00", "--until", "2026-03-01T13:00:00")
+
+
+def test_stored_calls_replay_as_the_file_of_the_same_calls_does(api_url, capsys, tmp_path):
+    stored = replayed(capsys, api_url, *RANGE)
+    path = tmp_path / "same.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in calls()))
+    assert run(["replay", str(path)]) == 0
+    assert stored == capsys.readouterr().out
+    summary = json.loads(stored.splitlines()[-1])["summary"]
+    assert (summary["calls"], summary["failed"]) == (300, 60)
+    assert summary["opens"] == 1
+    assert summary["refused"]["tokens_avoided"] == 7 * summary["refused"]["failed"] > 0
+
+
+def test_since_is_included_and_until_is_not(api_url, capsys):
+    out = replayed(capsys, api_url, "--since", "2026-03-01T12:00:01.000123", "--until", "2026-03-01T12:00:09.000123")
+    assert json.loads(out.splitlines()[-1])["summary"]["calls"] == 8
+
+
+def test_without_a_range_the_last_hour_is_read(api_url, capsys):
+    assert json.loads(replayed(capsys, api_url).splitlines()[-1])["summary"]["calls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay"], "Give either a file or --from-clickhouse."),
+        (["replay", "some.jsonl", "--from-clickhouse"], "Give either a file or --from-clickhouse."),
+        (["replay", "--from-clickhouse", "--since", "2026-03-02", "--until", "2026-03-01"], "is not after"),
+    ],
+)
+def test_what_can_not_be_is_said(api_url, capsys, arguments, message):
+    assert run([*arguments, "--api-url", api_url]) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,134 @@
+"""Nanoseconds a call and bytes a circuit, ours beside the breakers of others, in one run.
+
+    python -m tests.bench.breaker_speed
+
+Others are measured where they are installed (pip install circuitbreaker pybreaker purgatory aiobreaker). Each figure is
+the best of seven rounds, without the cost of the empty loop. Ours are shown by part and as a whole (acquire, call, record),
+since others only offer the whole.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import itertools
+import time
+import timeit
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from switchgear.breaker import Breaker, Permit, Result
+from switchgear.breaker.registry import Registry
+from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
+
+CALLS = 100_000
+ROUNDS = 7
+
+
+def nanoseconds(statement: str, **names: Any) -> float:
+    """Best time of one execution, less that of an empty loop."""
+
+    def best(code: str) -> float:
+        return (
+            min(timeit.repeat(code, timer=time.process_time, globals=names, number=CALLS, repeat=ROUNDS)) / CALLS * 1e9
+        )
+
+    return best(statement) - best("pass")
+
+
+def row(name: str, value: float, unit: str, target: str = "") -> None:
+    print(f"| {name} | {value:,.0f} {unit} | {target} |", flush=True)
+
+
+def ours() -> None:
+    for label, policy in (("local", LOCAL_DEFAULT), ("fleet", FLEET_DEFAULT)):
+        closed, result = Breaker("tool", policy, 0.0), Result(reporter="a")
+        permit = closed.try_acquire(0.0)
+        row(f"{label}: try_acquire, closed", nanoseconds("a(1.5)", a=closed.try_acquire), "ns", "<= 150")
+        row(
+            f"{label}: record, closed",
+            nanoseconds("r(1.5, x, p)", r=closed.record, x=result, p=permit),
+            "ns",
+            "<= 1,000",
+        )
+        opened = Breaker("tool", policy, 0.0)
+        opened.transition_to("open", 0.0, actor="bench", open_for_s=1e9)
+        row(f"{label}: refusal as a value, open", nanoseconds("a(1.5)", a=opened.try_acquire), "ns", "<= 200")
+    for size in (10, 60, 3600):
+        breaker = Breaker("tool", FLEET_DEFAULT.model_copy(update={"sliding_window_size": size}), 0.0)
+        clock = itertools.count()
+        tick = nanoseconds("next(c) * 0.001", c=clock)
+        cost = nanoseconds("r(next(c) * 0.001, x)", r=breaker.record, x=Result(reporter="a"), c=clock) - tick
+        row(f"fleet: record, moving clock, window {size} s", cost, "ns", "constant")
+
+
+def by_number_of_circuits() -> None:
+    for number in (10, 100_000):
+        registry = Registry(lambda _: FLEET_DEFAULT, max_tools=number)
+        names = [f"tool-{index}" for index in range(number)]
+        tracemalloc.start()
+        for name in names:
+            registry.get(name, 0.0)
+        size = tracemalloc.get_traced_memory()[0] / number
+        tracemalloc.stop()
+        gc.freeze()
+        ask = registry.get
+        cost = nanoseconds("get(n, 1.0).try_acquire(1.0)", get=ask, n=names[number // 2])
+        row(f"registry: look-up and try_acquire among {number:,} circuits", cost, "ns", "constant")
+        row(f"memory of an idle circuit among {number:,}", size, "bytes", "<= 6,144")
+        gc.unfreeze()
+
+
+def sizes() -> None:
+    breaker = Breaker("mcp:weather:get_forecast", FLEET_DEFAULT, 1.7e9)
+    for call in range(60_000):
+        breaker.record(1.7e9 + call * 0.001, Result(reporter=f"planner-{call % 9}-7f9c4d5b6-abcde"))
+    row("fleet: snapshot, busy", len(breaker.snapshot()), "bytes", "<= 2,048")
+    row("fleet: snapshot()", nanoseconds("s()", s=breaker.snapshot), "ns")
+
+
+def whole() -> dict[str, Callable[[], object]]:
+    """Name to a guarded call of a function that does nothing, circuit closed; sync."""
+    breaker, result = Breaker("tool", LOCAL_DEFAULT, 0.0), Result()
+
+    def guarded() -> object:
+        permit = breaker.try_acquire(1.5)
+        if isinstance(permit, Permit):
+            answer = nothing()
+            breaker.record(1.5, result, permit)
+            return answer
+        return permit
+
+    found: dict[str, Callable[[], object]] = {"direct call": nothing, "switchgear.breaker": guarded}
+    if (module := _installed("circuitbreaker")) is not None:
+        found["circuitbreaker"] = module.CircuitBreaker(failure_threshold=5)(nothing)
+    if (module := _installed("pybreaker")) is not None:
+        found["pybreaker"] = module.CircuitBreaker(fail_max=5)(nothing)
+    if (module := _installed("aiobreaker")) is not None:
+        found["aiobreaker"] = module.CircuitBreaker(fail_max=5)(nothing)
+    if (module := _installed("purgatory")) is not None:
+        factory = module.SyncCircuitBreakerFactory(default_threshold=5)
+        found["purgatory"] = factory("tool")(nothing)
+    return found
+
+
+def nothing() -> None:
+    """What is guarded."""
+
+
+def _installed(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+if __name__ == "__main__":
+    print("| what | measured | target |\n|---|---|---|")
+    ours()
+    by_number_of_circuits()
+    sizes()
+    print("\n| one guarded call, closed | ns |\n|---|---|")
+    for peer, act in whole().items():
+        print(f"| {peer} | {nanoseconds('f()', f=act):,.0f} |", flush=True)

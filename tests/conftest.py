@@ -1,0 +1,62 @@
+"""Fixtures that every test may ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.settings import Settings
+from tests.support.kafka import RunningKafka, running_kafka
+from tests.support.shared import shared_folder
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own SWITCHGEAR_* variables must not change what a test sees."""
+    for name in list(os.environ):
+        if name.startswith("SWITCHGEAR_") and not name.startswith("SWITCHGEAR_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RunningKafka]:
+    """A real broker, one for the whole run; started at first use, stopped and removed at the end."""
+    with running_kafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def make_settings(kafka: RunningKafka) -> Callable[..., Settings]:
+    """``make_settings(**overrides)``: settings with a topic prefix of their own, whose topics exist."""
+
+    def make(**overrides: Any) -> Settings:
+        settings = kafka.settings(**overrides)
+        _run(settings)
+        return settings
+
+    return make
+
+
+@pytest.fixture
+def settings(make_settings: Callable[..., Settings]) -> Settings:
+    """Settings of this test alone: its own topic prefix, 4 partitions, topics ready."""
+    return make_settings()
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder ``shared`` beside the repository."""
+    return shared_folder()
+
+
+def _run(settings: Settings) -> None:
+    """``ensure_topics`` in a thread with an event loop of its own: the test may be running in one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, ensure_topics(settings)).result()

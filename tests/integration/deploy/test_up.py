@@ -1,0 +1,209 @@
+"""`switchgear up`: one command, the whole system, and nothing left behind."""
+
+import json
+import os
+import signal
+import socket
+import time
+import urllib.request
+from contextlib import suppress
+
+import psutil
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from switchgear_cli.local.ports import any_free_port
+from switchgear_schemas.settings import load_settings
+from tests.support.processes import environment, run, switchgear
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+READY_S = 150  # two processors, shared with everything else that runs: 6 s on an idle machine
+
+
+class Up:
+    """A running `switchgear up` of this test, on its own folder and ports."""
+
+    def __init__(self, folder, *flags):
+        self.folder = folder
+        self.child = switchgear(
+            *("up", "--data-dir", str(folder), "--api-port", str(any_free_port()), *flags),
+            log=folder.parent / f"up-{time.monotonic_ns()}.log",
+        )
+        self.children = []
+
+    def __enter__(self):
+        self.child.__enter__()
+        self.child.wait_for_output("ready in ", READY_S)
+        return self
+
+    def __exit__(self, *exception):
+        self.child.__exit__(*exception)
+
+    def record(self):
+        return json.loads((self.folder / "up.json").read_text())
+
+    def tree(self):
+        """Every process of it, itself included."""
+        own = psutil.Process(self.child.pid)
+        return [own, *own.children(recursive=True)]
+
+    def ask(self, *arguments):
+        return run(*arguments, extra={"SWITCHGEAR_DATA_DIR": str(self.folder)})
+
+    def count(self):
+        done = self.ask("sql", "--json", "SELECT count() FROM tool_metrics")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["rows"][0][0]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "data"
+
+
+def is_ready(api_url):
+    with suppress(OSError), urllib.request.urlopen(f"{api_url}/readyz", timeout=5) as answer:
+        return answer.status == 200
+    return False
+
+
+def wait_until(true, within_s=60.0):
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def ended(processes, within_s=10):
+    _, alive = psutil.wait_procs(processes, timeout=within_s)
+    return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+async def send(bootstrap, count):
+    topic = load_settings().topics.executions
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        for number in range(count):
+            event = {"tool_name": "mcp:a:b", "status": "success", "execution_time_ms": number}
+            await producer.send(topic, json.dumps(event).encode(), key=b"mcp:a:b")
+        await producer.flush()
+
+
+async def test_it_is_ready_answers_stops_cleanly_and_the_next_start_has_its_data(folder):
+    with Up(folder, "--no-demo") as up:
+        record = up.record()
+        assert is_ready(record["api_url"])
+        assert set(record["pids"]) == {"kafka", "worker-1", "sink"}
+        await send(record["kafka_bootstrap_servers"], 100)
+        wait_until(lambda: up.count() == 100)
+        processes = up.tree()
+        assert len(processes) == 4
+        began = time.monotonic()
+        assert up.child.interrupt() == 0
+        assert time.monotonic() - began < 20
+        assert ended(processes)
+        assert not (folder / "up.json").exists()
+        assert "the data are kept" in up.child.output()
+    with Up(folder, "--no-demo") as again:
+        assert again.count() == 100
+        assert again.child.terminate() == 0
+
+
+async def test_kill_9_of_it_leaves_no_process_and_the_next_start_has_its_data(folder):
+    with Up(folder, "--no-demo") as up:
+        await send(up.record()["kafka_bootstrap_servers"], 50)
+        wait_until(lambda: up.count() == 50)
+        processes = up.tree()
+        up.child.kill9()
+        assert ended(processes)
+        assert (folder / "up.json").exists()
+        done = up.ask("tools")
+        assert done.returncode == 1  # the record of a killed one is not believed
+    with Up(folder, "--no-demo") as again:
+        assert again.count() == 50
+
+
+def test_a_second_one_on_the_same_folder_says_where_the_first_is(folder):
+    with Up(folder, "--no-demo") as up:
+        second = run("up", "--data-dir", str(folder))
+        assert second.returncode == 1
+        assert f"already runs on {folder} (process {up.child.pid})" in second.stderr
+        assert up.record()["api_url"] in second.stderr
+        assert "--data-dir" in second.stderr
+        assert up.child.alive
+
+
+def test_components_that_die_are_started_again_and_that_is_shown(folder):
+    with Up(folder, "--no-demo") as up:
+        before = up.record()["pids"]
+        for name in ("worker-1", "sink", "kafka"):
+            os.kill(before[name], signal.SIGKILL)
+        for name in ("worker-1", "sink", "kafka"):
+            up.child.wait_for_output(f"{name} restarting", 60)
+        api_url = up.record()["api_url"]
+        wait_until(lambda: up.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
+        after = up.record()["pids"]
+        assert all(after[name] != before[name] for name in before)
+        assert "SIGKILL" in up.child.output()
+
+
+def test_a_requested_port_in_use_is_named_by_its_flag(folder):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        for flag in ("--api-port", "--kafka-port"):
+            done = run("up", "--data-dir", str(folder), flag, str(port))
+            assert done.returncode == 1
+            assert f"{flag} {port}: the port is in use" in done.stderr
+            assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    done = run("up", "--data-dir", str(tmp_path / "file" / "data"))
+    assert done.returncode == 1
+    assert "--data-dir" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_while_it_starts_leaves_nothing(folder, tmp_path):
+    with switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
+        child.wait_for_output("kafka starting", READY_S)
+        own = psutil.Process(child.pid)
+        processes = [own, *own.children(recursive=True)]
+        assert child.interrupt() == 0
+        assert ended(processes)
+
+
+def test_the_demo_is_labelled_and_a_circuit_opens_is_probed_and_closes(folder):
+    with Up(folder, "--demo") as up:
+        up.child.wait_for_output("Demo traffic")
+        ready_at = time.monotonic()
+        for change in ("closed → open", "open → half_open", "half_open → closed"):
+            up.child.wait_for_output(f"mcp:weather:get_forecast {change}", 120)
+        assert time.monotonic() - ready_at < 120
+        shown = up.ask("circuits", "--json")
+        assert shown.returncode == 0
+        assert "mcp:weather:get_forecast" in shown.stdout
+        unlabelled = up.ask("sql", "--json", "SELECT count() FROM tool_metrics WHERE NOT startsWith(service, 'demo-')")
+        assert json.loads(unlabelled.stdout)["rows"][0][0] == 0
+        processes = up.tree()
+        assert len(processes) == 8
+        assert up.child.interrupt() == 0
+        assert ended(processes)
+
+
+def test_several_workers_share_the_tools(folder):
+    with Up(folder, "--no-demo", "--workers", "2") as up:
+        assert {"worker-1", "worker-2"} <= up.record()["pids"].keys()
+
+
+def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(folder):
+    with Up(folder, "--no-demo") as up:
+        assert {path.name for path in (folder / "logs").iterdir()} >= {"kafka.log", "worker-1.log", "sink.log"}
+        assert "[info" not in up.child.output()
+
+
+def test_environment_of_the_tests_reaches_no_child(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_API_URL", "http://somewhere.example")
+    assert not [name for name in environment() if name.startswith("SWITCHGEAR_")]

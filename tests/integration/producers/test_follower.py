@@ -1,0 +1,119 @@
+"""The follower has every circuit, soon after it changed, whatever comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from switchgear import CircuitFollower
+from switchgear_cli.local.kafka import LocalKafka
+from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.settings import load_settings
+from tests.integration.producers.circuits import circuit, eventually, publish
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def follower(settings):
+    made = CircuitFollower(settings.kafka, topic_prefix=settings.topic_prefix)
+    yield made
+    assert made.close(10)
+
+
+async def test_it_loads_what_is_there_and_follows_what_comes(settings, follower):
+    await publish(
+        settings, *(circuit(f"tool-{number}", "closed", 1) for number in range(50)), circuit("tool-7", "open", 2)
+    )
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    assert len(follower.table.views) == 50
+    assert follower.table.views["tool-7"].state == "open"
+    assert follower.table.views["tool-7"].open_until > time.time() + 30
+    await publish(settings, circuit("tool-7", "closed", 3), circuit("new", "open", 1))
+    await eventually(lambda: "new" in follower.table.views)
+    assert follower.table.views["tool-7"].state == "closed"
+    status = follower.status()
+    assert (status.loaded, status.connected, status.circuits, status.lag, status.malformed) == (True, True, 51, 0, 0)
+    assert status.age_s < 5
+
+
+async def test_an_empty_topic_is_loaded_at_once(follower):
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    assert follower.table.views == {}
+
+
+async def test_a_change_is_there_within_milliseconds(settings, follower):
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    arrived: list[float] = []
+    follower.listeners.append(lambda _view: arrived.append(time.time()))
+    await publish(settings, *(circuit("t", "open", version) for version in range(1, 21)))
+    await eventually(lambda: len(arrived) == 20)
+    sent = follower.table.views["t"].changed_at
+    assert arrived[-1] - sent < 2.0
+
+
+async def test_malformed_and_outdated_records_and_tombstones_change_what_they_should(settings, follower):
+    await publish(
+        settings,
+        circuit("a", "open", 5),
+        ("a", b"not a circuit"),
+        ("a", b'{"circuit_id":"a"}'),
+        circuit("a", "closed", 4),
+        circuit("b", "open", 1),
+        ("b", None),
+        circuit("z", "closed", 1),
+    )
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    assert {name: view.state for name, view in follower.table.views.items()} == {"a": "open", "z": "closed"}
+    assert (follower.table.malformed, follower.status().malformed) == (2, 2)
+
+
+async def test_a_listener_hears_of_changes_alone(settings, follower):
+    heard = []
+    follower.listeners.append(lambda view: heard.append((view.circuit_id, view.version)))
+    await publish(
+        settings, circuit("a", "open", 2), circuit("a", "closed", 1), circuit("a", "open", 2), circuit("a", "closed", 3)
+    )
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    assert heard == [("a", 2), ("a", 3)]
+
+
+def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_along(tmp_path: Path):
+    port = any_free_port()
+    settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="later.", topic_partitions=4)
+    follower = CircuitFollower(settings.kafka, topic_prefix=settings.topic_prefix)
+    follower.start()
+    try:
+        time.sleep(0.5)
+        assert not follower.loaded
+        assert follower.status().last_error
+        with LocalKafka(tmp_path / "first", port):
+            asyncio.run(ensure_topics(settings))
+            asyncio.run(
+                publish(
+                    settings, *(circuit("a", "open", version) for version in range(1, 6)), circuit("gone", "open", 9)
+                )
+            )
+            assert follower.wait_loaded(40)
+            asyncio.run(eventually(lambda: len(follower.table.views) == 2))
+        time.sleep(0.5)
+        assert follower.table.views["a"].version == 5, "the last known state stays"
+        with LocalKafka(tmp_path / "first", port):
+            asyncio.run(publish(settings, circuit("a", "closed", 6)))
+            asyncio.run(eventually(lambda: follower.table.views["a"].version == 6, 60))
+        with LocalKafka(tmp_path / "second", port):
+            asyncio.run(ensure_topics(settings))
+            asyncio.run(publish(settings, circuit("a", "closed", 1)))
+            asyncio.run(eventually(lambda: follower.table.views["a"].version == 1, 60))
+            assert set(follower.table.views) == {"a"}
+    finally:
+        assert follower.close(10)

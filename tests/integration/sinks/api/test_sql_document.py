@@ -1,0 +1,77 @@
+"""docs/sql.md: every worked query runs through the same gate that people's queries do, and answers."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from switchgear_schemas.circuit import Cause, Circuit
+from switchgear_sinks.api.readonly import ReadOnlySql
+from tests.support.engine import TABLES, call, store_calls, store_circuits
+from tests.support.snippets import REPOSITORY, snippets
+
+DOCUMENT = "docs/sql.md"
+QUERIES = snippets(DOCUMENT, "sql")
+TOOL = "mcp:weather:get_forecast"
+
+
+@pytest.fixture
+async def sql(store) -> ReadOnlySql:
+    now = datetime.now(UTC)
+    loop = {"session_id": "s", "parameters_hash": "h", "input_tokens": 5}
+    await store_calls(
+        store,
+        [
+            *[call(TOOL, at=now - timedelta(minutes=n), execution_time_ms=10 * n + 1, **loop) for n in range(1, 20)],
+            *[call(TOOL, "error", now, error_message=f"no city {n}", error_type="E", **loop) for n in range(4)],
+            call(TOOL, "rejected", now, emitter_id="a"),
+            call(TOOL, at=now, served_by="fallback", fallback_tool="backup"),
+        ],
+    )
+    states = (("closed", None), ("open", "closed"), ("half_open", "open"), ("closed", "half_open"))
+    await store_circuits(
+        store,
+        [
+            Circuit(
+                circuit_id=TOOL, tool_name=TOOL, state=state, previous_state=previous, version=n + 1, generation=n,
+                changed_at=now + timedelta(seconds=30 * n), cause=Cause(rule="cusum"),
+            )
+            for n, (state, previous) in enumerate(states)
+        ],
+    )  # fmt: skip
+    return ReadOnlySql(store.connect, embedded=True, max_rows=1000, max_seconds=10)
+
+
+def test_there_are_a_dozen_worked_queries_and_more():
+    assert len(QUERIES) >= 12
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+def test_a_worked_query_answers(sql, query):
+    result = sql.run(query)
+    assert result.rows, query
+    assert all(column["name"] for column in result.columns)
+
+
+def test_the_answers_are_right(sql):
+    answers = [sql.run(query) for query in QUERIES]
+    assert answers[0].rows == [[25, 25]]
+    by_name = [dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers]
+    day, month, percentiles = by_name[1:4]
+    assert (day["calls"], day["success_rate"], day["refused"]) == (24, round(20 / 24, 4), 1)
+    assert (month["made"], month["failed"]) == (24, 4)
+    assert percentiles["p50_p95_p99_ms"][0] <= percentiles["p50_p95_p99_ms"][1]
+    templates = next(each for each in by_name if "template" in each)
+    assert (templates["template"], templates["times"]) == ("no city <n>", 4)
+    loops = next(each for each in by_name if "parameters_hash" in each)
+    assert (loops["times"], loops["tokens"]) == (23, 115)
+    waste = next(each for each in by_name if "wasted_tokens" in each)
+    assert (waste["wasted_tokens"], waste["share_of_all"]) == (20, round(20 / 115, 3))
+    circuit = next(each for each in by_name if "decided_by" in each)
+    assert (circuit["state_now"], circuit["decided_by"], circuit["opens"]) == ("closed", "cusum", 1)
+    outage = next(each for each in by_name if "seconds" in each)
+    assert outage["seconds"] == 60
+
+
+def test_the_document_names_every_table():
+    text = (REPOSITORY / DOCUMENT).read_text()
+    assert all(f"| `{table}` |" in text for table in TABLES)

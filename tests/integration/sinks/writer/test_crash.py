@@ -1,0 +1,150 @@
+"""The sink killed with SIGKILL under load, and what the next one makes of what it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from aiokafka.structs import TopicPartition
+
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.migrations import migrate
+from switchgear_sinks.store import open_store
+from switchgear_sinks.writer.execution_rows import ExecutionRows
+from switchgear_sinks.writer.inserter import INSERT_SETTINGS
+from switchgear_sinks.writer.intent import Intent
+from tests.support.groups import commit_by_hand
+from tests.support.processes import Child, switchgear
+from tests.support.records import execution
+from tests.support.sinking import (
+    Message,
+    assert_exact,
+    dead_letters,
+    fully_committed,
+    produce,
+    read_topic,
+    sinking,
+    until,
+)
+
+pytestmark = pytest.mark.integration
+
+EVENTS = 120_000
+KILLS = 8
+BAD_EVERY = 5_000
+
+
+@pytest.fixture
+def here(make_settings: Callable[..., Settings], tmp_path: Path) -> Settings:
+    return make_settings(
+        clickhouse_url=f"chdb:{tmp_path}/clickhouse", sink_batch_max_rows=1_500, sink_batch_max_age_s=0.05
+    )
+
+
+def load(count: int) -> list[Message]:
+    found = []
+    for place in range(count):
+        tool = f"tool-{place % 30}"
+        status = "error" if place % 7 == 0 else "success"
+        value = b"junk" if place % BAD_EVERY == 0 else execution(tool, status=status, execution_time_ms=place % 900)
+        found.append(Message(value, tool.encode()))
+    return found
+
+
+async def stored(settings: Settings) -> int:
+    """Rows that the sink's API sees; -1 while it does not answer."""
+    try:
+        async with httpx.AsyncClient(timeout=5) as client:
+            answer = await client.post(
+                f"http://{settings.api_http}/v1/sql", json={"query": "SELECT count() AS n FROM tool_metrics"}
+            )
+        return int(answer.raise_for_status().json()["rows"][0][0])
+    except (httpx.HTTPError, KeyError):
+        return -1
+
+
+async def test_a_sink_killed_again_and_again_under_load_stores_every_event_once(here: Settings, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    producing = asyncio.create_task(produce(here, load(EVENTS)))
+    killed_mid_way = 0
+    for attempt in range(KILLS):
+        with switchgear("sink", log=tmp_path / f"sink-{attempt}.log", settings=here) as child:
+            await asyncio.to_thread(child.wait_for_output, "partitions assigned")
+            await asyncio.sleep(chance.uniform(0.0, 0.4))
+            before = await stored(here)
+            child.kill9()
+            killed_mid_way += 0 <= before < EVENTS * (1 - 1 / BAD_EVERY)
+    assert killed_mid_way >= KILLS // 2, "most kills were to hit a sink at work"
+    await producing
+    good = EVENTS - EVENTS // BAD_EVERY
+    with switchgear("sink", log=tmp_path / "sink-last.log", settings=here) as child:
+        await until(lambda: done(here, child), "everything committed", 120)
+        assert child.terminate() == 0
+    async with await open_store(here) as store:
+        await assert_exact(store, good)
+    assert len(await dead_letters(here)) == EVENTS // BAD_EVERY
+
+
+async def done(settings: Settings, child: Child) -> bool:
+    assert child.alive, child.output()
+    return await fully_committed(settings)
+
+
+@pytest.mark.parametrize("landed", [False, True], ids=["before the insert", "between insert and commit"])
+async def test_a_range_that_a_dead_owner_named_is_replayed_exactly(here: Settings, *, landed: bool) -> None:
+    """What the dead one may have inserted is not inserted again; what it may not have is not lost."""
+    await produce(here, [Message(execution(), partition=1) for _ in range(100)] + [Message(b"junk", partition=1)])
+    log = sorted(await read_topic(here, here.topics.executions), key=lambda record: record.offset)
+    intent = Intent(20, 59, log[20].timestamp)
+    async with await open_store(here) as store:
+        await migrate(store)
+        earlier = [(Intent(0, 19, log[0].timestamp), log[:20])] + ([(intent, log[20:60])] if landed else [])
+        for named, records in earlier:
+            await store.raw_insert(
+                "tool_metrics",
+                b"\n".join(ExecutionRows().rows(records).values),
+                settings=INSERT_SETTINGS | {"insert_deduplication_token": named.token(here.topics.executions, 1)},
+            )
+    await commit_by_hand(here, {1: (20, intent.metadata())})
+    async with sinking(here) as sink:
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 100)
+        assert sink.metric("switchgear_sink_replayed_batches_total") == 1
+        tenure = sink.writer._tenure
+        assert tenure is not None
+        assert tenure.writers[TopicPartition(here.topics.executions, 1)].landed == 101
+
+
+async def test_offsets_that_start_over_in_a_topic_made_anew_are_new_events(here: Settings) -> None:
+    """The same partition, the same offsets, the same names: only the broker's clock differs."""
+    await produce(here, [Message(execution(), partition=0) for _ in range(10)])
+    async with sinking(here) as sink:
+        await sink.until_committed(here)
+        log = await read_topic(here, here.topics.executions)
+        records = sorted(log, key=lambda record: record.offset)
+        token = Intent(0, 9, records[0].timestamp + 60_000).token(here.topics.executions, 0)
+        await sink.store.raw_insert(
+            "tool_metrics",
+            b"\n".join(ExecutionRows().rows(records).values),
+            settings=INSERT_SETTINGS | {"insert_deduplication_token": token},
+        )
+        assert await sink.scalar("SELECT count() FROM tool_metrics") == 20
+
+
+async def test_a_sink_that_is_told_to_stop_under_load_stops_quickly_and_cleanly(here: Settings, tmp_path: Path) -> None:
+    producing = asyncio.create_task(produce(here, load(30_000)))
+    with switchgear("sink", log=tmp_path / "sink.log", settings=here) as child:
+        await asyncio.to_thread(child.wait_for_output, "partitions assigned")
+        await asyncio.sleep(0.3)
+        started = asyncio.get_running_loop().time()
+        assert await asyncio.to_thread(child.terminate) == 0
+        assert asyncio.get_running_loop().time() - started < 8
+        assert "stopped" in child.output()
+    await producing
+    async with sinking(here) as sink:
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 30_000 - 30_000 // BAD_EVERY)

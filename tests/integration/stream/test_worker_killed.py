@@ -1,0 +1,94 @@
+"""Workers that die: no call is lost, none is counted twice, and versions rise."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from switchgear_stream.inspect import read_circuits, read_rows, totals
+from tests.support.stream import emit, eventually, metric, recount, version_faults
+
+pytestmark = pytest.mark.integration
+
+TOOLS = [f"tool-{number}" for number in range(12)]
+
+
+def _events(count: int, seed: int) -> list[dict[str, object]]:
+    chance = random.Random(seed)
+    return [
+        {
+            "tool_name": (tool := chance.choice(TOOLS)),
+            "status": "error" if tool in TOOLS[:2] or chance.random() < 0.02 else "success",
+            "emitter_id": f"host-{number % 5}",
+        }
+        for number in range(count)
+    ]
+
+
+async def _load(settings, events, *, seconds: float) -> None:
+    slices = 40
+    for number in range(slices):
+        await asyncio.gather(emit(settings, events[number::slices]), asyncio.sleep(seconds / slices))
+
+
+async def _check_exact(settings, sent: int) -> None:
+    async def all_counted():
+        return totals(await read_rows(settings))["total_calls"] >= sent
+
+    await eventually(all_counted, timeout_s=60, what="all calls counted")
+    rows, statuses = await read_rows(settings), await recount(settings)
+    assert {name: row.total_calls for name, row in rows.items()} == {
+        name: found.total() for name, found in statuses.items()
+    }
+    assert {name: row.total_failed for name, row in rows.items()} == {
+        name: found["error"] for name, found in statuses.items()
+    }
+    for records in (await read_circuits(settings)).values():
+        assert version_faults(records) == []
+
+
+async def test_counters_are_exact_after_kill_9_under_load(make_settings, start_worker):
+    settings = make_settings(worker_session_timeout_s=6)
+    chance = random.Random(7)
+    options = ("--instance-id", "worker-1")  # a static member takes its place back at once, so that more deaths fit in
+    worker = start_worker(settings, *options)
+    load = asyncio.create_task(_load(settings, _events(60_000, seed=7), seconds=14))
+    mid_work = 0
+    for _ in range(4):
+        before = metric(worker, "switchgear_worker_executions_total")
+
+        async def working(worker=worker, before=before):
+            return metric(worker, "switchgear_worker_executions_total") > before
+
+        await eventually(working)
+        await asyncio.sleep(chance.uniform(0, 0.3))
+        mid_work += not load.done()
+        worker.kill9()
+        worker = await asyncio.to_thread(start_worker, settings, *options)
+    await load
+    await _check_exact(settings, 60_000)
+    assert mid_work >= 2
+
+
+async def test_of_two_workers_one_dies_and_the_other_takes_its_tools(make_settings, start_worker):
+    settings = make_settings(worker_session_timeout_s=6)
+    one = start_worker(settings)
+    two = await asyncio.to_thread(start_worker, settings)
+
+    async def shared():
+        return [metric(worker, "switchgear_worker_partitions") for worker in (one, two)] == [2, 2]
+
+    await eventually(shared, what="each worker owning half")
+    load = asyncio.create_task(_load(settings, _events(20_000, seed=8), seconds=6))
+    await asyncio.sleep(1.5)
+    two.kill9()
+    await load
+
+    async def moved():
+        return metric(one, "switchgear_worker_partitions") == 4
+
+    await eventually(moved, what="the other owning all")
+    await _check_exact(settings, 20_000)
+    assert one.terminate() == 0

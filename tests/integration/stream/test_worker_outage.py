@@ -1,0 +1,53 @@
+"""The broker goes away under a working worker and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from switchgear_cli.local.kafka import LocalKafka
+from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.settings import load_settings
+from switchgear_stream.inspect import read_rows, totals
+from tests.support.stream import emit, eventually, recount
+
+pytestmark = pytest.mark.integration
+
+
+async def test_a_bounced_broker_costs_no_call_and_counts_none_twice(tmp_path: Path, start_worker):
+    port = any_free_port()
+    kafka = LocalKafka(tmp_path / "kafka", port)
+    kafka.start()
+    settings = load_settings(
+        kafka_bootstrap_servers=kafka.bootstrap,
+        topic_partitions=4,
+        worker_http="127.0.0.1:0",
+        worker_session_timeout_s=6,
+    )
+    try:
+        await ensure_topics(settings)
+        worker = await asyncio.to_thread(start_worker, settings)
+        calls = [{"tool_name": f"tool-{number % 8}", "status": "success"} for number in range(2000)]
+        await emit(settings, calls)
+        kafka.stop()
+        await asyncio.sleep(3)
+        kafka = LocalKafka(tmp_path / "kafka", port)
+        kafka.start()
+        await emit(settings, calls)
+
+        async def all_counted():
+            if not worker.alive:  # it may give up; its supervisor starts it again
+                await asyncio.to_thread(start_worker, settings)
+            return totals(await read_rows(settings))["total_calls"] >= 4000
+
+        await eventually(all_counted, timeout_s=60)
+        statuses = await recount(settings)
+        assert {name: row.total_calls for name, row in (await read_rows(settings)).items()} == {
+            name: found.total() for name, found in statuses.items()
+        }
+        assert worker.terminate() in (0, 70)
+    finally:
+        kafka.stop()

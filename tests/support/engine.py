@@ -1,0 +1,82 @@
+"""The real ClickHouse engine with the real tables, for tests of what reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from switchgear_schemas import ToolExecution
+from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.migrations import migrate
+from switchgear_sinks.store import Store, open_store
+
+TABLES = ("tool_metrics", "tool_errors", "tool_counts_1m", "tool_latency_15m", "circuit_transitions")
+_INSERT = {"date_time_input_format": "best_effort", "insert_deduplicate": 0}
+
+
+@contextmanager
+def migrated_store(folder: Path) -> Iterator[Store]:
+    """A store in ``folder`` with its tables; one at a time in a process."""
+
+    async def opened() -> Store:
+        store = await open_store(Settings(clickhouse_url=f"chdb:{folder}"))
+        await migrate(store)
+        return store
+
+    store = asyncio.run(opened())
+    try:
+        yield store
+    finally:
+        asyncio.run(store.close())
+
+
+def emptied(store: Store) -> Store:
+    """The store without a row in any table."""
+
+    async def empty() -> None:
+        for table in TABLES:
+            await store.command(f"TRUNCATE TABLE {table}")
+
+    asyncio.run(empty())
+    return store
+
+
+async def store_calls(store: Store, calls: Iterable[Mapping[str, Any]]) -> None:
+    """Insert executions as the sink does: JSON lines, what is left out is minted by ClickHouse."""
+    lines = [json.dumps({"kafka_offset": place} | dict(call), default=_text) for place, call in enumerate(calls)]
+    if lines:
+        await store.raw_insert("tool_metrics", "\n".join(lines).encode(), "JSONEachRow", _INSERT)
+
+
+async def store_circuits(store: Store, circuits: Iterable[Circuit]) -> None:
+    """Insert circuit records as the sink does: nested values as JSON text, absent text as empty text."""
+    lines = []
+    for place, circuit in enumerate(circuits):
+        row = circuit.model_dump(mode="json")
+        for name in ("cause", "leases", "counts", "fallback"):
+            row[name] = "" if row[name] is None else json.dumps(row[name])
+        for name in ("previous_state", "last_error"):
+            row[name] = row[name] or ""
+        lines.append(json.dumps(row | {"kafka_partition": 0, "kafka_offset": place}))
+    if lines:
+        await store.raw_insert("circuit_transitions", "\n".join(lines).encode(), "JSONEachRow", _INSERT)
+
+
+def call(
+    tool_name: str = "search", status: str = "success", at: datetime | None = None, **fields: Any
+) -> dict[str, Any]:
+    """One execution as JSON-ready values, with an id of its own; now where ``at`` is None."""
+    execution = ToolExecution(
+        tool_name=tool_name, status=status, recorded_at=at or datetime.now(UTC), **({"user_id": "u"} | fields)
+    )
+    return {name: value for name, value in execution.to_dict().items() if value is not None}
+
+
+def _text(value: object) -> str:
+    return str(value)

@@ -1,0 +1,143 @@
+"""A log, a worker that crashes and its durable state, without Kafka: what the fold's promises are tested on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, Row, read_published
+from switchgear_schemas import BreakerPolicy, Circuit, DeadLetter
+from switchgear_schemas.partitioner import owner_partition
+
+EXECUTIONS = "t.executions"
+COMMANDS = "t.commands"
+START_MS = 1_800_000_000_000
+COUNTING = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=10)
+
+Crash = Literal["before_rows", "after_rows", "after_outputs"]
+
+
+class OnePolicy:
+    """The same policy for every tool; may be replaced while a test runs."""
+
+    def __init__(self, policy: BreakerPolicy = COUNTING) -> None:
+        self.policy = policy
+
+    def effective(self, _tool_name: str) -> BreakerPolicy:
+        return self.policy
+
+
+def event(tool_name: str = "search", status: str = "success", **fields: Any) -> bytes:
+    """The JSON of one execution."""
+    return msgspec.json.encode({"tool_name": tool_name, "status": status, **fields})
+
+
+def at(seconds: float) -> str:
+    """An instant of the log's clock as JSON has it."""
+    return datetime.fromtimestamp(START_MS / 1000 + seconds, UTC).isoformat()
+
+
+@dataclass
+class World:
+    """What outlives a worker: the log, the changelog, the circuits topic and the committed offsets."""
+
+    partitions: int = 4
+    policies: OnePolicy = field(default_factory=OnePolicy)
+    late_after_s: float = 300
+    log: dict[tuple[str, int], list[Message]] = field(default_factory=lambda: defaultdict(list))
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    circuits: list[bytes] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    committed: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+    counted: Changes = field(default_factory=Changes)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """A new worker on the durable state, as after a crash."""
+        self.fold = FleetFold(self.rows, self.policies, partitions=self.partitions, late_after_s=self.late_after_s)
+        newest: dict[str, PublishedCircuit] = {}
+        for value in self.circuits:
+            circuit = read_published(value)
+            assert circuit is not None
+            if circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
+                newest[circuit.circuit_id] = circuit
+        ends = {topic: {p: len(self.log[topic, p]) for p in range(self.partitions)} for topic in (EXECUTIONS, COMMANDS)}
+        self.fold.take_over(Known(newest, ends[EXECUTIONS], ends[COMMANDS]))
+        self._write(self.fold.take())
+
+    def append(
+        self,
+        value: bytes | None,
+        *,
+        tool_name: str = "search",
+        seconds: float = 0,
+        partition: int | None = None,
+        topic: str = EXECUTIONS,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> Message:
+        """A producer appends one message; by default to the partition that owns the tool."""
+        number = owner_partition(tool_name, self.partitions) if partition is None else partition
+        log = self.log[topic, number]
+        message = Message(
+            topic, number, len(log), START_MS + int(seconds * 1000), tool_name.encode(), value, headers or []
+        )
+        log.append(message)
+        return message
+
+    def say(self, status: str = "success", *, tool_name: str = "search", seconds: float = 0, **fields: Any) -> None:
+        """Append one execution."""
+        self.append(event(tool_name, status, **fields), tool_name=tool_name, seconds=seconds)
+
+    def run(self, *, batch: int = 1000, crash: Crash | None = None) -> bool:
+        """Fold one batch of the first partition that has any; False when everything is folded."""
+        for place, log in sorted(self.log.items()):
+            records = log[self.committed[place] : self.committed[place] + batch]
+            if records:
+                self._fold(place, records, crash)
+                return True
+        return False
+
+    def run_all(self, batch: int = 1000) -> None:
+        """Fold to the end."""
+        while self.run(batch=batch):
+            pass
+
+    def _fold(self, place: tuple[str, int], records: list[Message], crash: Crash | None) -> None:
+        (self.fold.commands if place[0] == COMMANDS else self.fold.executions)(records)
+        changes = self.fold.take()
+        if crash == "before_rows":
+            self.start()
+            return
+        self._write(changes, outputs=crash != "after_rows")
+        if crash is not None:
+            self.start()
+            return
+        self.fold.settle()
+        self.committed[place] += len(records)
+
+    def _write(self, changes: Changes, *, outputs: bool = True) -> None:
+        for key, (_tool, value) in changes.rows.items():
+            self.rows[key] = value
+        if not outputs:
+            return
+        self.circuits.extend(published.value for published in changes.circuits)
+        self.dead.extend(changes.dead)
+        for copy in changes.rekeyed:
+            self.append(copy.value, tool_name=copy.tool_name, topic=copy.topic, headers=copy.headers)
+        for name in ("folded", "commands", "duplicates", "late", "leases"):
+            setattr(self.counted, name, getattr(self.counted, name) + getattr(changes, name))
+
+    def row(self, circuit_id: str = "search") -> Row:
+        """A circuit's durable row."""
+        return Row.decode(self.rows[circuit_id.encode()])
+
+    def records(self, circuit_id: str = "search") -> list[Circuit]:
+        """Every record published of a circuit, in the order of the log."""
+        found = [Circuit.model_validate_json(value) for value in self.circuits]
+        return [circuit for circuit in found if circuit.circuit_id == circuit_id]

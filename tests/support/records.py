@@ -1,0 +1,42 @@
+"""Kafka records made by hand, and executions as a producer would send them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+NOON_MS = 1_795_262_400_000
+
+
+@dataclass
+class HandMadeRecord:
+    """What the writer reads of a ConsumerRecord."""
+
+    topic: str = "executions"
+    partition: int = 3
+    offset: int = 0
+    timestamp: int = NOON_MS
+    key: bytes | None = b"search"
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+def execution(tool_name: str = "search", **fields: Any) -> bytes:
+    """An execution as JSON; a field given as None is left out."""
+    given = {
+        "metric_id": str(uuid.uuid4()),
+        "tool_name": tool_name,
+        "status": "success",
+        "execution_time_ms": 12.5,
+        "recorded_at": datetime.now(UTC).isoformat(),
+    } | fields
+    return json.dumps({name: value for name, value in given.items() if value is not None}).encode()
+
+
+def records(*values: bytes | None, first: int = 0, **fields: Any) -> list[HandMadeRecord]:
+    """Records of one partition at consecutive offsets."""
+    return [HandMadeRecord(offset=first + place, value=value, **fields) for place, value in enumerate(values)]

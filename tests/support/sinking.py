@@ -1,0 +1,231 @@
+"""Feeding the topics and running a writer, for tests of the sink."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.migrations import migrate
+from switchgear_sinks.store import Store, open_store
+from switchgear_sinks.writer import Limits, Writer, WriterMetrics
+
+QUICK = Limits(batch_rows=2_000, batch_age_s=0.05)
+WAIT_S = 60.0
+
+
+@dataclass
+class Message:
+    """What to produce; without a partition it goes to the owner of its key."""
+
+    value: bytes | None
+    key: bytes | None = b"search"
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
+    partition: int | None = None
+
+
+async def produce(settings: Settings, messages: Iterable[Message], topic: str | None = None) -> list[tuple[int, int]]:
+    """Send and wait for the broker; returns (partition, offset) of each, in order."""
+    producer = AIOKafkaProducer(
+        **settings.kafka.options(), acks="all", enable_idempotence=True, linger_ms=10, max_batch_size=512 * 1024,
+        max_request_size=4 * 1024 * 1024,
+    )  # fmt: skip
+    await producer.start()
+    try:
+        sent = []
+        for each in messages:
+            partition = each.partition
+            if partition is None and each.key:
+                partition = owner_partition(each.key.decode(), settings.topic_partitions)
+            sent.append(
+                await producer.send(
+                    topic or settings.topics.executions,
+                    each.value,
+                    key=each.key,
+                    partition=partition,
+                    headers=each.headers,
+                )
+            )
+        await producer.flush()
+        return [(done.partition, done.offset) for done in [await each for each in sent]]
+    finally:
+        await producer.stop()
+
+
+async def read_topic(settings: Settings, topic: str) -> list[Any]:
+    """Every record that is in ``topic`` now."""
+    consumer = AIOKafkaConsumer(
+        **settings.kafka.options(), enable_auto_commit=False, max_partition_fetch_bytes=8 * 1024 * 1024
+    )
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(topic, each) for each in range(settings.topic_partitions)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(partitions)
+        found = []
+        async with asyncio.timeout(WAIT_S):
+            while any([await consumer.position(each) < end for each, end in ends.items()]):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += records
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def dead_letters(settings: Settings) -> dict[tuple[int, int], DeadLetter]:
+    """The dead letters by the origin's (partition, offset), as compaction will leave them."""
+    found = [
+        DeadLetter.from_record(each.value, each.headers) for each in await read_topic(settings, settings.topics.dead)
+    ]
+    return {(each.partition, each.offset): each for each in found}
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = WAIT_S) -> None:
+    """Poll until ``condition`` holds."""
+    deadline = time.monotonic() + limit_s
+    while not await condition():
+        assert time.monotonic() < deadline, f"not {what} after {limit_s} s"
+        await asyncio.sleep(0.05)
+
+
+@dataclass
+class Sinking:
+    """A writer that runs."""
+
+    store: Store
+    writer: Writer
+    registry: CollectorRegistry
+    task: asyncio.Task[None]
+
+    async def scalar(self, sql: str) -> Any:
+        return (await self.store.query(sql)).result_rows[0][0]
+
+    async def rows(self, sql: str) -> list[Any]:
+        return list((await self.store.query(sql)).result_rows)
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    @property
+    def idle(self) -> bool:
+        """No batch waits or is being inserted: a row is visible a moment before the rollups have it."""
+        tenure = self.writer._tenure
+        return tenure is not None and not any(each.held_bytes for each in tenure.writers.values())
+
+    async def until_count(self, count: int, table: str = "tool_metrics", limit_s: float = WAIT_S) -> None:
+        async def reached() -> bool:
+            if self.task.done():
+                self.task.result()
+            return int(await self.scalar(f"SELECT count() FROM {table}")) >= count and self.idle
+
+        await until(reached, f"{count} rows in {table}", limit_s)
+
+    async def until_committed(self, settings: Settings, limit_s: float = WAIT_S) -> None:
+        """Every record of both topics is behind the group's committed offset, with nothing pending."""
+
+        async def reached() -> bool:
+            if self.task.done():
+                self.task.result()
+            return await fully_committed(settings)
+
+        await until(reached, "fully committed", limit_s)
+
+
+async def fully_committed(settings: Settings) -> bool:
+    """The sinks' group has committed to the end of both topics and has nothing pending."""
+    from aiokafka.admin import AIOKafkaAdminClient  # noqa: PLC0415 - slow to import
+
+    topics = (settings.topics.executions, settings.topics.circuits)
+    partitions = [TopicPartition(topic, each) for topic in topics for each in range(settings.topic_partitions)]
+    consumer = AIOKafkaConsumer(**settings.kafka.options())
+    admin = AIOKafkaAdminClient(**settings.kafka.options())
+    await consumer.start()
+    await admin.start()
+    try:
+        ends = {each: end for each, end in (await consumer.end_offsets(partitions)).items() if end}
+        found = await admin.list_consumer_group_offsets(settings.topics.sink_group)
+        return all(
+            each in found and found[each].offset >= end and not found[each].metadata for each, end in ends.items()
+        )
+    finally:
+        await admin.close()
+        await consumer.stop()
+
+
+@asynccontextmanager
+async def sinking(
+    settings: Settings, store: Store | None = None, limits: Limits = QUICK, instance_id: str | None = None
+) -> AsyncIterator[Sinking]:
+    """A writer in this process, on ``store`` or on the settings' own; stopped at the end, its failure raised."""
+    own = await open_store(settings) if store is None else None
+    used = store or own
+    assert used is not None
+    try:
+        await migrate(used)
+        registry = CollectorRegistry()
+        writer = Writer(
+            used, settings.kafka, settings.topics, WriterMetrics(registry), limits=limits, instance_id=instance_id
+        )
+        task = asyncio.create_task(writer.run())
+        try:
+            yield Sinking(used, writer, registry, task)
+        finally:
+            writer.stop()
+            async with asyncio.timeout(30):
+                await task
+    finally:
+        if own is not None:
+            await own.close()
+
+
+ROLLUPS_DIFFER = """
+SELECT 'counts' AS what, count() AS differing FROM
+(
+    SELECT tenant, tool_name, toStartOfMinute(toDateTime(recorded_at, 'UTC')) AS minute, count() AS calls,
+        countIf(status = 'success') AS successes, countIf(status = 'error') AS errors, countIf(status = 'timeout') AS timeouts,
+        countIf(status = 'rejected') AS rejections,
+        sumIf(toUInt64(round(execution_time_ms * 1000)), status != 'rejected') AS duration, sum(input_size) AS input
+    FROM tool_metrics GROUP BY tenant, tool_name, minute
+) AS raw
+FULL OUTER JOIN
+(
+    SELECT tenant, tool_name, minute, sum(calls) AS calls, sum(successes) AS successes, sum(errors) AS errors,
+        sum(timeouts) AS timeouts, sum(rejections) AS rejections, sum(duration_us_sum) AS duration, sum(input_size_sum) AS input
+    FROM tool_counts_1m GROUP BY tenant, tool_name, minute
+) AS rolled USING (tenant, tool_name, minute)
+WHERE (raw.calls, raw.successes, raw.errors, raw.timeouts, raw.rejections, raw.duration, raw.input)
+   != (rolled.calls, rolled.successes, rolled.errors, rolled.timeouts, rolled.rejections, rolled.duration, rolled.input)
+UNION ALL
+SELECT 'histograms', count() FROM
+(
+    SELECT tool_name, sumMap(map(toInt16(floor(log2(greatest(execution_time_ms, exp2(-20))) * 8)), toUInt64(1))) AS buckets
+    FROM tool_metrics WHERE status != 'rejected' GROUP BY tool_name
+) AS raw
+FULL OUTER JOIN (SELECT tool_name, sumMap(buckets) AS buckets FROM tool_latency_15m GROUP BY tool_name) AS rolled
+USING tool_name
+WHERE raw.buckets != rolled.buckets
+UNION ALL
+SELECT 'errors', abs(toInt64((SELECT count() FROM tool_metrics WHERE status IN ('error', 'timeout'))) - toInt64((SELECT count() FROM tool_errors)))
+"""
+"""A recount of the rollups from the raw rows: every ``differing`` is 0."""
+
+
+async def assert_exact(store: Store, count: int) -> None:
+    """``count`` rows, each of its own (partition, offset) and id, and rollups that a recount agrees with."""
+    found = await store.query(
+        "SELECT count(), uniqExact(kafka_partition, kafka_offset), uniqExact(metric_id) FROM tool_metrics"
+    )
+    assert tuple(found.result_rows[0]) == (count, count, count)
+    differing = {what: int(rows) for what, rows in (await store.query(ROLLUPS_DIFFER)).result_rows}
+    assert differing == {"counts": 0, "histograms": 0, "errors": 0}

@@ -1,0 +1,116 @@
+"""The HTTP client: whoever answers or does not, one sentence says it."""
+
+import http.server
+import json
+import socket
+import threading
+
+import pytest
+
+from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError, connect
+
+
+@pytest.fixture
+def server():
+    """A server that answers what a test tells it, and remembers what it was asked."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            length = int(self.headers.get("content-length") or 0)
+            self.server.asked.append((self.command, self.path, self.rfile.read(length)))
+            status, body = self.server.answer
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *args):
+            """Not to standard error."""
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.asked, httpd.answer = [], (200, b"{}")
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    yield httpd
+    httpd.shutdown()
+    thread.join(10)
+    httpd.server_close()
+
+
+@pytest.fixture
+def api(server):
+    with ApiClient(f"http://127.0.0.1:{server.server_port}/") as client:
+        yield client
+
+
+def test_what_is_asked_is_in_the_address(server, api):
+    api.tools(2)
+    api.tool("mcp:a/b c", 1)
+    api.circuits()
+    api.circuit_history()
+    api.circuit_history("a|user=x/y", 5)
+    api.slow(100, 3, "t&u", None)
+    api.errors(None, 7)
+    api.sql("SELECT 1")
+    assert [path for _, path, _ in server.asked] == [
+        "/v1/tools?hours=2",
+        "/v1/tools/mcp%3Aa%2Fb%20c?hours=1",
+        "/v1/circuits",
+        "/v1/circuits?history=1",
+        "/v1/circuits/a%7Cuser%3Dx%2Fy/history?limit=5",
+        "/v1/slow?threshold_ms=100&limit=3&tool=t%26u",
+        "/v1/errors?limit=7",
+        "/v1/sql",
+    ]
+    assert server.asked[-1][0] == "POST"
+    assert json.loads(server.asked[-1][2]) == {"query": "SELECT 1"}
+
+
+def test_an_error_of_the_api_is_told_in_its_words(server, api):
+    server.answer = (400, b'{"error": "hours must be positive.", "hint": "Try 1."}')
+    with pytest.raises(ApiAnswerError) as caught:
+        api.tools(-1)
+    assert str(caught.value) == "hours must be positive. Try 1."
+
+
+@pytest.mark.parametrize(
+    "answer", [(200, b"<html>"), (200, b"[1]"), (404, b"{}"), (502, b"Bad gateway"), (200, b"\xff")]
+)
+def test_somebody_else_at_the_address_is_recognised(server, api, answer):
+    server.answer = answer
+    with pytest.raises(ApiUnavailableError, match="not the Switchgear API"):
+        api.tools()
+
+
+def test_nobody_at_the_address_is_one_sentence_with_the_way_out():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ApiClient(f"http://127.0.0.1:{port}") as api, pytest.raises(ApiUnavailableError) as caught:
+        api.tools()
+    assert f"127.0.0.1:{port} cannot be reached" in str(caught.value)
+    assert "switchgear up" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["localhost:8620", "ftp://x", "http://[", "not a url"])
+def test_an_address_that_is_none_is_told(url):
+    with pytest.raises(ApiUnavailableError), ApiClient(url) as api:
+        api.tools()
+
+
+def test_a_proxy_of_the_environment_is_not_asked(server, api, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with ApiClient(f"http://127.0.0.1:{server.server_port}") as client:
+        assert client.circuits() == {}
+
+
+def test_the_option_wins_over_the_setting(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SWITCHGEAR_API_URL", "http://127.0.0.1:9")
+    with connect(f"http://127.0.0.1:{server.server_port}") as api:
+        assert api.circuits() == {}
+    with connect() as api, pytest.raises(ApiUnavailableError, match=r"127\.0\.0\.1:9"):
+        api.circuits()

@@ -1,0 +1,166 @@
+"""The API's answers as tables of at most 100 columns."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from switchgear_cli.reads import output, tables
+
+NOW = "2026-03-01T12:00:00Z"
+
+
+def text_of(renderable, width=100) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(renderable, highlight=False)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def report(name="search", status="healthy", **fields) -> dict[str, Any]:
+    return {
+        "tool_name": name, "status": status, "success_rate": 0.987, "avg_latency_ms": 151.2, "total_calls": 12345,
+        "recent_errors": 160, "issues": [], "recommendations": [], "checked_at": NOW, "rejected_calls": 7,
+        "p50_latency_ms": 100.0, "p95_latency_ms": 1500.0, "p99_latency_ms": 2000.0, "circuit_state": "closed",
+    } | fields  # fmt: skip
+
+
+def circuit(name="search", state="open", **fields) -> dict[str, Any]:
+    return {
+        "circuit_id": name, "tool_name": name, "state": state, "previous_state": "closed", "version": 3,
+        "changed_at": "2026-03-01T11:59:00Z", "open_until": "2026-03-01T12:00:30Z", "opens": 2,
+        "last_opened_at": "2026-03-01T11:59:00Z", "last_closed_at": None,
+        "cause": {"rule": "cusum", "value": 12.345678, "threshold": 12.0, "actor": None, "reason": None},
+    } | fields  # fmt: skip
+
+
+def execution(**fields) -> dict[str, Any]:
+    return {
+        "recorded_at": NOW, "tool_name": "search", "status": "timeout", "execution_time_ms": 6000.0,
+        "error_type": "TimeoutError", "error_class": "timeout", "error_message": "no answer",
+    } | fields  # fmt: skip
+
+
+def system(*reports) -> dict[str, Any]:
+    names = ("healthy", "degraded", "unhealthy", "unknown")
+    return {
+        "hours": 1,
+        "status": "degraded",
+        "tool_reports": list(reports),
+        "summary": {name: sum(each["status"] == name for each in reports) for name in names},
+        "checked_at": NOW,
+    }
+
+
+def test_tools_are_listed_worst_first_with_their_figures():
+    shown = text_of(tables.tools(system(report(), report("broken", "unhealthy", circuit_state="open"))))
+    lines = shown.splitlines()
+    assert lines[0] == "System degraded over the last hour: 1 healthy, 1 unhealthy."
+    assert [line.split()[0] for line in lines[3:5]] == ["broken", "search"]
+    for figure in ("12,345", "160", "98.7 %", "151 ms", "1.50 s", "7", "closed", "open"):
+        assert figure in shown
+
+
+def test_a_tool_that_was_not_called_has_no_rate_and_no_latency():
+    never = report("never", "unknown", total_calls=0, recent_errors=0, success_rate=0.0, circuit_state=None)
+    row = text_of(tables.tools(system(never))).splitlines()[3].split()
+    assert row == ["never", "unknown", "-", "0", "0", "-", "-", "-", "7"]
+
+
+def test_circuits_tell_state_probe_opens_and_cause():
+    shown = text_of(
+        tables.circuits({"circuits": [circuit(), circuit("b", "closed", open_until=None)], "checked_at": NOW})
+    )
+    for part in ("60 s ago", "cusum 12.35 ≥ 12; probe", "in 30 s", "closed"):
+        assert part in shown
+    due = circuit(open_until="2026-03-01T11:59:30Z")
+    assert "probe due" in text_of(tables.circuits({"circuits": [due], "checked_at": NOW}))
+
+
+def test_an_operators_command_names_who_and_why():
+    forced = circuit(state="forced_open", cause={"rule": "command", "actor": "ops", "reason": "maintenance"})
+    shown = text_of(tables.circuits({"circuits": [forced], "checked_at": NOW}), width=200)
+    assert "command by ops (maintenance)" in shown
+
+
+def test_the_history_tells_each_change():
+    shown = text_of(tables.circuit_history({"history": [circuit()], "checked_at": NOW}))
+    assert "2026-03-01 11:59:00" in shown
+    assert "closed → open" in shown
+
+
+def test_calls_tell_when_what_and_how_long():
+    shown = text_of(tables.executions([execution()], "nothing"))
+    for part in ("2026-03-01 12:00:00", "search", "timeout", "6.00 s", "TimeoutError", "no answer"):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("renderable", "word"),
+    [
+        (tables.tools(system()), "No tool has been called yet"),
+        (tables.circuits({"circuits": [], "checked_at": NOW}), "No circuit yet"),
+        (tables.circuit_history({"history": [], "checked_at": NOW}), "No circuit has changed"),
+        (tables.executions([], "No errors are stored."), "No errors are stored."),
+    ],
+)
+def test_nothing_is_said_in_words(renderable, word):
+    assert word in text_of(renderable)
+
+
+@pytest.mark.parametrize(
+    "renderable",
+    [
+        tables.tools(system(report("mcp:" + "very-long-server-name" * 8, "degraded", circuit_state="metrics_only"))),
+        tables.circuits({"circuits": [circuit("c" * 200, "half_open")], "checked_at": NOW}),
+        tables.circuit_history({"history": [circuit("c" * 200)], "checked_at": NOW}),
+        tables.executions([execution(tool_name="t" * 200, error_message="m " * 400, error_type="E" * 90)], ""),
+    ],
+    ids=["tools", "circuits", "history", "executions"],
+)
+def test_whatever_the_names_a_table_fits_a_hundred_columns(renderable):
+    shown = text_of(renderable)
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_names_are_never_cut_only_folded():
+    name = "".join(f"part{n}:" for n in range(30))
+    shown = text_of(tables.circuits({"circuits": [circuit(name)], "checked_at": NOW}))
+    assert "part29" in shown.replace(" ", "").replace("\n", "")
+
+
+def test_markup_in_a_message_is_text():
+    shown = text_of(tables.executions([execution(error_message="[red]x[/red] [link=http://evil]y[/link]")], ""))
+    assert "[red]x[/red]" in shown
+
+
+def rows(*cells, kinds=("UInt64", "String"), truncated=False) -> dict[str, Any]:
+    columns = [{"name": f"c{n}", "type": kind} for n, kind in enumerate(kinds)]
+    return {"columns": columns, "rows": [list(each) for each in cells], "row_count": len(cells), "truncated": truncated}
+
+
+def test_rows_of_a_query_are_printed_in_full_and_plainly(capsys):
+    long = "x" * 300
+    output.show_rows(rows((110649, "a\nb"), (18446744073709551615, long)))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["c0", "c1"]
+    assert lines[2].split() == ["110649", "a", "b"]
+    assert lines[3] == f"18446744073709551615  {long}"
+    assert lines[2].index("110649") + 6 == lines[3].index("  "), "numbers are aligned right"
+
+
+def test_values_that_are_no_text_are_printed_as_they_are(capsys):
+    output.show_rows(
+        rows((None, True, [1, "ü"], {"a": 0.5}, 0.1), kinds=("Nullable(Int8)", "Bool", "Array", "Map", "Float64"))
+    )
+    assert capsys.readouterr().out.splitlines()[2] == 'NULL  true  [1, "ü"]  {"a": 0.5}  0.1'
+
+
+def test_rows_that_were_cut_are_told(capsys):
+    output.show_rows(rows((1, "a"), truncated=True))
+    assert "only the first 1 rows" in capsys.readouterr().out
+
+
+def test_no_rows_are_told_under_the_headings(capsys):
+    output.show_rows(rows())
+    assert capsys.readouterr().out.splitlines() == ["c0  c1", "──  ──", "No rows."]

@@ -1,0 +1,161 @@
+"""A child process of ours: started, asked whether it is ready, quoted when it ends, and ended."""
+
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import psutil
+import pytest
+
+from switchgear_cli.up.component import CommandComponent
+from switchgear_schemas.errors import SwitchgearError
+
+
+class Module:
+    """Stands for the package: ``python -m switchgear_cli ARGUMENTS`` runs the first argument as a script."""
+
+    def __init__(self, folder):
+        package = folder / "switchgear_cli"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text("import sys; exec(sys.argv[1])")
+        self.environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture
+def component(tmp_path):
+    made = []
+    module = Module(tmp_path)
+
+    def make(script, **options):
+        made.append(
+            CommandComponent(
+                "thing", [script], log_file=tmp_path / "logs" / "thing.log", environment=module.environment, **options
+            )
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def end_of(component):
+    wait_until(lambda: component.ended() is not None)
+    return component.ended()
+
+
+def printed(component):
+    return component.log_file.read_text() if component.log_file.exists() else ""
+
+
+def test_what_it_prints_goes_to_its_log(component):
+    thing = component("import sys; print('out'); print('err', file=sys.stderr)")
+    thing.spawn()
+    end_of(thing)
+    assert thing.log_file.read_text() == "out\nerr\n"
+
+
+def test_a_failure_is_quoted_with_its_last_words(component):
+    thing = component("raise SystemExit('switchgear: The disk is full.')")
+    assert thing.ended() is None
+    thing.spawn()
+    assert end_of(thing) == "code 1: switchgear: The disk is full."
+    assert thing.pid is None
+
+
+def test_a_silent_failure_has_its_code(component):
+    thing = component("raise SystemExit(70)")
+    thing.spawn()
+    assert end_of(thing) == "code 70"
+
+
+def test_a_death_by_signal_has_the_signals_name(component):
+    thing = component("print('well so far'); import os; os.kill(os.getpid(), 9)")
+    thing.spawn()
+    assert end_of(thing) == "SIGKILL"
+
+
+def test_a_second_start_appends_to_the_log(component):
+    thing = component("print('line')")
+    for _ in range(2):
+        thing.spawn()
+        end_of(thing)
+    assert thing.log_file.read_text() == "line\nline\n"
+
+
+async def test_without_an_address_it_is_ready_while_it_runs(component):
+    thing = component("import time; time.sleep(60)")
+    assert not await thing.is_ready()
+    thing.spawn()
+    assert await thing.is_ready()
+    thing.kill()
+    assert not await thing.is_ready()
+
+
+@pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False)])
+async def test_it_is_ready_when_its_address_says_so(component, status, ready):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        thing = component("", ready_url=f"http://127.0.0.1:{server.server_port}/readyz")
+        assert await thing.is_ready() is ready
+        server.shutdown()
+
+
+async def test_an_address_where_nobody_listens_is_not_ready(component):
+    assert not await component("", ready_url="http://127.0.0.1:1/readyz").is_ready()
+
+
+def test_sigterm_lets_it_end_in_its_own_way(component):
+    thing = component(
+        "import signal, time, sys; signal.signal(15, lambda *_: sys.exit(0)); print('up'); time.sleep(60)"
+    )
+    thing.spawn()
+    wait_until(lambda: "up" in printed(thing))
+    thing.terminate()
+    assert end_of(thing) == "code 0: up"
+
+
+def test_a_kill_takes_what_it_started_along(component):
+    thing = component(
+        f"import subprocess, time; p = subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)']);"
+        "print(p.pid); time.sleep(60)"
+    )
+    thing.spawn()
+    wait_until(lambda: printed(thing).endswith("\n"))
+    grandchild = psutil.Process(int(thing.log_file.read_text()))
+    thing.kill()
+    gone, alive = psutil.wait_procs([grandchild], timeout=5)
+    assert gone or alive[0].status() == psutil.STATUS_ZOMBIE
+
+
+def test_one_that_cannot_be_started_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    thing = CommandComponent("thing", [], log_file=tmp_path / "file" / "thing.log", environment={})
+    with pytest.raises(SwitchgearError, match="The thing cannot be started"):
+        thing.spawn()
+
+
+def test_its_log_is_kept_bounded(component, monkeypatch):
+    thing = component("")
+    thing.log_file.parent.mkdir()
+    thing.log_file.write_bytes(b"x" * (11 * 1024 * 1024))
+    thing.tend()
+    assert thing.log_file.stat().st_size == 0

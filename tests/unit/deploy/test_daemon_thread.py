@@ -1,0 +1,56 @@
+"""Blocking work beside the loop: its result, its error, and an end that does not wait for it."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from switchgear_cli.up.daemon_thread import in_daemon_thread
+
+
+async def test_the_result_comes_back():
+    assert await in_daemon_thread(lambda: 7) == 7
+
+
+async def test_the_error_comes_back():
+    def fail():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await in_daemon_thread(fail)
+
+
+async def test_the_loop_goes_on_meanwhile():
+    release = threading.Event()
+    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
+    await asyncio.sleep(0.01)
+    assert not work.done()
+    release.set()
+    assert await asyncio.wait_for(work, 5)
+
+
+async def test_one_who_stops_waiting_is_not_disturbed_by_the_end_of_the_work():
+    release = threading.Event()
+    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
+    await asyncio.sleep(0.01)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    release.set()
+    await asyncio.sleep(0.05)
+
+
+def test_a_process_ends_though_the_work_does_not():
+    script = (
+        "import asyncio, time\n"
+        "from switchgear_cli.up.daemon_thread import in_daemon_thread\n"
+        "async def main():\n"
+        "    await asyncio.wait([asyncio.create_task(in_daemon_thread(lambda: time.sleep(60)))], timeout=0.1)\n"
+        "asyncio.run(main())"
+    )
+    began = time.monotonic()
+    assert subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode == 0
+    assert time.monotonic() - began < 20

@@ -1,0 +1,95 @@
+"""What the view reads from the API, and what it keeps when the API is away. Answers as the API gives them."""
+
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from switchgear_cli.up.readings import read, transitions
+from switchgear_cli.up.status import Readings, TransitionLine
+
+
+def record(state, previous, at="2026-01-02T03:04:05.678901Z", rule="cusum"):
+    return {
+        "tool_name": "mcp:a:b",
+        "state": state,
+        "previous_state": previous,
+        "changed_at": at,
+        "cause": {"rule": rule} if rule else None,
+    }
+
+
+class Api:
+    """The answers of one API, by path; None: it does not answer."""
+
+    def __init__(self):
+        self.circuits = {"circuits": [{"state": "open"}, {"state": "closed"}, {"state": "closed"}]}
+        self.history = {"history": [record("open", "closed")]}
+        self.sql = {"rows": [[7]]}
+        self.status = 200
+        self.away = False
+
+    def __call__(self, request):
+        if self.away:
+            raise httpx.ConnectError("refused")
+        if request.url.path == "/v1/sql":
+            assert b"tool_metrics" in request.content
+            return httpx.Response(self.status, json=self.sql)
+        return httpx.Response(self.status, json=self.history if "history" in request.url.params else self.circuits)
+
+
+@pytest.fixture
+def api():
+    return Api()
+
+
+@pytest.fixture
+async def client(api):
+    async with httpx.AsyncClient(transport=httpx.MockTransport(api)) as found:
+        yield found
+
+
+async def test_the_circuits_are_counted_by_state(client):
+    found = await read("http://api", Readings(), client=client)
+    assert found.circuits == {"open": 1, "closed": 2}
+    assert found.stored == 7
+    assert found.problem == ""
+    assert found.transitions == (
+        TransitionLine(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), "mcp:a:b", "closed", "open", "cusum"),
+    )
+
+
+async def test_an_api_that_is_away_keeps_what_was_read_and_says_so(client, api):
+    before = await read("http://api", Readings(), client=client)
+    api.away = True
+    after = await read("http://api", before, client=client)
+    assert (after.stored, after.circuits) == (7, before.circuits)
+    assert after.problem == "The API does not answer (ConnectError)."
+
+
+async def test_an_error_of_the_api_is_shown_with_its_words(client, api):
+    api.status, api.circuits = 503, {"error": "The tables do not exist yet."}
+    found = await read("http://api", Readings(), client=client)
+    assert "503" in found.problem
+    assert "The tables do not exist yet." in found.problem
+
+
+@pytest.mark.parametrize("answer", [{"rows": []}, {"rows": [["many"]]}, {}, []])
+async def test_an_answer_of_another_shape_is_said_and_not_raised(client, api, answer):
+    api.sql = answer
+    found = await read("http://api", Readings(stored=3), client=client)
+    assert found.stored == 3
+    assert "not as expected" in found.problem
+
+
+def test_a_record_that_only_adds_a_lease_is_no_transition():
+    assert transitions([record("half_open", "half_open")]) == []
+
+
+def test_a_circuits_first_record_is_no_transition_unless_it_is_not_closed():
+    assert transitions([record("closed", None)]) == []
+    assert [line.previous for line in transitions([record("forced_open", None)])] == [""]
+
+
+def test_a_record_without_a_cause_is_shown_without_a_rule():
+    assert transitions([record("closed", "open", rule=None)])[0].rule == ""

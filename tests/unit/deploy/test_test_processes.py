@@ -1,0 +1,73 @@
+"""The children of integration tests: watched, and ended whatever becomes of the test run."""
+
+import subprocess
+import sys
+import threading
+
+import psutil
+import pytest
+
+from tests.support.processes import Child, environment, python
+
+SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
+
+
+def test_a_child_is_ended_when_its_block_ends(tmp_path):
+    with python(SLEEPS, log=tmp_path / "log") as child:
+        child.wait_for_output("up")
+        assert child.alive
+    assert not child.alive
+
+
+def test_a_child_that_ends_too_early_fails_the_test_with_what_it_said(tmp_path):
+    with (
+        python("raise SystemExit('no disk')", log=tmp_path / "log") as child,
+        pytest.raises(AssertionError, match=r"(?s)ended with 1 before .*no disk"),
+    ):
+        child.wait_for_output("up")
+
+
+def test_a_child_that_is_never_ready_fails_the_test(tmp_path):
+    with python(SLEEPS, log=tmp_path / "log") as child, pytest.raises(AssertionError, match="was not printing 'x'"):
+        child.wait_for_output("x", timeout_s=0.3)
+
+
+def test_a_child_is_killed_as_a_crash_would(tmp_path):
+    with python(SLEEPS, log=tmp_path / "log") as child:
+        child.wait_for_output("up").kill9()
+        assert child.process.returncode == -9
+
+
+def test_a_child_that_ignores_sigterm_fails_the_test_and_is_gone(tmp_path):
+    script = f"import signal; signal.signal(15, signal.SIG_IGN); {SLEEPS}"
+    with python(script, log=tmp_path / "log") as child:
+        child.wait_for_output("up")
+        with pytest.raises(AssertionError, match="did not end within"):
+            child.terminate(timeout_s=0.3)
+        assert not child.alive
+
+
+def test_kill_9_of_the_test_run_leaves_no_child(tmp_path):
+    script = (
+        "import pathlib, sys, time\n"
+        "from tests.support.processes import python\n"
+        f"child = python({SLEEPS!r}, log=pathlib.Path(sys.argv[1]))\n"
+        "child.wait_for_output('up'); print(child.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "log")], stdout=subprocess.PIPE) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    gone, alive = psutil.wait_procs([child], timeout=10)
+    assert gone or alive[0].status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_child_of_a_thread_outlives_the_thread(tmp_path):
+    made = []
+    thread = threading.Thread(
+        target=lambda: made.append(Child([sys.executable, "-c", SLEEPS], tmp_path / "log", environment()))
+    )
+    thread.start()
+    thread.join()
+    with made[0] as child:
+        child.wait_for_output("up")
+        assert child.alive

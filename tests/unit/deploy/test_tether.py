@@ -1,0 +1,76 @@
+"""A tethered program dies with the process that started it, however that ends."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from switchgear_cli.local.tether import tethered
+
+PARENT = """
+import subprocess, sys, time
+from switchgear_cli.local.tether import tethered
+child = subprocess.Popen(tethered([sys.executable, "-c", "import time; time.sleep(120)"]), start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(120)
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's")
+
+
+def gone(pid, within_s=10):
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_the_program_becomes_the_process_that_was_started():
+    child = subprocess.Popen(
+        tethered([sys.executable, "-c", "print(__import__('os').getpid())"]), stdout=subprocess.PIPE
+    )
+    out, _ = child.communicate(timeout=20)
+    assert int(out) == child.pid
+    assert child.returncode == 0
+
+
+def test_its_exit_code_is_the_programs():
+    assert (
+        subprocess.run(tethered([sys.executable, "-c", "raise SystemExit(7)"]), timeout=20, check=False).returncode == 7
+    )
+
+
+def test_kill_9_of_the_parent_leaves_no_child():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        child = int(parent.stdout.readline())
+        assert psutil.pid_exists(child)
+        parent.kill()
+    assert gone(child)
+
+
+def test_a_program_whose_parent_is_gone_already_does_not_start(tmp_path):
+    command = tethered([sys.executable, "-c", f"open({str(tmp_path / 'started')!r}, 'w')"])
+    command[command.index(str(os.getpid()))] = "1"  # a parent that it does not have
+    assert subprocess.run(command, timeout=20, check=False).returncode == 1
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_thread_may_not_start_one_for_it_would_die_with_the_thread():
+    raised = []
+
+    def start():
+        try:
+            tethered(["/bin/true"])
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert raised == ["A tethered program must be started from the main thread."]

@@ -1,0 +1,129 @@
+"""The live view: a frame on a terminal, lines elsewhere; what a person sees is what the system said."""
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from switchgear_cli.up.frame import frame
+from switchgear_cli.up.status import ComponentStatus, Readings, Status, TransitionLine
+from switchgear_cli.up.supervision import Phase
+from switchgear_cli.up.view import LineView, LiveView, component_line, make_view, transition_line
+
+KAFKA = ComponentStatus("kafka", Phase.RUNNING, 11, 0, "127.0.0.1:9092", "")
+SINK = ComponentStatus("sink", Phase.WAITING, None, 2, "http://127.0.0.1:8620", "SIGKILL: last words [red]")
+OPENED = TransitionLine(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "mcp:a:b", "closed", "open", "cusum")
+CLOSED = TransitionLine(datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "probe_succeeded")
+STATUS = Status(
+    api_url="http://127.0.0.1:8620",
+    bootstrap="127.0.0.1:9092",
+    data_dir="/data",
+    demo=True,
+    components=(KAFKA, SINK),
+    readings=Readings(circuits={"open": 2, "closed": 9}, stored=12_345, transitions=(CLOSED, OPENED)),
+    ready_s=4.56,
+)
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=120, force_terminal=False)
+
+
+def drawn(status):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(frame(status))
+    return console.file.getvalue()
+
+
+def test_the_frame_shows_addresses_components_circuits_and_the_last_changes():
+    text = drawn(STATUS)
+    for part in (
+        "demo traffic",
+        "ready in 4.6 s",
+        "http://127.0.0.1:8620",
+        "kafka",
+        "running",
+        "11",
+        "restarting",
+        "SIGKILL: last words [red]",
+        "2 open",
+        "0 half-open",
+        "9 closed",
+        "12,345 events stored",
+        "closed → open",
+        "half_open → closed",
+        "Ctrl-C",
+    ):
+        assert part in text
+    assert text.index("half_open → closed") < text.index("closed → open")
+
+
+def test_before_it_is_ready_the_frame_says_what_it_does():
+    text = drawn(replace(STATUS, ready_s=None, doing="Starting …"))
+    assert "Starting …" in text
+    assert "events stored" not in text
+
+
+def test_an_api_that_does_not_answer_is_said_in_place_of_the_counts():
+    text = drawn(replace(STATUS, readings=Readings(problem="The API does not answer (ConnectError).")))
+    assert "The API does not answer" in text
+    assert "closed" not in text
+
+
+def test_a_terminal_gets_the_live_view_and_a_pipe_gets_lines(console):
+    assert isinstance(make_view(console), LineView)
+    assert isinstance(make_view(Console(file=io.StringIO(), force_terminal=True)), LiveView)
+
+
+def test_lines_tell_each_change_once(console):
+    view = LineView(console)
+    view.show(replace(STATUS, components=(KAFKA,)))
+    view.show(replace(STATUS, components=(KAFKA,)))
+    view.show(replace(STATUS, components=(replace(KAFKA, phase=Phase.WAITING, pid=None, problem="SIGKILL"),)))
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if line.startswith("kafka")] == [
+        "kafka running, pid 11, 127.0.0.1:9092",
+        "kafka restarting, 127.0.0.1:9092 (SIGKILL)",
+    ]
+
+
+def test_lines_tell_transitions_in_their_order_and_once(console):
+    view = LineView(console, since=OPENED.at)
+    view.show(replace(STATUS, components=(), readings=Readings(transitions=(OPENED,))))
+    view.show(replace(STATUS, components=(), readings=Readings(transitions=(CLOSED, OPENED))))
+    view.show(replace(STATUS, components=(), readings=Readings(transitions=(CLOSED, OPENED))))
+    assert console.file.getvalue().splitlines() == [transition_line(OPENED), transition_line(CLOSED)]
+
+
+def test_lines_do_not_tell_what_happened_in_an_earlier_run(console):
+    view = LineView(console, since=CLOSED.at)
+    view.show(replace(STATUS, components=(), readings=Readings(transitions=(CLOSED, OPENED))))
+    assert console.file.getvalue().splitlines() == [transition_line(CLOSED)]
+
+
+def test_lines_tell_when_the_api_goes_and_comes(console):
+    view = LineView(console, since=CLOSED.at)
+    for problem in ("", "The API does not answer.", "The API does not answer.", ""):
+        view.show(replace(STATUS, components=(), readings=Readings(problem=problem)))
+    assert console.file.getvalue().splitlines() == ["The API does not answer.", "The API answers again."]
+
+
+def test_a_live_view_can_say_a_line_that_stays():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    view = LiveView(console)
+    view.start()
+    view.show(STATUS)
+    view.say("ready in 4.6 s")
+    view.stop()
+    assert "ready in 4.6 s" in console.file.getvalue()
+
+
+def test_a_component_line_says_where_and_why():
+    assert component_line(SINK) == "sink restarting, http://127.0.0.1:8620 (SIGKILL: last words [red])"
+
+
+def test_a_first_transition_has_no_previous_state():
+    assert " new → open" in transition_line(replace(OPENED, previous=""))

@@ -1,0 +1,117 @@
+"""Snapshots: small, exact, and those of every released format can still be read."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker.snapshot import FORMAT, SnapshotError
+from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+
+GOLDEN = Path(__file__).parent / "golden"
+EPOCH = 1_700_000_000.0
+
+
+def busy(policy, calls=100_000):
+    breaker = Breaker("mcp:weather:get_forecast", policy, EPOCH)
+    for call in range(calls):
+        outcome = Outcome.FAILURE if call % 11 == 0 else Outcome.SUCCESS
+        reporter = f"service-{call % 5}-7f9c4d5b6-abcde-12345"
+        breaker.record(EPOCH + call * 0.0006, Result(outcome, 12.5, 900, reporter))
+    return breaker
+
+
+def lives():
+    """A breaker in each situation that a snapshot has to hold."""
+    half = BreakerPolicy(consecutive_failures=2, permitted_number_of_calls_in_half_open_state=3, minimum_reporters=2)
+    breaker = Breaker("tool", half, EPOCH)
+    yield "closed", half, breaker
+    breaker.record(EPOCH + 1, Result(Outcome.FAILURE, tokens=7, reporter="a", retry_after_s=90.0))
+    breaker.record(EPOCH + 1, Result(Outcome.IGNORED))
+    breaker.record(EPOCH + 2, Result(Outcome.FAILURE, reporter="a"))
+    breaker.try_acquire(EPOCH + 3)
+    yield "open", half, breaker
+    breaker.request_lease(EPOCH + 100, "a")
+    breaker.request_lease(EPOCH + 101, "b")
+    yield "half_open", half, breaker
+    count = BreakerPolicy(sliding_window_type="count", sliding_window_size=8, wasted_tokens=10**6, mode="metrics_only")
+    counting = Breaker("tool|user=ana", count, EPOCH)
+    for call in range(20):
+        counting.record(EPOCH + call, Result(Outcome(call % 3), tokens=call))
+    yield "count_window", count, counting
+    forced = Breaker("tool", FLEET_DEFAULT, EPOCH)
+    forced.command("force_open", EPOCH + 1, actor="ana", reason="maintenance")
+    yield "forced_open", FLEET_DEFAULT, forced
+    yield "busy", FLEET_DEFAULT, busy(FLEET_DEFAULT, 3000)
+
+
+LIVES = [(name, policy, breaker.snapshot()) for name, policy, breaker in lives()]
+
+
+@pytest.mark.parametrize(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
+def test_what_was_saved_is_restored_to_the_byte(name, policy, saved):
+    assert Breaker.restore(saved, policy).snapshot() == saved
+
+
+@pytest.mark.parametrize(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
+def test_a_restored_breaker_goes_on_as_the_one_that_was_saved(name, policy, saved):
+    one, other = Breaker.restore(saved, policy), Breaker.restore(saved, policy)
+    for step in range(300):
+        now = EPOCH + 200 + step * 3.0
+        result = Result(Outcome(step % 5 % 3), reporter="ab"[step % 2])
+        for breaker in (one, other):
+            breaker.request_lease(now, "x")
+            breaker.record(now, result, breaker.try_acquire(now) if breaker.state == "closed" else None)
+        other = Breaker.restore(other.snapshot(), policy)
+    assert one.snapshot() == other.snapshot()
+
+
+@pytest.mark.parametrize("policy", [FLEET_DEFAULT, LOCAL_DEFAULT])
+def test_a_busy_circuit_of_a_default_policy_takes_at_most_two_kilobytes(policy):
+    assert len(busy(policy.model_copy(update={"consecutive_failures": None})).snapshot()) <= 2048
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.msgpack")), ids=lambda path: path.stem)
+def test_stored_snapshots_of_every_released_format_are_read(path):
+    expected = json.loads(path.with_suffix(".json").read_text())
+    breaker = Breaker.restore(path.read_bytes(), BreakerPolicy.model_validate(expected["policy"]))
+    assert breaker.circuit_id == expected["circuit_id"]
+    assert breaker.state == expected["state"]
+    assert breaker.generation == expected["generation"]
+    assert breaker.attempt == expected["attempt"]
+    assert breaker.open_until == expected["open_until"]
+    assert [lease.lease_id for lease in breaker.leases] == expected["leases"]
+    assert breaker.counts(expected["now"]).model_dump() == expected["counts"]
+
+
+def test_there_are_stored_snapshots_of_every_format():
+    found = {int(path.stem.partition("_")[0].removeprefix("v")) for path in GOLDEN.glob("*.msgpack")}
+    assert found == set(range(1, FORMAT + 1))
+
+
+def test_the_present_format_is_still_written_as_it_was_released():
+    for name, _, saved in LIVES:
+        assert (GOLDEN / f"v{FORMAT}_{name}.msgpack").read_bytes() == saved, name
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"nonsense", msgspec.msgpack.encode([1, "tool"])])
+def test_bytes_that_are_no_snapshot_are_refused_in_words(data):
+    with pytest.raises(SnapshotError, match="Not a circuit snapshot of format"):
+        Breaker.restore(data, FLEET_DEFAULT)
+
+
+def test_a_snapshot_of_a_newer_format_is_refused():
+    fields = msgspec.msgpack.decode(LIVES[0][2])
+    fields[0] = FORMAT + 1
+    with pytest.raises(SnapshotError, match="newer"):
+        Breaker.restore(msgspec.msgpack.encode(fields), FLEET_DEFAULT)
+
+
+def test_a_snapshot_is_taken_over_by_another_policy():
+    saved = {name: saved for name, _, saved in LIVES}["busy"]
+    breaker = Breaker.restore(saved, FLEET_DEFAULT.model_copy(update={"sliding_window_size": 600, "mode": "disabled"}))
+    assert breaker.state == "disabled"
+    wider = Breaker.restore(saved, FLEET_DEFAULT.model_copy(update={"sliding_window_size": 600}))
+    assert wider.counts(EPOCH).calls == 3000

@@ -1,0 +1,49 @@
+import pytest
+
+from switchgear.breaker import Breaker, IllegalTransitionError
+from switchgear.breaker.states import STATE_OF_MODE, STATES, TRANSITIONS, check_transition
+from switchgear_schemas.policy import LOCAL_DEFAULT
+
+
+def test_the_table_names_every_state_and_no_state_becomes_itself():
+    assert set(TRANSITIONS) == set(STATES)
+    for state, reachable in TRANSITIONS.items():
+        assert reachable <= set(STATES)
+        assert state not in reachable
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("wanted", STATES)
+def test_a_transition_is_legal_exactly_where_the_table_holds_it(state, wanted):
+    if wanted in TRANSITIONS[state]:
+        check_transition("c", state, wanted)
+    else:
+        with pytest.raises(IllegalTransitionError, match=f"c is {state} and cannot become {wanted}"):
+            check_transition("c", state, wanted)
+
+
+def test_a_closed_circuit_cannot_jump_to_half_open():
+    breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
+    with pytest.raises(IllegalTransitionError) as caught:
+        breaker.transition_to("half_open", 0.0, actor="me")
+    assert "From closed: disabled, forced_open, metrics_only, open." in str(caught.value)
+    assert breaker.state == "closed"
+    assert breaker.generation == 0
+
+
+@pytest.mark.parametrize(("mode", "state"), STATE_OF_MODE.items())
+def test_a_policys_mode_is_the_state_a_circuit_starts_in(mode, state):
+    assert Breaker("c", LOCAL_DEFAULT.model_copy(update={"mode": mode}), 0.0).state == state
+
+
+def test_every_legal_transition_can_be_made_and_is_reported():
+    for state in STATES:
+        for wanted in TRANSITIONS[state]:
+            breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
+            for step in ("open", "half_open") if state == "half_open" else (state,):
+                breaker.transition_to(step, 0.0, actor="me")
+            generation = breaker.generation
+            transition = breaker.transition_to(wanted, 1.0, actor="me", reason="why")
+            assert (transition.previous, transition.state, transition.generation) == (state, wanted, generation + 1)
+            assert (transition.cause.rule, transition.cause.actor, transition.cause.reason) == ("command", "me", "why")
+            assert breaker.transition_to(wanted, 1.0, actor="me") is None

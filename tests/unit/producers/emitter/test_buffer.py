@@ -1,0 +1,79 @@
+"""The buffer is bounded, gives up its oldest, and counts what it gives up."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from switchgear.emitter.buffer import Buffer
+from switchgear.emitter.event import Event
+
+
+def item(number: int):
+    return Event(f"t{number}", "success"), float(number)
+
+
+def test_events_come_out_in_the_order_they_went_in():
+    buffer = Buffer(10)
+    for number in range(4):
+        buffer.append(item(number))
+    assert [at for _, at in buffer.take(3)] == [0, 1, 2]
+    assert [at for _, at in buffer.take(3)] == [3]
+    assert buffer.take(3) == []
+
+
+def test_a_full_buffer_gives_up_its_oldest_and_counts_it():
+    buffer = Buffer(3)
+    for number in range(5):
+        buffer.append(item(number))
+    assert (len(buffer), buffer.dropped, buffer.accepted) == (3, 2, 5)
+    assert [at for _, at in buffer.take(10)] == [2, 3, 4]
+    assert buffer.accepted == 5
+
+
+def test_what_was_taken_makes_room():
+    buffer = Buffer(2)
+    buffer.append(item(0))
+    buffer.append(item(1))
+    buffer.take(1)
+    buffer.append(item(2))
+    assert (len(buffer), buffer.dropped) == (2, 0)
+
+
+def test_a_buffer_for_nothing_is_refused():
+    with pytest.raises(ValueError, match="at least 1 event"):
+        Buffer(0)
+
+
+def test_a_cleared_buffer_starts_anew():
+    buffer = Buffer(1)
+    buffer.append(item(0))
+    buffer.append(item(1))
+    buffer.clear()
+    assert (len(buffer), buffer.dropped, buffer.accepted) == (0, 0, 0)
+
+
+def test_no_event_of_many_threads_is_lost_or_counted_twice():
+    buffer = Buffer(1_000)
+    taken = []
+    done = threading.Event()
+
+    def produce():
+        for number in range(5_000):
+            buffer.append(item(number))
+
+    def consume():
+        while not done.is_set() or len(buffer):
+            taken.extend(buffer.take(100))
+
+    consumer = threading.Thread(target=consume)
+    producers = [threading.Thread(target=produce) for _ in range(4)]
+    for thread in [consumer, *producers]:
+        thread.start()
+    for thread in producers:
+        thread.join(30)
+    done.set()
+    consumer.join(30)
+    assert len(taken) + buffer.dropped == 20_000 == buffer.accepted
+    assert len(buffer) == 0

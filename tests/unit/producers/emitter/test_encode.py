@@ -1,0 +1,132 @@
+"""What the guard emits is a ToolExecution, complete and without secrets."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from switchgear.emitter.encode import encode_event, encode_fields
+from switchgear.emitter.event import Event
+from switchgear_schemas.errors import InvalidExecutionError
+from switchgear_schemas.execution import ToolExecution
+from switchgear_schemas.wire import decode_execution
+
+AT = 1_700_000_000.125
+WHO = {"emitter_id": "planner@host-1", "service": "planner"}
+
+
+def test_an_event_has_every_field_of_a_tool_execution_and_no_other():
+    assert set(Event.__struct_fields__) == set(ToolExecution.model_fields)
+
+
+def test_an_event_and_a_tool_execution_have_the_same_defaults():
+    event = Event("t", "success")
+    model = ToolExecution(tool_name="t", status="success")
+    minted = {"metric_id", "recorded_at", "metadata"}
+    for name in set(Event.__struct_fields__) - minted:
+        assert getattr(event, name) == getattr(model, name), name
+
+
+def test_a_bare_event_is_completed():
+    value = encode_event(Event("search", "success", 12.5), AT, **WHO)
+    found = ToolExecution.model_validate_json(value)
+    assert found.tool_name == "search"
+    assert found.execution_time_ms == 12.5
+    assert found.recorded_at == datetime.fromtimestamp(AT, UTC)
+    assert found.metric_id.version == 7
+    assert (found.emitter_id, found.service) == ("planner@host-1", "planner")
+    assert decode_execution(value).emitter_id == "planner@host-1"
+
+
+def test_what_an_event_says_itself_is_kept():
+    own = "018bcfe5-687b-7000-8000-000000000000"
+    when = datetime(2026, 5, 1, tzinfo=UTC)
+    event = Event("t", "success", metric_id=own, recorded_at=when, emitter_id="me", service="mine")
+    found = ToolExecution.model_validate_json(encode_event(event, AT, **WHO))
+    assert (found.metric_id, found.recorded_at) == (UUID(own), when)
+    assert (found.emitter_id, found.service) == ("me", "mine")
+
+
+def test_every_field_arrives():
+    event = Event(
+        "t", "error", 1.0, 3, "lease", tenant="x", user_id="u", session_id="s", request_id="r", error_type="E",
+        error_message="m", error_class="server", retry_after_s=2.0, parameters_hash="h", input_size=1, output_size=2,
+        input_tokens=3, output_tokens=4, cache_creation_tokens=5, cost_usd=0.5, served_by="fallback", fallback_tool="f",
+        probe_requested=True, traceparent="tp", metadata={"k": [1]},
+    )  # fmt: skip
+    found = ToolExecution.model_validate_json(encode_event(event, AT, **WHO))
+    for name in Event.__struct_fields__:
+        if name not in {"metric_id", "recorded_at"}:
+            assert getattr(found, name) == getattr(event, name), name
+
+
+def test_defaults_are_not_sent():
+    assert set(json.loads(encode_event(Event("t", "success"), AT, **WHO))) == {
+        "tool_name", "status", "metric_id", "recorded_at", "emitter_id", "service"
+    }  # fmt: skip
+
+
+def test_secrets_are_taken_out_of_the_error_message():
+    value = encode_event(Event("t", "error", error_message="password=hunter2hunter2"), AT, **WHO)
+    assert b"hunter2" not in value
+
+
+def test_metadata_that_json_does_not_know_are_written_as_text():
+    class Thing:
+        def __str__(self):
+            return "a thing"
+
+    found = json.loads(encode_event(Event("t", "success", metadata={"x": Thing()}), AT, **WHO))
+    assert found["metadata"] == {"x": "a thing"}
+
+
+def test_a_users_fields_are_completed_and_unknown_ones_kept():
+    tool, value = encode_fields({"tool_name": "t", "status": "success", "colour": "blue"}, AT, **WHO)
+    found = json.loads(value)
+    assert tool == "t"
+    assert found["colour"] == "blue"
+    assert datetime.fromisoformat(found["recorded_at"]) == datetime.fromtimestamp(AT, UTC)
+    UUID(found["metric_id"])
+
+
+def test_a_users_null_is_as_good_as_absent():
+    _, value = encode_fields({"tool_name": "t", "status": "success", "recorded_at": None, "metric_id": None}, AT, **WHO)
+    ToolExecution.model_validate_json(value)
+
+
+def test_a_users_clock_of_another_zone_is_the_same_instant():
+    when = datetime(2026, 5, 1, 12, tzinfo=timezone(timedelta(hours=5)))
+    _, value = encode_fields({"tool_name": "t", "status": "success", "recorded_at": when}, AT, **WHO)
+    assert ToolExecution.model_validate_json(value).recorded_at == when
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"status": "success"}, "tool_name"),
+        ({"tool_name": "t"}, "status"),
+        ({"tool_name": "t", "status": "fine"}, "status"),
+        ({"tool_name": "t", "status": "success", "execution_time_ms": "long"}, "execution_time_ms"),
+        ({"tool_name": "t", "status": "success", "recorded_at": datetime(1970, 1, 1, tzinfo=UTC)}, "recorded_at"),
+    ],
+)
+def test_a_users_fields_that_are_no_execution_are_refused_by_name(fields, field):
+    with pytest.raises(InvalidExecutionError) as caught:
+        encode_fields(fields, AT, **WHO)
+    assert caught.value.field == field
+
+
+def test_a_users_secret_is_taken_out():
+    _, value = encode_fields({"tool_name": "t", "status": "error", "error_message": "token=abcdefgh123"}, AT, **WHO)
+    assert b"abcdefgh123" not in value
+
+
+def test_what_can_not_be_encoded_is_an_error_not_a_wrong_event():
+    loop: dict = {"tool_name": "t", "status": "success"}
+    loop["metadata"] = loop
+    with pytest.raises((RecursionError, msgspec.EncodeError, ValueError)):
+        encode_fields(loop, AT, **WHO)

@@ -1,0 +1,50 @@
+"""What is done with a batch that failed for good."""
+
+from __future__ import annotations
+
+import aiokafka.errors as kafka
+import pytest
+
+from switchgear.emitter.verdict import _NOT_WRITTEN, _REFUSED, Verdict, judge
+
+
+@pytest.mark.parametrize(
+    "error", [kafka.MessageSizeTooLargeError(), kafka.CorruptRecordException(), kafka.InvalidTimestampError()]
+)
+def test_a_refused_record_is_given_up_alone_and_looked_for_among_others(error):
+    assert judge(error, 1) is Verdict.REFUSE
+    assert judge(error, 2) is Verdict.SPLIT
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.OutOfOrderSequenceNumber(),
+        kafka.UnknownProducerId(),
+        kafka.ProducerClosed(),
+        kafka.TopicAuthorizationFailedError("t"),
+    ],
+)
+def test_a_batch_that_was_not_written_is_sent_again_unmarked(error):
+    assert judge(error, 3) is Verdict.AGAIN
+
+
+@pytest.mark.parametrize(
+    "error", [kafka.KafkaError("Unexpected error during batch delivery"), kafka.UnknownError(), RuntimeError("?")]
+)
+def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
+    assert judge(error, 3) is Verdict.UNSURE
+
+
+def test_every_name_is_an_error_that_the_pinned_aiokafka_has():
+    known = {name for name in dir(kafka) if isinstance(getattr(kafka, name), type)}
+    assert _REFUSED - known == set()
+    assert _NOT_WRITTEN - known == {"AssertionError"}
+
+
+@pytest.mark.parametrize("name", sorted(_REFUSED | (_NOT_WRITTEN - {"AssertionError"})))
+def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itself(name):
+    retried_by_aiokafka = getattr(kafka, name).retriable
+    assert not retried_by_aiokafka or name in {
+        "UnknownTopicOrPartitionError", "NotLeaderForPartitionError", "LeaderNotAvailableError", "NotEnoughReplicasError"
+    }  # fmt: skip

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from tests.support.fleet import COUNTING, OnePolicy, World, at, event
+
+
+def test_every_call_is_counted_once_in_its_circuit():
+    world = World()
+    for status in ("success", "error", "timeout", "success"):
+        world.say(status)
+    world.say("success", tool_name="other")
+    world.run_all()
+    assert (world.row().total_calls, world.row().total_failed) == (4, 2)
+    assert world.row("other").total_calls == 1
+
+
+def test_a_refused_call_is_not_a_call():
+    world = World()
+    world.say("rejected")
+    world.run_all()
+    assert (world.row().total_calls, world.row().total_rejected) == (0, 1)
+
+
+def test_an_error_of_a_class_that_does_not_count_is_a_call_but_no_failure():
+    world = World()
+    for _ in range(5):
+        world.say("error", error_class="invalid_input")
+    world.run_all()
+    row = world.row()
+    assert (row.total_calls, row.total_failed, row.total_ignored) == (5, 0, 5)
+    assert world.circuits == []
+
+
+def test_a_breached_rule_opens_the_circuit_and_publishes_it():
+    world = World()
+    for second in range(3):
+        world.say("error", seconds=second, error_type="ConnectionError", error_message="refused", emitter_id="a")
+    world.run_all()
+    (record,) = world.records()
+    assert (record.state, record.previous_state, record.version, record.generation) == ("open", "closed", 1, 1)
+    assert record.changed_at.isoformat() == at(2)
+    assert record.open_until is not None
+    assert (record.open_until - record.changed_at).total_seconds() == 10
+    assert record.last_error == "ConnectionError: refused"
+    assert record.cause is not None
+    assert record.cause.rule == "consecutive_failures"
+    assert (record.counts.total_calls, record.counts.total_failed) == (3, 3)
+
+
+def test_the_first_caller_after_the_wait_gets_the_lease_and_its_success_closes():
+    world = World()
+    for _ in range(3):
+        world.say("error")
+    world.say("rejected", seconds=5, probe_requested=True, emitter_id="early")
+    world.say("rejected", seconds=10, probe_requested=True, emitter_id="a")
+    world.say("rejected", seconds=10, probe_requested=True, emitter_id="b")
+    world.run_all()
+    half_open = world.records()[-1]
+    assert half_open.state == "half_open"
+    (lease,) = half_open.leases
+    assert lease.emitter_id == "a"
+    world.say("success", seconds=11, generation=half_open.generation, lease_id=lease.lease_id, emitter_id="a")
+    world.run_all()
+    assert [record.state for record in world.records()] == ["open", "half_open", "closed"]
+    assert [record.version for record in world.records()] == [1, 2, 3]
+    assert world.counted.leases == 1
+
+
+def test_a_request_without_a_name_gets_no_lease():
+    world = World()
+    for _ in range(3):
+        world.say("error")
+    world.say("rejected", seconds=60, probe_requested=True)
+    world.run_all()
+    assert [record.state for record in world.records()] == ["open"]
+
+
+def test_an_expired_lease_opens_the_circuit_with_the_next_event():
+    world = World()
+    for _ in range(3):
+        world.say("error")
+    world.say("rejected", seconds=10, probe_requested=True, emitter_id="a")
+    world.say("rejected", seconds=100)
+    world.run_all()
+    assert [record.state for record in world.records()] == ["open", "half_open", "open"]
+
+
+def test_refusals_are_told_with_the_state_that_made_them():
+    world = World()
+    for _ in range(3):
+        world.say("error")
+    for second in range(4):
+        world.say("rejected", seconds=second)
+    world.say("rejected", seconds=10, probe_requested=True, emitter_id="a")
+    world.run_all()
+    assert world.records()[-1].counts.rejected == 5
+    assert (world.row().rejected, world.row().total_rejected) == (0, 5)
+
+
+def test_a_late_event_is_counted_apart_and_opens_nothing():
+    world = World(late_after_s=300)
+    for _ in range(5):
+        world.say("error", seconds=301, recorded_at=at(0))
+    world.say("error", seconds=300, recorded_at=at(0))
+    world.run_all()
+    row = world.row()
+    assert (row.late, row.total_calls, row.total_failed) == (5, 1, 1)
+    assert world.circuits == []
+
+
+def test_a_naive_time_is_utc():
+    world = World()
+    world.say("error", seconds=10, recorded_at=at(0).removesuffix("+00:00"))
+    world.run_all()
+    assert world.row().late == 0
+
+
+def test_a_circuits_time_never_runs_backwards():
+    world = World()
+    world.say(seconds=100)
+    world.say(seconds=50)
+    world.run_all()
+    assert (
+        world.row().clock * 1000 == world.log[("t.executions", 0)][0].timestamp
+        if world.log[("t.executions", 0)]
+        else True
+    )
+    assert world.row().applied == 2
+
+
+def test_a_session_scope_has_a_circuit_a_session_and_leaves_the_others_alone():
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "session"})))
+    for _ in range(3):
+        world.say("error", session_id="s1")
+    world.say("success", session_id="s2")
+    world.say("success")
+    world.run_all()
+    (record,) = world.records("search|session=s1")
+    assert (record.state, record.scope, record.tool_name) == ("open", "session", "search")
+    assert world.row("search|session=s2").total_calls == 1
+    assert world.row("search").total_calls == 1
+
+
+def test_a_user_scope_is_by_user():
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "user"})))
+    world.say("error", user_id="u1", session_id="s1")
+    world.run_all()
+    assert world.row("search|user=u1").total_failed == 1
+
+
+def test_absurd_numbers_are_folded_like_any():
+    world = World()
+    for _ in range(3):
+        world.say(
+            "error",
+            error_class="rate_limited",
+            retry_after_s=1e308,
+            execution_time_ms=1e308,
+            input_tokens=2**63 - 1,
+            output_tokens=2**63 - 1,
+            cache_creation_tokens=2**63 - 1,
+        )
+    world.run_all()
+    assert world.records()[-1].state == "open"
+    world.start()
+    assert world.row().total_calls == 3
+
+
+def test_a_long_error_is_cut():
+    world = World()
+    world.say("error", error_type="E", error_message="x" * 100_000)
+    world.run_all()
+    assert len(world.row().last_error or "") == 500
+
+
+def test_a_circuit_that_its_policy_pins_is_announced_once():
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"mode": "forced_open"})))
+    for _ in range(3):
+        world.say("rejected")
+    world.run_all(batch=1)
+    (record,) = world.records()
+    assert (record.state, record.mode) == ("forced_open", "forced_open")
+
+
+def test_folding_one_by_one_gives_the_same_rows_as_in_one_batch():
+    worlds = [World(), World()]
+    for world, batch in zip(worlds, (1, 1000), strict=True):
+        for second in range(60):
+            status = ("success", "error", "error", "error", "rejected")[second % 5]
+            world.say(status, seconds=second, probe_requested=status == "rejected", emitter_id=f"e{second % 2}")
+        world.run_all(batch=batch)
+    assert worlds[0].rows == worlds[1].rows
+    assert worlds[0].circuits == worlds[1].circuits
+    assert len(worlds[0].circuits) > 3
+
+
+def test_the_fold_reads_the_table_and_never_writes_it():
+    world = World()
+    world.say("error")
+    before = dict(world.rows)
+    world.fold.executions(world.log["t.executions", world.log and next(iter(world.log))[1]])
+    assert world.rows == before
+    assert world.fold.take().rows
+
+
+def test_unknown_fields_are_no_error():
+    world = World()
+    world.append(event("search", "success", colour="blue", nested={"a": [1]}))
+    world.run_all()
+    assert world.row().total_calls == 1
+    assert world.dead == []

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from switchgear.fleet import Known, PublishedCircuit, read_published
+from switchgear_schemas import Circuit
+from tests.support.fleet import COUNTING, World
+
+
+def _opened() -> World:
+    world = World()
+    for _ in range(3):
+        world.say("error")
+    world.run_all()
+    return world
+
+
+def test_a_record_lost_in_a_crash_is_made_up_byte_for_byte():
+    calm, rough = _opened(), World()
+    for _ in range(3):
+        rough.say("error")
+    rough.run(crash="after_rows")
+    rough.run_all()
+    assert rough.circuits == calm.circuits
+
+
+def test_nothing_is_published_again_where_nothing_was_lost():
+    world = _opened()
+    world.start()
+    assert len(world.circuits) == 1
+
+
+def test_the_new_owner_continues_above_the_highest_version():
+    world = _opened()
+    above = Circuit.model_validate_json(world.circuits[0]).model_copy(update={"version": 41, "state": "closed"})
+    world.circuits.append(above.model_dump_json().encode())
+    world.start()
+    assert (world.records()[-1].version, world.records()[-1].state) == (42, "open")
+
+
+def test_a_circuit_without_a_row_is_closed_again_so_that_readers_do_not_refuse_for_ever():
+    world = _opened()
+    world.rows.clear()
+    world.start()
+    last = world.records()[-1]
+    assert (last.state, last.version, last.generation) == ("closed", 2, 2)
+    assert last.cause is not None
+    assert last.cause.rule == "state_lost"
+
+
+def test_a_changed_policy_file_is_told_at_the_next_start():
+    world = _opened()
+    world.policies.policy = COUNTING.model_copy(update={"fallback": ("backup",)})
+    world.start()
+    assert world.records()[-1].fallback == ("backup",)
+    world.start()
+    assert len(world.records()) == 2
+
+
+def test_a_topic_that_was_made_anew_does_not_leave_its_tools_uncounted():
+    world = _opened()
+    assert world.row().fences
+    world.log.clear()
+    world.committed.clear()
+    world.start()
+    world.say()
+    world.run_all()
+    assert world.row().total_calls == 4
+
+
+def test_the_states_that_are_not_closed_are_told():
+    world = _opened()
+    assert world.fold.take_over(Known({})) == {"search": "open"}
+
+
+def test_what_is_not_a_record_is_passed_over():
+    assert read_published(None) is None
+    assert read_published(b"") is None
+    assert read_published(b'{"circuit_id": 1}') is None
+    found = read_published(_opened().circuits[0])
+    assert isinstance(found, PublishedCircuit)
+    assert (found.circuit_id, found.version, found.state) == ("search", 1, "open")

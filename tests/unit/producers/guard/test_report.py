@@ -1,0 +1,109 @@
+"""Refusals are reported in bounded number, and none is left out of the sum."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear import Emitter, Rejection
+from switchgear.guard.report import RefusalReporter
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def emitter():
+    made = Emitter("127.0.0.1:1")
+    made._idle = False  # no thread: the buffer is read by hand
+    made._rouse = lambda urgent: None
+    yield made
+    made.close(0)
+
+
+@pytest.fixture
+def reporter(emitter, clock):
+    return RefusalReporter(emitter, clock)
+
+
+def refusal(tool="t"):
+    return Rejection(tool, "open", "fleet", generation=4)
+
+
+def sent(emitter):
+    return [event for event, _ in emitter._buffer.take(100)]
+
+
+def test_the_first_refusal_goes_at_once(reporter, emitter):
+    reporter.refused(refusal(), user_id="u")
+    (event,) = sent(emitter)
+    assert (event.status, event.served_by, event.generation, event.user_id) == ("rejected", "none", 4, "u")
+    assert event.metadata == {"refused": 1, "refused_by": "fleet"}
+    assert not event.probe_requested
+
+
+def test_a_hot_loop_makes_one_event_a_second_that_stands_for_all(reporter, emitter, clock):
+    for _ in range(1_000):
+        reporter.refused(refusal())
+    clock.now += 1
+    reporter.refused(refusal())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1_000]
+
+
+def test_every_tool_has_its_own_second(reporter, emitter):
+    for tool in "abc":
+        reporter.refused(refusal(tool))
+    assert [event.tool_name for event in sent(emitter)] == ["a", "b", "c"]
+
+
+def test_the_rest_goes_with_the_sweep(reporter, emitter, clock):
+    for _ in range(10):
+        reporter.refused(refusal())
+    reporter.sweep()
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1]
+    clock.now += 1
+    reporter.sweep()
+    reporter.sweep()
+    assert [event.metadata["refused"] for event in sent(emitter)] == [9]
+
+
+def test_a_last_sweep_sends_everything_at_once(reporter, emitter):
+    reporter.refused(refusal())
+    reporter.refused(refusal())
+    reporter.sweep(everything=True)
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
+
+
+def test_a_request_for_a_probe_always_goes(reporter, emitter):
+    for _ in range(3):
+        reporter.refused(refusal(), probe_requested=True)
+    assert [event.probe_requested for event in sent(emitter)] == [True, True, True]
+
+
+def test_a_fallback_that_answered_is_named(reporter, emitter):
+    reporter.refused(refusal(), served_by="fallback", fallback_tool="b")
+    (event,) = sent(emitter)
+    assert (event.served_by, event.fallback_tool) == ("fallback", "b")
+
+
+def test_tools_not_refused_for_a_minute_are_forgotten(reporter, emitter, clock):
+    reporter.refused(refusal())
+    clock.now += 61
+    reporter.sweep()
+    assert reporter._tools == {}
+
+
+def test_a_forked_child_reports_its_own_refusals_alone(reporter, emitter):
+    reporter.refused(refusal())
+    reporter.refused(refusal())
+    reporter.forked()
+    reporter.sweep(everything=True)
+    assert len(sent(emitter)) == 1

@@ -1,0 +1,178 @@
+import sys
+
+import pytest
+
+from switchgear.policies import PolicyError, PolicySet
+from switchgear.policies.glob import matches, sample_of, specificity
+from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+
+
+def written(tmp_path, text, name="policies.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_every_tool_has_the_built_in_default():
+    assert PolicySet.load(None).effective("anything") == FLEET_DEFAULT
+    assert PolicySet.load(None, base=LOCAL_DEFAULT).effective("anything") == LOCAL_DEFAULT
+
+
+TOML = """
+[default]
+wait_duration_in_open_state_s = 30
+[tools."mcp:*"]
+minimum_reporters = 3
+wait_duration_in_open_state_s = 40
+[tools."mcp:weather:*"]
+cusum = "off"
+wait_duration_in_open_state_s = 50
+[tools."mcp:weather:get"]
+cusum = {broken_failure_rate = 0.4}
+"""
+YAML = """
+default: {wait_duration_in_open_state_s: 30}
+tools:
+  "mcp:*": {minimum_reporters: 3, wait_duration_in_open_state_s: 40}
+  "mcp:weather:*": {cusum: off, wait_duration_in_open_state_s: 50}
+  "mcp:weather:get": {cusum: {broken_failure_rate: 0.4}}
+"""
+
+
+@pytest.mark.parametrize(("text", "name"), [(TOML, "p.toml"), (YAML, "p.yaml"), (YAML, "p.yml")])
+def test_every_covering_table_takes_part_and_the_most_specific_wins(tmp_path, text, name):
+    policies = PolicySet.load(written(tmp_path, text, name))
+    assert policies.effective("other").wait_duration_in_open_state_s == 30
+    assert policies.effective("mcp:search").wait_duration_in_open_state_s == 40
+    weather = policies.effective("mcp:weather:x")
+    assert (weather.wait_duration_in_open_state_s, weather.minimum_reporters, weather.cusum) == (50, 3, None)
+    exact = policies.effective("mcp:weather:get")
+    assert exact.cusum.broken_failure_rate == 0.4
+    assert exact.cusum.tolerable_failure_rate == 0.1
+    assert exact.wait_duration_in_open_state_s == 50
+
+
+def test_an_explanation_says_where_each_value_came_from(tmp_path):
+    explained = PolicySet.load(written(tmp_path, TOML)).explain("mcp:weather:get")
+    assert explained.tables == ('[tools."mcp:weather:get"]', '[tools."mcp:weather:*"]', '[tools."mcp:*"]')
+    assert explained.sources["wait_duration_in_open_state_s"] == '[tools."mcp:weather:*"]'
+    assert explained.sources["minimum_reporters"] == '[tools."mcp:*"]'
+    assert explained.sources["cusum.broken_failure_rate"] == '[tools."mcp:weather:get"]'
+    assert explained.sources["cusum.tolerable_failure_rate"] == "built-in default"
+    assert explained.sources["jitter"] == "built-in default"
+    assert explained.policy == PolicySet.load(written(tmp_path, TOML)).effective("mcp:weather:get")
+    assert set(BreakerPolicy.model_fields) <= set(explained.sources)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "broad"),
+    [("abc", "abc*"), ("abc", "ab[c]"), ("abc*", "ab*"), ("ab*", "a*c"), ("a*cd", "a*d"), ("a?", "*"), ("a*", "*b")],
+)
+def test_precedence(narrow, broad):
+    assert specificity(narrow) > specificity(broad)
+
+
+def test_among_equals_the_earlier_in_the_file_wins():
+    policies = PolicySet(
+        tools={"*a": {"jitter": 0.1}, "*b": {"jitter": 0.2}, "b*": {"jitter": 0.3}, "?b": {"jitter": 0.4}}
+    )
+    assert policies.effective("xa").jitter == 0.1
+    assert policies.effective("xb").jitter == 0.2
+    assert policies.effective("bb").jitter == 0.3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "covered", "not_covered"),
+    [
+        ("mcp:*", "mcp:a/b", "xmcp:a"),
+        ("a?c", "abc", "abbc"),
+        ("[ab]x", "bx", "cx"),
+        ("[!ab]x", "cx", "ax"),
+        ("A", "A", "a"),
+    ],
+)
+def test_globs_cover_the_whole_name_and_case_matters(pattern, covered, not_covered):
+    assert matches(pattern, covered)
+    assert not matches(pattern, not_covered)
+    assert matches(pattern, sample_of(pattern))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"failure_rate_treshold": 0.4},
+            r'policies: \[tools."a\*"\]: unknown key failure_rate_treshold. Did you mean failure_rate_threshold\?',
+        ),
+        ({"cusum": {"p0": 0.4}}, "cusum: unknown key p0. Known: broken_failure_rate"),
+        ({"jitter": 3}, "jitter: Input should be less than 1 .got 3."),
+        ({"slow_call_rate_threshold": 0.5}, "go together: set both or neither"),
+        ({"minimum_reporters": "off"}, "minimum_reporters can't be turned off. Leave it out."),
+        ({"sliding_window_type": "count", "sliding_window_size": 10}, "no rate would be judged"),
+        ({"sliding_window_type": "count", "sliding_window_size": 60, "sliding_window_panes": 6}, "belongs to a time"),
+        ({"cusum": {"broken_failure_rate": 0.05}}, "must be greater than tolerable_failure_rate"),
+        ({"half_open_decision": "rate", "failure_rate_threshold": "off"}, "needs failure_rate_threshold or"),
+        ({"mode": "sometimes"}, "mode: Input should be 'enforce'"),
+        (3, r"\[tools.\"a\*\"\] is a int. It wants a table"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_table_and_the_key(values, message):
+    with pytest.raises(PolicyError, match=message):
+        PolicySet(tools={"a*": values})
+
+
+def test_two_tables_that_can_cover_one_tool_and_contradict_each_other_are_found():
+    broad = {"sliding_window_type": "count", "minimum_number_of_calls": 5}
+    with pytest.raises(
+        PolicyError, match=r'\[tools."ab\*"\] over \[tools."a\*"\] over \[default\]: sliding_window_panes'
+    ):
+        PolicySet(tools={"a*": broad, "ab*": {"sliding_window_panes": 4}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("p.toml", "x = ", "is not valid TOML"),
+        ("p.yaml", "a: [", "is not valid YAML"),
+        ("p.yaml", "- a", "holds a list. It wants the keys default and tools"),
+        ("p.ini", "", "is neither .toml nor .yaml"),
+        ("p.toml", "defaults = 1", "unknown key defaults. Did you mean default?"),
+        ("p.toml", "default = 1", "default is a int. It wants a table"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_words(tmp_path, name, text, message):
+    with pytest.raises(PolicyError, match=message.replace("?", r"\?")):
+        PolicySet.load(written(tmp_path, text, name))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(PolicyError, match=r"There is no policy file .*absent\.toml"):
+        PolicySet.load(tmp_path / "absent.toml")
+
+
+def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(PolicyError, match=r"pip install 'switchgear\[service\]', or write it as TOML"):
+        PolicySet.load(written(tmp_path, "default: {}", "p.yaml"))
+
+
+def test_an_empty_file_changes_nothing(tmp_path):
+    assert PolicySet.load(written(tmp_path, "", "p.yaml")).effective("a") == FLEET_DEFAULT
+    assert PolicySet.load(written(tmp_path, "")).effective("a") == FLEET_DEFAULT
+
+
+def test_a_longer_wait_than_the_cap_raises_the_cap_unless_one_is_given():
+    policies = PolicySet({"wait_duration_in_open_state_s": 900})
+    assert policies.effective("a").max_wait_duration_in_open_state_s == 900
+    with pytest.raises(PolicyError, match="must not be less than"):
+        PolicySet({"wait_duration_in_open_state_s": 900, "max_wait_duration_in_open_state_s": 800})
+
+
+def test_tools_with_the_same_tables_share_one_policy_object():
+    policies = PolicySet(tools={"a*": {"jitter": 0.1}})
+    assert policies.effective("a1") is policies.effective("a2")
+    assert policies.effective("b1") is policies.effective("b2")
+
+
+def test_a_flag_can_be_false():
+    assert PolicySet({"honor_retry_after": False}).effective("a").honor_retry_after is False

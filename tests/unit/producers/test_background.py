@@ -1,0 +1,147 @@
+"""The background thread: one, restarted when it dies, gone when closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from switchgear.background import Background, clean_up
+from switchgear_schemas.errors import SwitchgearError
+
+
+@pytest.fixture
+def background():
+    made = Background("test")
+    yield made
+    assert made.close(5)
+
+
+def eventually(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_the_thread_starts_at_the_first_need(background):
+    assert not background.alive
+    loop = background.loop()
+    assert background.alive
+    assert background.loop() is loop
+
+
+def test_many_threads_that_need_it_get_the_same_one(background):
+    loops = []
+    threads = [threading.Thread(target=lambda: loops.append(background.loop())) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(loops) == 20
+    assert len(set(loops)) == 1
+
+
+def test_it_runs_coroutines_and_gives_their_results(background):
+    async def work():
+        await asyncio.sleep(0)
+        return threading.current_thread().name
+
+    assert background.run(work()).result(10) == "test-background"
+
+
+def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
+    runs = []
+
+    async def job():
+        runs.append(1)
+        if len(runs) < 3:
+            raise ValueError("not yet")
+        await asyncio.sleep(3600)
+
+    background.add("job", job)
+    with caplog.at_level(logging.ERROR, "switchgear.background"):
+        background.loop()
+        assert eventually(lambda: len(runs) == 3)
+    assert background.deaths == {"job": "ValueError: not yet"}
+    assert "job failed and is started again" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background, caplog):
+    told = []
+    background.after_death.append(lambda: told.append(1))
+
+    def die():
+        raise SystemExit
+
+    background.loop().call_soon_threadsafe(die)
+    assert eventually(lambda: not background.alive)
+    assert told
+    assert "the background thread died" in caplog.text
+    assert background.loop().is_running()
+    assert background.alive
+
+
+def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
+    seen = []
+
+    async def job():
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
+
+    background.add("job", job)
+    background.loop()
+    assert background.close(5)
+    assert seen == ["cleaned up"]
+    assert not background.alive
+
+
+def test_a_closed_one_is_not_started_again(background):
+    background.close(1)
+    with pytest.raises(SwitchgearError, match="closed"):
+        background.loop()
+
+
+def test_work_that_can_not_be_run_is_not_left_unawaited(background):
+    background.close(1)
+
+    async def work():
+        await asyncio.sleep(0)
+
+    with pytest.raises(SwitchgearError):
+        background.run(work())
+
+
+async def test_a_clean_up_runs_even_when_its_caller_is_already_cancelled():
+    done = []
+
+    async def work():
+        await asyncio.sleep(0.01)
+        done.append(1)
+
+    async def caller():
+        asyncio.current_task().cancel()
+        await clean_up(work(), 5, "test")
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(caller())
+    assert done == [1]
+
+
+async def test_a_clean_up_is_bounded_and_its_failure_is_a_value():
+    async def broken():
+        await asyncio.sleep(0)
+        raise ValueError
+
+    assert await clean_up(asyncio.sleep(0), 5, "test") is True
+    assert await clean_up(asyncio.sleep(60), 0.05, "test") is False
+    assert await clean_up(broken(), 5, "test") is False

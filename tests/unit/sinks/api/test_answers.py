@@ -1,0 +1,54 @@
+"""Errors as answers: a status that fits, a sentence, the way out."""
+
+import json
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
+
+from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_sinks.api.answers import BadRequestError, BusyError, NotFoundError, answer_to, json_answer
+from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "word"),
+    [
+        (BadRequestError("limit must be 1"), 400, "limit"),
+        (SqlFailedError("no column x"), 400, "column"),
+        (SqlRefusedError("no"), 403, "no"),
+        (NotFoundError("no tool"), 404, "tool"),
+        (SqlLimitError("too long"), 422, "long"),
+        (BusyError("busy"), 503, "busy"),
+        (StoreUnavailableError("closed"), 503, "closed"),
+        (SwitchgearError("other"), 500, "other"),
+        (TimeoutError(), 504, "in time"),
+        (OSError("refused"), 503, "refused"),
+        (DatabaseError("Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)", code=60), 503, "tables do not exist"),
+        (OperationalError("Code: 241. DB::Exception: memory", code=241), 503, "memory"),
+        (ZeroDivisionError("secret"), 500, "nobody foresaw"),
+    ],
+)
+def test_each_error_has_its_status_and_sentence(error, status, word):
+    answer = answer_to(error)
+    content = json.loads(answer.body)
+    assert answer.status_code == status
+    assert word in content["error"]
+    assert set(content) == {"error", "hint"}
+    assert "secret" not in content["error"]
+
+
+def test_the_hint_is_the_way_out():
+    assert json.loads(answer_to(NotFoundError("no", hint="look there")).body)["hint"] == "look there"
+
+
+def test_json_has_times_ids_and_no_nan():
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    answer = json_answer({"at": moment, "id": uuid.UUID(int=1), "nan": float("nan"), "big": 2**63})
+    assert json.loads(answer.body) == {
+        "at": "2026-03-01T00:00:00Z",
+        "id": str(uuid.UUID(int=1)),
+        "nan": None,
+        "big": 2**63,
+    }

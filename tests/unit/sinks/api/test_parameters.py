@@ -1,0 +1,50 @@
+"""Query parameters: a value in range, or a sentence that names the field."""
+
+import pytest
+
+from switchgear_sinks.api.answers import BadRequestError
+from switchgear_sinks.api.parameters import Parameters
+
+KNOWN = ("hours", "limit", "tool", "history", "threshold_ms")
+
+
+def given(**values):
+    return Parameters(values, KNOWN)
+
+
+def test_what_is_not_given_has_its_default():
+    nothing = given()
+    assert (nothing.text("tool"), nothing.limit(7), nothing.hours(1.0), nothing.hours(None)) == (None, 7, 1.0, None)
+    assert nothing.flag("history") is False
+
+
+def test_what_is_given_is_read():
+    values = given(hours="0.5", limit="10000", tool="a b", history="1", threshold_ms="0")
+    assert (values.hours(1), values.limit(1), values.text("tool")) == (0.5, 10_000, "a b")
+    assert values.flag("history")
+    assert values.number("threshold_ms", 5, 0, 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("limit", "0"), ("limit", "10001"), ("limit", "-1"), ("limit", "1.5"), ("limit", "ten"), ("limit", ""),
+        ("hours", "0"), ("hours", "nan"), ("hours", "inf"), ("hours", "9000"), ("hours", "x"),
+    ],
+)  # fmt: skip
+def test_a_wrong_number_names_its_field(name, value):
+    parameters = given(**{name: value})
+    with pytest.raises(BadRequestError, match=rf"^{name} must be"):
+        parameters.limit(1) if name == "limit" else parameters.hours(1)
+
+
+def test_a_wrong_flag_names_its_field():
+    with pytest.raises(BadRequestError, match="history must be 1 or 0"):
+        given(history="maybe").flag("history")
+
+
+def test_a_misspelt_name_is_told_the_nearest_one():
+    with pytest.raises(BadRequestError, match=r"Unknown parameter limt. Did you mean limit\?"):
+        given(limt="3")
+    with pytest.raises(BadRequestError, match="It may be: hours, limit"):
+        given(zzzzzz="3")

@@ -1,0 +1,163 @@
+"""Migrations against the real engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from switchgear_schemas.execution import ToolExecution
+from switchgear_schemas.settings import load_settings
+from switchgear_sinks.migrations import (
+    LEDGER,
+    Layout,
+    Migration,
+    MigrationError,
+    apply_retention,
+    load_migrations,
+    migrate,
+    pending,
+)
+from switchgear_sinks.store import Store, open_store
+
+ONE = Migration(1, "one", "-- first\nCREATE TABLE IF NOT EXISTS one (a UInt8) ENGINE = {merge_tree} ORDER BY a;\n")
+TWO = Migration(2, "two", "CREATE TABLE IF NOT EXISTS two (a UInt8) ENGINE = {merge_tree} ORDER BY a;\n")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as opened:
+        yield opened
+
+
+async def tables(store: Store) -> set[str]:
+    found = await store.query("SELECT name FROM system.tables WHERE database = currentDatabase()")
+    return {name for (name,) in found.result_rows}
+
+
+async def test_an_empty_database_gets_every_table_and_the_second_time_nothing(store: Store) -> None:
+    applied = await migrate(store)
+    assert [each.version for each in applied] == list(range(1, len(applied) + 1))
+    assert {"tool_metrics", "tool_errors", "tool_counts_1m", "tool_latency_15m", "circuit_transitions"} <= await tables(
+        store
+    )
+    assert await migrate(store) == []
+
+
+async def test_a_dry_run_tells_and_changes_nothing(store: Store) -> None:
+    assert [each.name for each in await pending(store)] == [each.name for each in load_migrations()]
+    assert await tables(store) == set()
+
+
+async def test_only_what_is_new_is_applied(store: Store) -> None:
+    assert await migrate(store, migrations=[ONE]) == [ONE]
+    assert await pending(store, [ONE, TWO]) == [TWO]
+    assert await migrate(store, migrations=[ONE, TWO]) == [TWO]
+    assert await tables(store) == {"one", "two", LEDGER}
+
+
+async def test_an_applied_file_that_has_changed_is_an_error_that_names_it(store: Store) -> None:
+    await migrate(store, migrations=[ONE])
+    changed = Migration(1, "one", ONE.text + "-- changed\n")
+    with pytest.raises(MigrationError, match=r"0001_one was applied on .* with other contents.*Restore the file"):
+        await migrate(store, migrations=[changed])
+    with pytest.raises(MigrationError):
+        await pending(store, [changed])
+
+
+async def test_a_statement_that_fails_stops_there_and_can_be_repeated(store: Store) -> None:
+    half = Migration(1, "half", ONE.text + "CREATE TABLE nonsense;\n")
+    with pytest.raises(MigrationError, match=r"Migration 0001_half failed: Code"):
+        await migrate(store, migrations=[half])
+    assert await pending(store, [ONE]) == [ONE], "it did not enter the ledger"
+    assert await migrate(store, migrations=[ONE, TWO]) == [ONE, TWO]
+
+
+async def test_a_ledger_of_a_newer_version_is_no_error(store: Store) -> None:
+    await migrate(store, migrations=[ONE, TWO])
+    assert await migrate(store, migrations=[ONE]) == []
+
+
+def test_comments_are_no_statements_and_a_semicolon_ends_a_line() -> None:
+    text = "-- a; comment\nSELECT ';x' ;\n\nSELECT 2\nFROM t;\n-- the end"
+    assert Migration(1, "x", text).statements(Layout()) == ["SELECT ';x'", "SELECT 2\nFROM t"]
+
+
+def test_one_node_and_a_cluster_come_from_the_same_file() -> None:
+    text = "CREATE TABLE t {on_cluster} ENGINE = {aggregating_merge_tree} SETTINGS {deduplication};"
+    (alone,) = Migration(1, "x", text).statements(Layout())
+    (together,) = Migration(1, "x", text).statements(Layout(cluster="main"))
+    assert alone == (
+        "CREATE TABLE t  ENGINE = AggregatingMergeTree SETTINGS non_replicated_deduplication_window = 10000"
+    )
+    assert "ON CLUSTER `main` ENGINE = ReplicatedAggregatingMergeTree" in together
+    assert "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 2592000" in together
+
+
+@pytest.mark.parametrize("migration", load_migrations(), ids=lambda each: each.name)
+def test_every_statement_can_be_repeated_and_has_no_placeholder_left(migration: Migration) -> None:
+    for statement in migration.statements(Layout(cluster="c")):
+        assert re.match(r"CREATE (TABLE|MATERIALIZED VIEW|VIEW) IF NOT EXISTS|CREATE OR REPLACE VIEW|ALTER", statement)
+        assert "ON CLUSTER `c`" in statement
+        assert not re.search(r"\{[a-z_]+\}", statement)
+
+
+def test_files_are_numbered_without_doubles(tmp_path: Path) -> None:
+    (tmp_path / "0001_a.sql").write_text("SELECT 1;")
+    (tmp_path / "0001_b.sql").write_text("SELECT 1;")
+    with pytest.raises(MigrationError, match=r"Two migration files have the number 0001: rename 0001_b.sql"):
+        load_migrations(tmp_path)
+
+
+def test_a_misnamed_file_is_an_error_and_other_files_are_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("hello")
+    assert load_migrations(tmp_path) == []
+    (tmp_path / "second.sql").write_text("SELECT 1;")
+    with pytest.raises(MigrationError, match=r"second.sql must be named like 0001_what_it_does.sql"):
+        load_migrations(tmp_path)
+
+
+async def test_every_table_and_every_column_has_a_comment(store: Store) -> None:
+    await migrate(store)
+    silent = await store.query(
+        "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = '' "
+        "AND table NOT LIKE '%_mv' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
+    )
+    assert silent.result_rows == []
+    untold = await store.query(
+        "SELECT name FROM system.tables WHERE database = currentDatabase() AND comment = '' AND name NOT LIKE '%_mv'"
+    )
+    assert untold.result_rows == []
+
+
+async def test_the_raw_table_has_a_column_for_every_field_of_the_contract(store: Store) -> None:
+    await migrate(store)
+    for table in ("tool_metrics", "tool_errors"):
+        found = await store.query(
+            "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {t:String}", {"t": table}
+        )
+        assert set(ToolExecution.model_fields) <= {name for (name,) in found.result_rows}
+
+
+async def test_a_changed_retention_is_applied_at_the_next_start_and_once(store: Store) -> None:
+    await migrate(store, Layout(retention_days=30))
+    assert await apply_retention(store, Layout(retention_days=30)) == []
+    assert len(await apply_retention(store, Layout(retention_days=7))) == 1
+    assert await apply_retention(store, Layout(retention_days=7)) == []
+    await store.raw_insert("tool_metrics", b'{"tool_name":"x","status":"error"}')
+    assert (await store.query("SELECT retention_days FROM tool_metrics")).result_rows == [(7,)]
+
+
+async def test_rows_expire_by_their_arrival_and_not_by_the_clock_of_their_producer(store: Store) -> None:
+    await migrate(store, Layout(retention_days=1))
+    await store.raw_insert(
+        "tool_metrics",
+        b'{"tool_name":"old call","status":"error","recorded_at":"2022-08-22 03:52:19"}\n'
+        b'{"tool_name":"long here","status":"error","kafka_timestamp":1600000000.000}',
+    )
+    await store.command("OPTIMIZE TABLE tool_metrics FINAL")
+    await store.command("OPTIMIZE TABLE tool_errors FINAL")
+    for table in ("tool_metrics", "tool_errors"):
+        assert (await store.query(f"SELECT tool_name FROM {table}")).result_rows == [("old call",)]

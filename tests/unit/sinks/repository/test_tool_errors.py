@@ -1,0 +1,90 @@
+"""What fails, how often, since when."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from switchgear_sinks.repository import ToolErrorsRepository
+from tests.support.engine import call, store_calls
+
+NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def errors_of(store) -> ToolErrorsRepository:
+    return ToolErrorsRepository(store)
+
+
+async def test_messages_that_differ_in_ids_and_numbers_are_one_template(errors_of, store):
+    messages = [
+        f"order {n * 7919} of user-{n}x failed: 0x{n:08x} {'0123abcd' * 4}"[:-1]
+        + f" 6ba7b810-9dad-11d1-80b4-00c04fd4{n:04x}  after 1{n}.5 s"
+        for n in range(30)
+    ]
+    errors = [call("t", "error", NOW + timedelta(seconds=n), error_message=each) for n, each in enumerate(messages)]
+    await store_calls(store, [*errors, call("t", "error", error_message="no such city"), call("u", "timeout")])
+    first, *others = await errors_of.templates("t")
+    assert first == {
+        "tool_name": "t",
+        "error_type": "unknown",
+        "template": "order <n> of <id> failed: <hex> <hex> <uuid> after <n> s",
+        "example": messages[-1],
+        "count": 30,
+        "first_seen": NOW,
+        "last_seen": NOW + timedelta(seconds=29),
+    }
+    assert [each["template"] for each in others] == ["no such city"]
+    everywhere = await errors_of.templates(limit=1)
+    assert {(each["tool_name"], each["count"]) for each in everywhere} == {("t", 30), ("u", 1)}
+
+
+async def test_an_error_without_a_type_goes_by_its_status_or_class(errors_of, store):
+    await store_calls(
+        store,
+        [
+            call("t", "error", error_type="KeyError", error_class="tool"),
+            call("t", "error", error_class="auth"),
+            call("t", "timeout", error_class="timeout"),
+            call("t", "error"),
+        ],
+    )
+    assert {each["error_type"] for each in await errors_of.types("t")} == {
+        "KeyError",
+        "auth",
+        "timeout",
+        "unknown",
+    }
+
+
+async def test_types_are_counted_by_tool_with_the_newest_message(errors_of, store):
+    await store_calls(
+        store,
+        [
+            *[call("a", "error", NOW + timedelta(seconds=n), error_type="E", error_message=str(n)) for n in range(3)],
+            call("b", "timeout", NOW),
+            call("b", "success", NOW),
+            call("b", "rejected", NOW),
+        ],
+    )
+    assert await errors_of.types() == [
+        {
+            "tool_name": "a",
+            "error_type": "E",
+            "count": 3,
+            "example": "2",
+            "first_seen": NOW,
+            "last_seen": NOW + timedelta(seconds=2),
+        },
+        {"tool_name": "b", "error_type": "timeout", "count": 1, "example": "", "first_seen": NOW, "last_seen": NOW},
+    ]
+    assert [each["count"] for each in await errors_of.types("a", NOW + timedelta(seconds=1))] == [2]
+    assert await errors_of.count("a", NOW + timedelta(seconds=1)) == 2
+    assert await errors_of.count("nobody", NOW) == 0
+
+
+async def test_a_tenants_errors_are_its_own(store):
+    await store_calls(store, [call("t", "error", NOW, tenant="a"), call("t", "error", NOW, tenant="b")])
+    assert await ToolErrorsRepository(store, tenant="a").count("t", NOW) == 1
+    assert await ToolErrorsRepository(store).count("t", NOW) == 2
+    with pytest.raises(ValueError, match="limit"):
+        await ToolErrorsRepository(store).templates(limit=-1)

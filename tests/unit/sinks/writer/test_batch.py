@@ -1,0 +1,143 @@
+"""Cutting batches by size and age, and a named range exactly."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from switchgear_sinks.writer.batch import BatchBuffer
+from switchgear_sinks.writer.intent import Intent
+from switchgear_sinks.writer.limits import Limits
+from tests.support.records import NOON_MS, HandMadeRecord, records
+
+LIMITS = Limits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)
+
+
+def some(count: int, first: int = 0, size: int = 1) -> list[HandMadeRecord]:
+    return records(*[b"x" * size] * count, first=first)
+
+
+def test_nothing_is_cut_from_nothing() -> None:
+    buffer = BatchBuffer(LIMITS)
+    assert buffer.cut(10.0) is None
+    assert buffer.cut(10.0, everything=True) is None
+    assert buffer.due_in(10.0) is None
+
+
+def test_a_batch_is_due_when_it_has_its_rows() -> None:
+    buffer = BatchBuffer(LIMITS)
+    buffer.add(some(2), 0.0)
+    assert buffer.cut(0.0) is None
+    buffer.add(some(2, first=2), 0.0)
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert [record.offset for record in batch.records] == [0, 1, 2]
+    assert batch.intent == Intent(0, 2, NOON_MS)
+    assert len(buffer) == 1
+
+
+def test_a_batch_is_due_when_it_has_its_bytes() -> None:
+    buffer = BatchBuffer(LIMITS)
+    buffer.add(some(2, size=600), 0.0)
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert batch.size == 1_200
+    assert buffer.size == 0
+
+
+def test_a_batch_is_due_at_its_age_and_not_before() -> None:
+    buffer = BatchBuffer(LIMITS)
+    buffer.add(some(1), 5.0)
+    assert buffer.due_in(5.25) == 0.75
+    assert buffer.cut(5.9) is None
+    assert buffer.due_in(6.0) == 0.0
+    assert buffer.cut(6.0) is not None
+
+
+def test_what_remains_after_a_cut_keeps_its_own_age() -> None:
+    buffer = BatchBuffer(LIMITS)
+    buffer.add(some(2), 0.0)
+    buffer.add(some(2, first=2), 0.8)
+    assert buffer.cut(0.9) is not None
+    assert buffer.due_in(0.9) == pytest.approx(0.9)
+
+
+def test_a_hurried_buffer_gives_what_it_has() -> None:
+    buffer = BatchBuffer(LIMITS)
+    buffer.add(some(1), 0.0)
+    assert buffer.cut(0.0, everything=True) is not None
+
+
+def test_a_named_range_is_cut_exactly_whatever_size_and_age_say() -> None:
+    buffer = BatchBuffer(LIMITS, Intent(10, 14, 77))
+    buffer.add(some(4, first=10), 0.0)
+    assert buffer.cut(100.0, everything=True) is None, "the range is not complete"
+    assert buffer.due_in(100.0) is None
+    buffer.add(some(4, first=14), 100.0)
+    batch = buffer.cut(100.0)
+    assert batch is not None
+    assert batch.intent == Intent(10, 14, 77), "the stamp is the one that was committed"
+    assert [record.offset for record in batch.records] == [10, 11, 12, 13, 14]
+    following = buffer.cut(100.0)
+    assert following is not None
+    assert following.intent.first == 15
+
+
+def test_a_range_whose_end_was_compacted_away_is_complete_at_the_next_record() -> None:
+    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
+    buffer.add(some(2), 0.0)
+    assert buffer.cut(0.0) is None
+    buffer.add(some(1, first=9), 0.0)
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert [record.offset for record in batch.records] == [0, 1]
+
+
+def test_a_range_whose_end_was_compacted_away_is_complete_at_the_end_of_the_log() -> None:
+    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
+    buffer.add(some(2), 0.0)
+    buffer.end_of_log()
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert batch.intent == Intent(0, 5, 1)
+    assert len(batch.records) == 2
+
+
+def test_a_range_of_which_nothing_is_left_is_an_empty_batch() -> None:
+    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
+    buffer.add(some(1, first=20), 0.0)
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert batch.records == []
+    assert batch.intent.last == 5
+
+
+def test_records_that_come_twice_are_taken_once() -> None:
+    buffer = BatchBuffer(LIMITS)
+    assert buffer.add(some(2), 0.0) == 2
+    assert buffer.add(some(3), 0.0) == 1
+    batch = buffer.cut(0.0)
+    assert batch is not None
+    assert [record.offset for record in batch.records] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_record_is_in_exactly_one_batch_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    buffer = BatchBuffer(Limits(batch_rows=7, batch_age_s=0.5, batch_bytes=200))
+    seen: list[int] = []
+    now, offset = 0.0, 0
+    while offset < 500 or len(buffer):
+        if offset < 500:
+            count = chance.randint(1, 20)
+            buffer.add(some(count, first=offset, size=chance.randint(0, 60)), now)
+            offset += count
+        now += chance.random()
+        while (batch := buffer.cut(now)) is not None:
+            offsets = [record.offset for record in batch.records]
+            assert (batch.intent.first, batch.intent.last) == (offsets[0], offsets[-1])
+            assert len(offsets) <= 7
+            seen += offsets
+    assert seen == list(range(offset))
+    assert buffer.size == 0

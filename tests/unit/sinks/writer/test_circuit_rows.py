@@ -1,0 +1,64 @@
+"""Circuit records into rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
+from switchgear_sinks.writer.circuit_rows import CircuitRows
+from tests.support.records import records
+
+MAKER = CircuitRows()
+OPEN = Circuit(
+    circuit_id="search",
+    tool_name="search",
+    state="open",
+    previous_state="closed",
+    version=4,
+    generation=2,
+    cause=Cause(rule="cusum", value=12.5, threshold=12.0, sample=8),
+    changed_at="2026-11-21T10:00:00Z",  # type: ignore[arg-type]
+    open_until="2026-11-21T10:01:00Z",  # type: ignore[arg-type]
+    leases=(Lease(lease_id="l", emitter_id="e", expires_at="2026-11-21T10:01:30Z"),),  # type: ignore[arg-type]
+    counts=Counts(calls=8, failed=8),
+    fallback=("other",),
+)
+
+
+def test_a_record_becomes_a_row_with_its_coordinates_and_nested_parts_as_text() -> None:
+    made = MAKER.rows(records(OPEN.model_dump_json().encode(), first=9))
+    row = json.loads(made.values[0])
+    assert (row["kafka_offset"], row["circuit_id"], row["state"], row["version"]) == (9, "search", "open", 4)
+    assert json.loads(row["cause"])["rule"] == "cusum"
+    assert json.loads(row["counts"])["failed"] == 8
+    assert json.loads(row["leases"])[0]["lease_id"] == "l"
+    assert json.loads(row["fallback"]) == ["other"]
+
+
+def test_a_tombstone_is_skipped() -> None:
+    made = MAKER.rows(records(None, b""))
+    assert (made.values, made.dead, made.skipped) == ([], [], {"tombstone": 2})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"junk",
+        b"{}",
+        b'{"circuit_id":"x"}',
+        b"[]",
+        b'{"circuit_id":"x","tool_name":"x","state":"ajar","version":1,"generation":0,"changed_at":"2026-11-21T10:00:00Z"}',
+    ],
+)
+def test_what_is_no_circuit_is_a_dead_letter(value: bytes) -> None:
+    made = MAKER.rows(records(value, topic="circuits"))
+    assert made.values == []
+    assert made.dead[0].topic == "circuits"
+    assert made.dead[0].reason.startswith("not a circuit record: ")
+
+
+def test_fields_of_a_newer_worker_do_no_harm() -> None:
+    value = json.loads(OPEN.model_dump_json()) | {"colour": "red"}
+    assert len(MAKER.rows(records(json.dumps(value).encode())).values) == 1

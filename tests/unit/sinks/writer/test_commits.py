@@ -1,0 +1,94 @@
+"""Commits of several partitions share a request, and fail each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.structs import TopicPartition
+
+from switchgear_sinks.writer.commits import Commits, LostPartitionError
+
+ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
+
+
+class Coordinator:
+    """Takes commits; refuses those of ``lost`` partitions; answers once ``open`` is set."""
+
+    def __init__(self, *lost: TopicPartition, error: Exception | None = None) -> None:
+        self.requests: list[dict[Any, Any]] = []
+        self.lost = set(lost)
+        self.error = error
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def commit(self, offsets: dict[Any, Any]) -> None:
+        self.requests.append(dict(offsets))
+        await self.open.wait()
+        if self.lost & set(offsets):
+            raise self.error or IllegalStateError("not assigned")
+
+
+async def submitted(coordinator: Coordinator, *partitions: TopicPartition) -> list[Any]:
+    commits = Commits(coordinator.commit)
+    running = asyncio.create_task(commits.run())
+    try:
+        async with asyncio.timeout(5):
+            return await asyncio.gather(
+                *(commits.submit(each, 7, "pending:7-9:0") for each in partitions), return_exceptions=True
+            )
+    finally:
+        running.cancel()
+
+
+async def test_what_comes_together_goes_in_one_request() -> None:
+    coordinator = Coordinator()
+    assert await submitted(coordinator, ONE, TWO) == [None, None]
+    assert len(coordinator.requests) == 1
+    assert coordinator.requests[0][ONE].offset == 7
+    assert coordinator.requests[0][ONE].metadata == "pending:7-9:0"
+
+
+async def test_what_comes_while_a_request_is_under_way_waits_for_the_next() -> None:
+    coordinator = Coordinator()
+    coordinator.open.clear()
+    commits = Commits(coordinator.commit)
+    running = asyncio.create_task(commits.run())
+    first = asyncio.create_task(commits.submit(ONE, 1))
+    while not coordinator.requests:  # noqa: ASYNC110 - the coordinator is a list
+        await asyncio.sleep(0)
+    second = asyncio.create_task(commits.submit(TWO, 2))
+    await asyncio.sleep(0.01)
+    assert not first.done()
+    assert len(coordinator.requests) == 1
+    coordinator.open.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(first, second)
+    assert [set(request) for request in coordinator.requests] == [{ONE}, {TWO}]
+    running.cancel()
+
+
+@pytest.mark.parametrize("error", [IllegalStateError("not assigned"), CommitFailedError("rebalanced")])
+async def test_a_lost_partition_fails_alone(error: Exception) -> None:
+    lost, kept = await submitted(Coordinator(ONE, error=error), ONE, TWO)
+    assert isinstance(lost, LostPartitionError)
+    assert kept is None
+
+
+async def test_any_other_error_reaches_the_one_who_waits() -> None:
+    found = await submitted(Coordinator(ONE, error=KafkaError("metadata too large")), ONE)
+    assert isinstance(found[0], KafkaError)
+
+
+async def test_a_commit_nobody_waits_for_any_more_is_not_sent() -> None:
+    coordinator = Coordinator()
+    commits = Commits(coordinator.commit)
+    given_up = asyncio.create_task(commits.submit(ONE, 1))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    running = asyncio.create_task(commits.run())
+    await asyncio.sleep(0.01)
+    assert coordinator.requests == []
+    running.cancel()

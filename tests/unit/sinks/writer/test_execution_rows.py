@@ -1,0 +1,191 @@
+"""Executions into rows: most go through byte for byte, the others are checked in full, what the worker rejects is not stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from switchgear_schemas import headers, wire
+from switchgear_schemas.errors import InvalidExecutionError
+from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
+from switchgear_sinks.writer.execution_rows import ExecutionRows, StrictExecution, passes
+from tests.support.records import HandMadeRecord, execution, records
+
+MAKER = ExecutionRows()
+
+
+def row_of(value: bytes) -> dict[str, Any]:
+    """The one row that a message makes."""
+    made = MAKER.rows(records(value))
+    assert made.dead == []
+    return dict(json.loads(made.values[0]))
+
+
+def dead_reason(value: bytes | None) -> tuple[str, str]:
+    made = MAKER.rows(records(value))
+    assert made.values == []
+    letter = made.dead[0]
+    assert letter.value == value, "the original bytes"
+    return letter.field, letter.reason
+
+
+def test_a_message_goes_through_byte_for_byte_behind_its_coordinates() -> None:
+    value = execution()
+    made = MAKER.rows([HandMadeRecord(partition=3, offset=42, timestamp=1_795_262_400_007, value=value)])
+    assert made.values == [b'{"kafka_partition":3,"kafka_offset":42,"kafka_timestamp":1795262400.007,' + value[1:]]
+    assert made.canonical == [False]
+
+
+def test_a_timestamp_that_cannot_be_one_is_left_out() -> None:
+    made = MAKER.rows([HandMadeRecord(timestamp=-1, value=execution())])
+    assert b"kafka_timestamp" not in made.values[0]
+
+
+def test_the_strict_decoder_knows_every_field_of_the_contract_and_no_other() -> None:
+    assert set(StrictExecution.__struct_fields__) == set(ToolExecution.model_fields)
+
+
+def test_everything_our_own_emitter_can_say_passes() -> None:
+    full = ToolExecution(
+        tool_name="search",
+        status="error",
+        session_id="s",
+        request_id="r",
+        error_type="E",
+        error_message="größer",
+        error_class="server",
+        retry_after_s=1.5,
+        parameters_hash="h",
+        fallback_tool="other",
+        generation=3,
+        lease_id="l",
+        traceparent="00-1-1-01",
+        metadata={"a": {"b": [1, None]}},
+    )
+    assert passes(full.model_dump_json().encode())
+    assert passes(full.model_dump_json(exclude_none=True).encode())
+    assert passes(b'{"tool_name":"x","status":"error"}')
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"not json",
+        b"[]",
+        b'"text"',
+        b"null",
+        b"{",
+        b'{"tool_name":"x","status":"error"} {"tool_name":"y","status":"error"}',
+        b'{"status":"error"}',
+        b'{"tool_name":"x"}',
+        b'{"tool_name":"","status":"error"}',
+        b'{"tool_name":"x","status":"broken"}',
+        b'{"tool_name":7,"status":"error"}',
+        b'{"tool_name":"x","status":"error","execution_time_ms":"fast"}',
+        b'{"tool_name":"x","status":"error","execution_time_ms":-1}',
+        b'{"tool_name":"x","status":"error","recorded_at":"1970-01-01T00:00:00Z"}',
+        b'{"tool_name":"x","status":"error","recorded_at":"2200-01-01T00:00:00Z"}',
+        b'{"tool_name":"x","status":"error","recorded_at":"yesterday"}',
+        b'{"tool_name":"\xff","status":"error"}',
+        b'{"tool_name":"x","status":"error","error_message":"' + b"a" * MAX_EVENT_BYTES + b'"}',
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_what_the_worker_rejects_is_a_dead_letter_for_the_same_reason(value: bytes | None) -> None:
+    with pytest.raises(InvalidExecutionError) as rejected:
+        wire.decode_execution(value)
+    assert dead_reason(value) == (rejected.value.field, rejected.value.reason)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"metric_id": "not-a-uuid"}, "metric_id"),
+        ({"input_size": -1}, "input_size"),
+        ({"input_size": 2**64}, "input_size"),
+        ({"cost_usd": "much"}, "cost_usd"),
+        ({"served_by": "magic"}, "served_by"),
+        ({"metadata": "text"}, "metadata"),
+        ({"request_id": 5}, "request_id"),
+        ({"tenant": "t" * 257}, "tenant"),
+    ],
+)
+def test_what_breaks_the_contract_is_a_dead_letter_that_names_the_field(fields: dict[str, Any], field: str) -> None:
+    named, reason = dead_reason(execution(**fields))
+    assert named == field
+    assert reason
+
+
+def test_a_null_is_as_good_as_nothing() -> None:
+    value = b'{"tool_name":"x","status":"error","user_id":null,"session_id":null,"metric_id":null,"input_size":null,"recorded_at":null}'
+    assert passes(value), "ClickHouse takes the default for a null"
+
+
+def test_a_whole_number_may_stand_where_a_duration_is_expected() -> None:
+    assert passes(b'{"tool_name":"x","status":"error","execution_time_ms":12,"cost_usd":0}')
+
+
+def test_a_field_that_we_do_not_know_is_kept() -> None:
+    row = row_of(execution(weather={"wind": 3}, kafka_offset=7, retention_days=1))
+    assert row["kafka_offset"] == 0, "our own coordinate"
+    assert "retention_days" not in row
+    assert json.loads(row["unknown_fields"]) == {"weather": {"wind": 3}, "kafka_offset": 7, "retention_days": 1}
+
+
+def test_what_is_written_anew_leaves_the_minting_to_clickhouse() -> None:
+    row = row_of(b'{"tool_name":"x","status":"error","colour":"red"}')
+    assert set(row) == {
+        "kafka_partition", "kafka_offset", "kafka_timestamp", "tool_name", "status", "unknown_fields"
+    }  # fmt: skip
+
+
+def test_metadata_is_kept_as_json_text_in_what_is_written_anew() -> None:
+    row = row_of(execution(metadata={"a": [1, {"b": None}]}, colour="red"))
+    assert json.loads(row["metadata"]) == {"a": [1, {"b": None}]}
+
+
+def test_a_naive_time_is_taken_as_utc() -> None:
+    row = row_of(execution(recorded_at="2026-05-01T10:00:00"))
+    assert row["recorded_at"] == "2026-05-01T10:00:00Z"
+
+
+def test_white_space_around_a_message_does_no_harm() -> None:
+    assert row_of(b' \n\t{"tool_name":"x","status":"error"}\n')["tool_name"] == "x"
+
+
+def test_bytes_that_are_not_utf_8_where_nobody_looks_are_replaced() -> None:
+    row = row_of(b'{"tool_name":"x","status":"error","colour":"\xff"}')
+    assert json.loads(row["unknown_fields"]) == {"colour": "�"}
+
+
+def test_a_copy_that_the_worker_sent_on_is_skipped() -> None:
+    made = MAKER.rows([HandMadeRecord(value=execution(), headers=[(headers.REKEYED, b"1:2")])])
+    assert (made.values, made.dead, made.skipped) == ([], [], {"rekeyed": 1})
+
+
+def test_a_resent_event_is_marked_for_the_look_up() -> None:
+    record = HandMadeRecord(value=execution(), headers=[(headers.RESENT, b"1")])
+    made = MAKER.rows([record])
+    assert made.resent == [record]
+    assert len(made.values) == 1
+
+
+def test_a_rejected_resent_event_is_not_looked_up() -> None:
+    made = MAKER.rows([HandMadeRecord(value=b"junk", headers=[(headers.RESENT, b"1")])])
+    assert (made.resent, len(made.dead)) == ([], 1)
+
+
+def test_one_bad_message_leaves_its_neighbours_alone() -> None:
+    made = MAKER.rows(records(execution("a"), b"junk", execution("b")))
+    assert [json.loads(value)["tool_name"] for value in made.values] == ["a", "b"]
+    assert [record.offset for record in made.records] == [0, 2]
+    assert [letter.offset for letter in made.dead] == [1]
+
+
+def test_the_same_records_make_the_same_rows() -> None:
+    batch = records(execution(), execution(colour="red"), b"junk", execution(metadata={"a": 1}, colour=2))
+    assert MAKER.rows(batch).values == MAKER.rows(batch).values

@@ -1,0 +1,233 @@
+"""One partition's protocol: the batch is named, landed, and done, in that order and under a fence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka.errors import CommitFailedError
+from aiokafka.structs import TopicPartition
+
+from switchgear_sinks.writer.batch import Batch
+from switchgear_sinks.writer.commits import Commits
+from switchgear_sinks.writer.intent import Intent
+from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.partition import PartitionWriter
+from switchgear_sinks.writer.tenure import Tenure
+from tests.support.records import NOON_MS, records
+
+HERE = TopicPartition("executions", 3)
+LIMITS = Limits(batch_rows=2, batch_age_s=60.0, fence_s=10.0)
+
+
+class World:
+    """What a partition meets: a clock, a coordinator that takes commits, a table that takes batches. All written down."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.said: list[str] = []
+        self.lost = False
+        self.attempts: list[Callable[[], None]] = []
+        self.hold: asyncio.Event | None = None
+
+    def clock(self) -> float:
+        return self.now
+
+    async def commit(self, offsets: dict[Any, Any]) -> None:
+        if self.lost:
+            raise CommitFailedError("rebalanced")
+        self.said += [f"commit {each.offset} {each.metadata}".strip() for each in offsets.values()]
+
+    async def land(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
+        for between in [*self.attempts, None]:
+            await fence()
+            if between is not None:
+                self.said.append("failed")
+                between()
+        if self.hold is not None:
+            await self.hold.wait()
+        self.said.append(f"insert {batch.intent.token(topic, partition)}")
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.said) < count:  # noqa: ASYNC110 - a list tells nobody
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def writing(
+    world: World, pending: Intent | None = None
+) -> AsyncIterator[tuple[PartitionWriter, asyncio.Task[None]]]:
+    commits = Commits(world.commit)
+    writer = PartitionWriter(HERE, world, commits, LIMITS, world.clock, pending)  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(writer.run()), asyncio.create_task(commits.run())]
+    try:
+        yield writer, tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def named(first: int, last: int) -> str:
+    return f"commit {first} pending:{first}-{last}:{NOON_MS}"
+
+
+def inserted(first: int, last: int) -> str:
+    return f"insert executions-3-{first}-{last}-{NOON_MS}"
+
+
+async def test_a_batch_is_named_then_inserted_then_done() -> None:
+    world = World()
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b"))
+        await world.until(3)
+        assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
+        assert writer.landed == 2
+        assert writer.held_bytes == 0
+
+
+async def test_the_next_intent_says_that_the_batch_before_is_done() -> None:
+    world = World()
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b", b"c", b"d"))
+        await world.until(5)
+        assert world.said == [named(0, 1), inserted(0, 1), named(2, 3), inserted(2, 3), "commit 4"]
+
+
+async def test_a_range_that_was_named_before_keeps_its_name() -> None:
+    world = World()
+    async with writing(world, Intent(0, 3, 7)) as (writer, _):
+        writer.feed(records(b"a", b"b", b"c"))
+        await asyncio.sleep(0.02)
+        assert world.said == [], "not before it is complete"
+        writer.feed(records(b"d", b"e", first=3))
+        await world.until(3)
+        assert world.said[:2] == ["commit 0 pending:0-3:7", "insert executions-3-0-3-7"]
+
+
+async def test_an_attempt_soon_after_needs_no_new_fence() -> None:
+    world = World()
+    world.attempts = [lambda: None, lambda: None]
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b"))
+        await world.until(5)
+        assert world.said == [named(0, 1), "failed", "failed", inserted(0, 1), "commit 2"]
+
+
+def sleeping(world: World, seconds: float) -> Callable[[], None]:
+    def sleep() -> None:
+        world.now += seconds
+
+    return sleep
+
+
+async def test_who_slept_asks_again_before_it_inserts() -> None:
+    world = World()
+    world.attempts = [sleeping(world, 11.0)]
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b"))
+        await world.until(5)
+        assert world.said == [named(0, 1), "failed", named(0, 1), inserted(0, 1), "commit 2"]
+
+
+async def test_who_was_replaced_in_its_sleep_inserts_nothing() -> None:
+    world = World()
+
+    def replaced() -> None:
+        world.now += 11.0
+        world.lost = True
+
+    world.attempts = [replaced]
+    async with writing(world) as (writer, task):
+        writer.feed(records(b"a", b"b"))
+        async with asyncio.timeout(5):
+            await task
+        assert world.said == [named(0, 1), "failed"]
+
+
+async def test_an_ending_partition_finishes_its_batch_and_starts_no_other() -> None:
+    world = World()
+    world.hold = asyncio.Event()
+    async with writing(world) as (writer, task):
+        writer.feed(records(b"a", b"b", b"c", b"d"))
+        await world.until(1)
+        writer.end()
+        world.hold.set()
+        async with asyncio.timeout(5):
+            await task
+        assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
+
+
+async def test_records_missing_in_the_log_are_counted() -> None:
+    world = World()
+    async with writing(world) as (writer, _):
+        assert writer.feed(records(b"a", first=50)) == 0, "where it begins is no gap"
+        assert writer.feed(records(b"b", first=51)) == 0
+        assert writer.feed(records(b"c", first=60)) == 8
+
+
+async def test_a_full_partition_says_so() -> None:
+    world = World()
+    world.hold = asyncio.Event()
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b"))
+        await world.until(1)
+        assert not writer.full
+        writer.feed(records(b"c", b"d", b"e", b"f", first=2))
+        assert writer.full
+        assert writer.held_bytes == 6, "the batch in hand counts too"
+
+
+def tenure_of(world: World, failures: list[BaseException]) -> Tenure:
+    return Tenure(
+        [HERE],
+        {HERE.topic: world},  # type: ignore[dict-item]
+        {},
+        world.commit,
+        LIMITS,
+        world.clock,
+        failures.append,
+    )
+
+
+async def test_a_tenure_that_ends_lets_its_batches_finish() -> None:
+    world, failures = World(), list[BaseException]()
+    world.hold = asyncio.Event()
+    tenure = tenure_of(world, failures)
+    tenure.writers[HERE].feed(records(b"a", b"b"))
+    await world.until(1)
+    asyncio.get_running_loop().call_later(0.05, world.hold.set)
+    assert await tenure.end(5.0)
+    assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
+    assert failures == []
+
+
+async def test_a_tenure_that_ends_gives_up_what_takes_too_long() -> None:
+    world, failures = World(), list[BaseException]()
+    world.hold = asyncio.Event()
+    tenure = tenure_of(world, failures)
+    tenure.writers[HERE].feed(records(b"a", b"b"))
+    await world.until(1)
+    assert not await tenure.end(0.05)
+    world.hold.set()
+    await asyncio.sleep(0.02)
+    assert world.said == [named(0, 1)], "no commit of ours after the end"
+    assert failures == []
+
+
+async def test_the_death_of_a_partition_is_noticed() -> None:
+    world, failures = World(), list[BaseException]()
+
+    def die() -> None:
+        raise RuntimeError("a mistake")
+
+    world.attempts = [die]
+    tenure = tenure_of(world, failures)
+    tenure.writers[HERE].feed(records(b"a", b"b"))
+    await world.until(2)
+    await asyncio.sleep(0.02)
+    await tenure.end(1.0)
+    assert [str(each) for each in failures] == ["a mistake"]

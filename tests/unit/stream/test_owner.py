@@ -1,0 +1,154 @@
+"""What the owner acknowledges and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+from faust.types import TP
+
+from switchgear.fleet import Changes, FleetFold, Message
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.settings import load_settings
+from switchgear_stream.app import build_app
+from switchgear_stream.lifeline import Lifeline
+from switchgear_stream.metrics import WorkerMetrics
+from switchgear_stream.owner import Owner
+from tests.support.fleet import OnePolicy, event
+
+SETTINGS = load_settings(topic_prefix="t.", topic_partitions=4)
+PLACE = TP(SETTINGS.topics.executions, owner_partition("search", 4))
+
+
+class Recorder:
+    """A publisher that notes the order of writes, and fails where told."""
+
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+        self.fails: BaseException | None = None
+        self.fails_at = ""
+
+    async def rows(self, partition: int, rows: list[tuple[bytes, bytes]]) -> None:
+        await self._note(f"rows of {partition}: {len(rows)}")
+
+    async def outputs(self, changes: Changes) -> None:
+        await self._note(f"records: {len(changes.circuits)}, dead: {len(changes.dead)}")
+
+    async def _note(self, what: str) -> None:
+        await asyncio.sleep(0)
+        if self.fails is not None and what.startswith(self.fails_at):
+            raise self.fails
+        self.order.append(what)
+
+
+class Bench:
+    """An owner with a table of its own and no broker."""
+
+    def __init__(self) -> None:
+        app, self.table, _ = build_app(SETTINGS)
+        self.flow = SimpleNamespace(is_active=lambda: True)
+        self.rewound: list[int] = []
+        consumer = SimpleNamespace(committed_offset=lambda _tp: 0, rewind=self._rewind)
+        self.app = SimpleNamespace(flow_control=self.flow, consumer_generation_id=3, consumer=consumer)
+        self.order: list[str] = []
+        self.publisher = Recorder(self.order)
+        self.lifeline = Lifeline(6)
+        self.metrics = WorkerMetrics()
+        self.owner = Owner(
+            settings=SETTINGS,
+            app=self.app,  # type: ignore[arg-type]
+            table=self.table,
+            fold=FleetFold(self.table.rows, OnePolicy(), partitions=4, late_after_s=300),
+            publisher=self.publisher,  # type: ignore[arg-type]
+            lifeline=self.lifeline,
+            metrics=self.metrics,
+        )
+        self.held = app
+
+    async def _rewind(self, _tp: TP, offset: int) -> None:
+        self.rewound.append(offset)
+
+    def batch(self, *values: bytes, first: int = 0, generation: int = 3) -> SimpleNamespace:
+        """A Faust event whose value is a list of records."""
+        records = [
+            Message(PLACE.topic, PLACE.partition, first + number, 1000, b"search", value)
+            for number, value in enumerate(values)
+        ]
+        message = SimpleNamespace(tp=PLACE, topic=PLACE.topic, offset=records[-1].offset, generation_id=generation)
+        return SimpleNamespace(value=records, message=message, ack=lambda: self.order.append("acknowledged"))
+
+
+@pytest.fixture
+async def bench():
+    return Bench()
+
+
+async def _must_not_finish(work) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(work, 0.1)
+
+
+async def test_rows_are_on_the_broker_before_records_and_both_before_the_acknowledgement(bench):
+    await bench.owner.batch(bench.batch(*[event(status="error")] * 3, b"bad"))
+    assert bench.order == [f"rows of {PLACE.partition}: 1", "records: 1, dead: 1", "acknowledged"]
+    assert bench.owner.states() == {"open": 1, "closed": 0}
+
+
+@pytest.mark.parametrize("fails_at", ["rows", "records"])
+@pytest.mark.parametrize("error", [TimeoutError(), KafkaConnectionError(), ValueError("a bug")])
+async def test_a_batch_that_can_not_be_written_is_never_acknowledged_and_ends_the_worker(bench, fails_at, error):
+    bench.publisher.fails, bench.publisher.fails_at = error, fails_at
+    await _must_not_finish(bench.owner.batch(bench.batch(*[event(status="error")] * 3)))
+    assert "acknowledged" not in bench.order
+    assert bench.lifeline.failed.done()
+
+
+async def test_after_a_failure_no_other_batch_is_folded(bench):
+    bench.lifeline.report("failed")
+    await bench.owner.batch(bench.batch(event()))
+    assert bench.order == []
+
+
+async def test_a_batch_of_an_older_generation_is_neither_folded_nor_acknowledged(bench):
+    await bench.owner.batch(bench.batch(event(), generation=2))
+    bench.flow.is_active = lambda: False
+    await bench.owner.batch(bench.batch(event()))
+    assert bench.order == []
+    assert not bench.table.rows
+
+
+async def test_a_worker_that_was_paused_past_its_session_writes_nothing(bench):
+    bench.lifeline._ticked -= 7
+    await bench.owner.batch(bench.batch(event()))
+    assert bench.lifeline.failed.done()
+    assert bench.order == []
+
+
+async def test_missing_records_are_read_before_what_follows_them(bench):
+    await bench.owner.batch(bench.batch(event()))
+    await bench.owner.batch(bench.batch(event(), first=7))
+    assert bench.rewound == [1]
+    assert bench.order.count("acknowledged") == 1
+    await bench.owner.batch(bench.batch(*[event()] * 6, first=1))
+    await bench.owner.batch(bench.batch(event(), first=7))
+    assert bench.order.count("acknowledged") == 3
+
+
+async def test_partitions_leave_only_when_the_batch_at_work_is_done(bench):
+    working = asyncio.create_task(bench.owner.batch(bench.batch(event())))
+    await asyncio.sleep(0)
+    await bench.owner.on_revoked()
+    assert "acknowledged" in bench.order
+    assert bench.owner.ready is False
+    await working
+
+
+async def test_what_was_counted_is_in_the_metrics(bench):
+    await bench.owner.batch(bench.batch(event(), event(status="error"), b"bad"))
+    await bench.owner.batch(bench.batch(event(), event(status="error"), b"bad"))
+    registry = bench.metrics.registry
+    assert registry.get_sample_value("switchgear_worker_executions_total") == 2
+    assert registry.get_sample_value("switchgear_worker_duplicates_total") == 2
+    assert registry.get_sample_value("switchgear_worker_dead_letters_total") == 2

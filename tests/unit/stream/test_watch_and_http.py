@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+from faust.types import TP
+
+from switchgear_schemas import SettingsError
+from switchgear_schemas.settings import load_settings
+from switchgear_stream.http import build_http, serving
+from switchgear_stream.lifeline import Lifeline
+from switchgear_stream.metrics import WorkerMetrics
+from switchgear_stream.watch import HOPELESS_S, STALLED_S, UNREADY_S, Watch, lag
+
+P0, P1 = TP("t.executions", 0), TP("t.executions", 1)
+
+
+class Standing:
+    """An owner that does not move, and a broker that knows more records."""
+
+    def __init__(self, *, end: int, position: int) -> None:
+        self.ready = True
+        self.partitions = frozenset({0})
+        self.progressed_at = time.monotonic()
+        self.continuity = SimpleNamespace(position=lambda _tp: position)
+        self.consumer = self
+        self._end = end
+
+    def states(self) -> dict[str, int]:
+        return {"open": 2, "closed": 5}
+
+    async def highwaters(self, *tps: TP) -> dict[TP, int]:
+        return dict.fromkeys(tps, self._end)
+
+
+def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[Watch, Lifeline]:
+    lifeline = Lifeline(6)
+    watch = Watch(
+        settings=load_settings(topic_prefix="t."),
+        app=standing,  # type: ignore[arg-type]
+        table=SimpleNamespace(rows={}, stale_rows=0),  # type: ignore[arg-type]
+        owner=standing,  # type: ignore[arg-type]
+        lifeline=lifeline,
+        metrics=metrics,
+    )
+    return watch, lifeline
+
+
+def test_lag_is_what_lies_between_position_and_end():
+    assert lag({P0: 10, P1: 5}, {P0: 7, P1: 6}) == {P0: 3, P1: 0}
+    assert lag({P0: 10}, {}) == {}
+
+
+async def test_lag_that_is_worked_on_is_healthy_and_lag_that_stands_is_not():
+    standing = Standing(end=10, position=4)
+    watch, _ = _watch(standing, WorkerMetrics())
+    await watch._look()
+    assert watch.problem() is None
+    watch._lagging_since = standing.progressed_at = time.monotonic() - STALLED_S - 1
+    assert "stood still" in (watch.problem() or "")
+    standing.progressed_at = time.monotonic()
+    assert watch.problem() is None
+
+
+async def test_no_lag_is_healthy_however_quiet():
+    standing = Standing(end=4, position=4)
+    watch, _ = _watch(standing, WorkerMetrics())
+    standing.progressed_at -= 10_000
+    await watch._look()
+    assert watch.stalled_for == 0
+    assert watch.problem() is None
+
+
+async def test_a_stream_that_stands_for_good_ends_the_process(monkeypatch):
+    standing = Standing(end=10, position=4)
+    watch, lifeline = _watch(standing, WorkerMetrics())
+    monkeypatch.setattr("switchgear_stream.watch.EVERY_S", 0.001)
+    watch._lagging_since = standing.progressed_at = time.monotonic() - HOPELESS_S - 1
+    running = asyncio.create_task(watch.run())
+    assert "stood still" in await asyncio.wait_for(lifeline.failed, 5)
+    running.cancel()
+
+
+async def test_a_broker_that_says_nothing_makes_the_worker_unhealthy():
+    watch, _ = _watch(Standing(end=4, position=4), WorkerMetrics())
+    watch._answered_at -= STALLED_S + 1
+    assert "not answered" in (watch.problem() or "")
+
+
+async def test_a_worker_that_never_gets_ready_is_unhealthy():
+    standing = Standing(end=0, position=0)
+    standing.ready = False
+    watch, _ = _watch(standing, WorkerMetrics())
+    await watch._look()
+    assert watch.problem() is None
+    watch._ready_at -= UNREADY_S + 1
+    assert "not been ready" in (watch.problem() or "")
+
+
+async def test_health_readiness_and_metrics_are_served():
+    standing, metrics = Standing(end=10, position=4), WorkerMetrics()
+    watch, lifeline = _watch(standing, metrics)
+    await watch._look()
+    async with (
+        serving(build_http(standing, watch, metrics), "127.0.0.1:0") as port,  # type: ignore[arg-type]
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        async with client.get("/healthz") as answer:
+            assert answer.status == 200
+        async with client.get("/readyz") as answer:
+            assert await answer.json() == {"status": "ready", "partitions": [0]}
+        async with client.get("/metrics") as answer:
+            text = await answer.text()
+        assert 'switchgear_worker_lag_records{topic="t.executions"} 6.0' in text
+        assert 'switchgear_worker_circuits{state="open"} 2.0' in text
+        standing.ready = False
+        lifeline.report("broken")
+        async with client.get("/readyz") as answer:
+            assert answer.status == 503
+        async with client.get("/healthz") as answer:
+            assert (answer.status, (await answer.json())["problem"]) == (503, "broken")
+
+
+async def test_an_address_in_use_is_told_with_the_way_out():
+    standing, metrics = Standing(end=0, position=0), WorkerMetrics()
+    watch, _ = _watch(standing, metrics)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(SettingsError, match="SWITCHGEAR_WORKER_HTTP"):
+            async with serving(build_http(standing, watch, metrics), address):  # type: ignore[arg-type]
+                pass

@@ -1,0 +1,71 @@
+"""How the process ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+from switchgear.fleet import Changes
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_stream.lifeline import Lifeline
+from switchgear_stream.publisher import by_partition
+from switchgear_stream.worker import EX_SOFTWARE, _bounded, _first_end
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def _broken() -> None:
+    raise ValueError("Faust is gone")
+
+
+async def _end(work, *, stop: bool = False, cancel: bool = False) -> tuple[int, Lifeline]:
+    lifeline, told = Lifeline(6), asyncio.Event()
+    task = asyncio.create_task(work)
+    if stop:
+        told.set()
+    if cancel:
+        task.cancel()
+    code = await asyncio.wait_for(_first_end({task: "faust"}, told, lifeline), 5)
+    task.cancel()
+    return code, lifeline
+
+
+async def test_a_signal_ends_it_with_zero():
+    code, lifeline = await _end(_forever(), stop=True)
+    assert code == 0
+    assert not lifeline.failed.done()
+
+
+async def test_a_task_that_dies_ends_it_with_a_reason():
+    code, lifeline = await _end(_broken())
+    assert code == EX_SOFTWARE
+    assert "faust" in lifeline.failed.result()
+    assert "Faust is gone" in lifeline.failed.result()
+
+
+async def test_a_task_that_is_cancelled_or_returns_is_a_failure_too():
+    for work, cancel in ((_forever(), True), (asyncio.sleep(0), False)):
+        code, lifeline = await _end(work, cancel=cancel)
+        assert code == EX_SOFTWARE
+        assert lifeline.failed.done()
+
+
+async def test_a_failure_wins_over_a_signal():
+    lifeline, told = Lifeline(6), asyncio.Event()
+    told.set()
+    lifeline.report("no broker")
+    task = asyncio.create_task(_forever())
+    assert await _first_end({task: "faust"}, told, lifeline) == EX_SOFTWARE
+    task.cancel()
+
+
+async def test_stopping_is_bounded():
+    await asyncio.wait_for(_bounded(_forever(), 0.01, "it"), 1)
+
+
+def test_rows_go_to_the_partition_of_their_tool():
+    rows = {b"a": ("a", b"1"), b"a|user=u": ("a", b"2"), b"b": ("b", b"3")}
+    found = by_partition(Changes(rows=rows), 4)
+    assert found[owner_partition("a", 4)][:2] == [(b"a", b"1"), (b"a|user=u", b"2")]
+    assert sum(map(len, found.values())) == 3
