@@ -134,7 +134,8 @@ class _System:
         found = [
             CommandComponent(
                 f"worker-{number}",
-                ["worker"],
+                # As for the sink below: a name of its own, so that it need not wait for its predecessor's session to end.
+                ["worker", "--instance-id", f"worker-{number}"],
                 log_file=plan.logs / f"worker-{number}.log",
                 environment=plan.environment(os.environ, worker_port=port),
                 ready_url=f"http://127.0.0.1:{port}/readyz",

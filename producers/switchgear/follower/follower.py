@@ -30,8 +30,8 @@ _STOP_LIMIT_S: Final = 2.0
 _LAG_EVERY_S: Final = 1.0
 
 
-class _OffsetsWentBackError(Exception):
-    """The topic was deleted and created again, so versions start again too; or it has more partitions now."""
+class _TopicMadeAnewError(Exception):
+    """The topic was deleted, and perhaps created again, so versions start again too; or it has more partitions now."""
 
 
 class CircuitFollower:
@@ -98,7 +98,7 @@ class CircuitFollower:
         while True:
             try:
                 await self._follow(CircuitTable() if anew else self.table)
-            except _OffsetsWentBackError:
+            except _TopicMadeAnewError:
                 log.warning("the topic %s was made anew or repartitioned; the circuits are read again", self._topic)
                 anew = True
                 continue
@@ -138,6 +138,8 @@ class CircuitFollower:
             loading = True
             while True:
                 self._take(await consumer.getmany(timeout_ms=_POLL_MS), table, offsets)
+                if not consumer.assignment():  # the topic vanished; aiokafka looks again after metadata_max_age_ms only
+                    raise _TopicMadeAnewError
                 await self._observe(consumer)
                 if loading and await self._reached(consumer, ends):
                     loading = False
@@ -153,7 +155,7 @@ class CircuitFollower:
     def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
-                raise _OffsetsWentBackError
+                raise _TopicMadeAnewError
             for record in records:
                 malformed = table.malformed
                 view = table.apply(record.key, record.value)
