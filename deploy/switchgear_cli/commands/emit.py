@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from switchgear.emitter.emitter import Emitter
+from switchgear.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
 from switchgear_cli.emit.run import Plan, emit_lines
@@ -72,12 +73,14 @@ def emit(
     interrupted = False
     sending: Sending | None = None
     try:
+        if file != "-":
+            next(read_history(file), None)  # a wrong path is told before Kafka is asked for
         if not dry_run:
             emitter = _connect(settings, timeout)
             sending = Sending(emitter, tally, stall_s=timeout)
         with rereadable(file) if restamp else _as_it_is(file) as source, _progress(console) as progress:
             task = progress.add_task("emit", total=None)
-            plan = Plan(source, restamp, speed, service, settings.retention_days)
+            plan = Plan(source, restamp, speed, service, settings.late_after_s)
             began = time.monotonic()
             emit_lines(
                 plan,
@@ -93,7 +96,7 @@ def emit(
     seconds = time.monotonic() - began
     if emitter is not None:
         emitter.close(0.5 if failure is not None else 10.0)
-    for remark in tally.remarks(settings.retention_days):
+    for remark in tally.remarks(settings.late_after_s):
         console.print(remark)
     for reason in [] if sending is None else sending.reasons:
         console.print(f"refused by Kafka: {reason}")

@@ -23,7 +23,7 @@ class Plan:
     restamp: bool = False
     speed: float | None = None
     service: str | None = None
-    retention_days: int = 30
+    late_after_s: float = 300.0
 
 
 def shift_of(found: Extent, speed: float | None, now: datetime) -> timedelta:
@@ -59,7 +59,7 @@ def emit_lines(
     """
     now = datetime.now(UTC)
     shift = shift_of(extent(plan.source), plan.speed, now) if plan.restamp else None
-    oldest = now - timedelta(days=plan.retention_days)
+    late = timedelta(seconds=plan.late_after_s)
     pace = Pace(plan.speed)
     done = 0
     try:
@@ -74,12 +74,7 @@ def emit_lines(
             except InvalidExecutionError as error:
                 _refused(line, error, tally, complain)
                 continue
-            _note(line, prepared, oldest, tally)
-            if tally.too_old == 1 and prepared.recorded_at is not None and prepared.recorded_at < oldest:
-                complain(
-                    f"line {line.number} was recorded {prepared.recorded_at:%Y-%m-%d}, more than {plan.retention_days} days "
-                    "ago: ClickHouse deletes such rows. --restamp shifts the clock to now."
-                )
+            _note(line, prepared, late, tally)
             if sending is not None:
                 wait = pace.wait(prepared.recorded_at, time.monotonic())
                 if wait > 0:
@@ -109,12 +104,12 @@ class Pace:
         return max(0.0, began + (recorded - first).total_seconds() / self._speed - now)
 
 
-def _note(line: HistoryLine, prepared: Prepared, oldest: datetime, tally: Tally) -> None:
+def _note(line: HistoryLine, prepared: Prepared, late: timedelta, tally: Tally) -> None:
     tally.note_id(prepared.metric_id)
     if prepared.recorded_at is None:
         tally.without_clock += 1
-    elif prepared.recorded_at < oldest:
-        tally.too_old += 1
+    elif datetime.now(UTC) - prepared.recorded_at > late:
+        tally.late += 1
     if b'"metric_id"' not in line.raw:
         tally.without_id += 1
 

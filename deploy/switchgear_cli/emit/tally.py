@@ -22,7 +22,7 @@ class Tally:
     """Sent, and refused by the broker."""
     without_clock: int = 0
     without_id: int = 0
-    too_old: int = 0
+    late: int = 0
     repeated: int = 0
     _seen: set[str] = field(default_factory=set, repr=False)
 
@@ -53,7 +53,7 @@ class Tally:
             words += f", {self.unacknowledged:,} not acknowledged"
         return f"{words} in {seconds:.1f} s ({rate:,.0f} events/s)."
 
-    def remarks(self, retention_days: int) -> list[str]:
+    def remarks(self, late_after_s: float) -> list[str]:
         """What a person should know besides, one sentence each."""
         found = []
         if self.refused > SHOWN:
@@ -64,9 +64,9 @@ class Tally:
             found.append(f"{self.without_id:,} lines had no metric_id; each was given one.")
         if self.repeated:
             found.append(f"{self.repeated:,} lines repeat a metric_id of an earlier line; they were sent as they are.")
-        if self.too_old:
+        if self.late:
             found.append(
-                f"{self.too_old:,} lines were recorded more than {retention_days} days ago: "
-                "ClickHouse deletes such rows. Use --restamp to shift their clock to now."
+                f"{self.late:,} lines were recorded more than {late_after_s:g} s before they were sent: they are stored, and "
+                "no circuit counts them. --restamp shifts their clock to now, --speed 1 keeps their pace as well."
             )
         return found

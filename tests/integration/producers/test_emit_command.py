@@ -130,6 +130,16 @@ def test_topics_that_do_not_exist_are_named(kafka, tmp_path):
     assert "switchgear topics ensure" in ended.stderr
 
 
+def test_a_missing_file_is_told_before_kafka_is_asked_for():
+    began = time.monotonic()
+    done = run("emit", "nowhere.jsonl", extra={"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+    assert done.returncode == 1
+    assert (
+        done.stderr == "switchgear: There is no file nowhere.jsonl. Check the path, or give - for the standard input.\n"
+    )
+    assert time.monotonic() - began < 10
+
+
 def test_a_missing_file_and_a_mistyped_option_are_one_sentence(settings):
     missing = run("emit", "nowhere.jsonl", settings=settings)
     assert (missing.returncode, missing.stdout) == (1, "")

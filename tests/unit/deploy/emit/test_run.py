@@ -59,7 +59,7 @@ def emit(plan, taking, **options):
 
 def test_good_lines_go_and_bad_ones_are_named_with_number_and_reason(tmp_path):
     taking = Taking()
-    found = emit(Plan(write(tmp_path, call(), "junk", "", call(status="weird"), call()), retention_days=36_500), taking)
+    found = emit(Plan(write(tmp_path, call(), "junk", "", call(status="weird"), call()), late_after_s=1e10), taking)
     assert len(taking.records) == 2
     assert found.said[0].startswith("line 2 is not an execution: the message is not JSON")
     assert found.said[1].startswith("line 4 is not an execution: status: Invalid enum value")
@@ -119,7 +119,7 @@ def test_what_was_taken_goes_before_the_loop_sleeps(tmp_path):
 def test_missing_clocks_and_identities_and_repeats_are_told(tmp_path):
     same = "018bcfe5-687b-7000-8000-000000000000"
     events = [{"tool_name": "t", "status": "success"}, call(metric_id=same), call(metric_id=same), call()]
-    found = emit(Plan(write(tmp_path, *events), retention_days=36_500), Taking())
+    found = emit(Plan(write(tmp_path, *events), late_after_s=1e10), Taking())
     tally = found.tally
     assert (tally.without_clock, tally.without_id, tally.repeated) == (1, 2, 1)
     remarks = " ".join(tally.remarks(30))
@@ -128,17 +128,18 @@ def test_missing_clocks_and_identities_and_repeats_are_told(tmp_path):
     assert "1 lines repeat a metric_id" in remarks
 
 
-def test_a_recording_too_old_to_keep_is_told_of_at_its_first_line_and_counted(tmp_path):
+def test_calls_that_no_circuit_will_count_are_told_of_with_the_way_out(tmp_path):
     found = emit(Plan(write(tmp_path, call(), call())), Taking())
-    assert len(found.said) == 1
-    assert "recorded 2022-08-22, more than 30 days ago" in found.said[0]
-    assert found.tally.too_old == 2
-    assert "Use --restamp" in " ".join(found.tally.remarks(30))
+    assert found.tally.late == 2
+    remark = " ".join(found.tally.remarks(300.0))
+    assert "2 lines were recorded more than 300 s before they were sent" in remark
+    assert "--restamp" in remark
 
 
-def test_a_restamped_recording_is_not_too_old(tmp_path):
+def test_the_calls_of_a_restamped_recording_are_counted(tmp_path):
     found = emit(Plan(write(tmp_path, call(), call()), restamp=True), Taking())
-    assert (found.tally.too_old, found.said) == (0, [])
+    assert found.tally.late == 0
+    assert "no circuit counts" not in " ".join(found.tally.remarks(300.0))
 
 
 def test_a_dry_run_checks_every_line(tmp_path):
@@ -155,7 +156,7 @@ def test_an_interruption_finishes_what_was_taken(tmp_path):
 
     taking = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        emit(Plan(write(tmp_path, *[call()] * 5), retention_days=36_500), taking)
+        emit(Plan(write(tmp_path, *[call()] * 5), late_after_s=1e10), taking)
     assert taking.finished == 1
 
 

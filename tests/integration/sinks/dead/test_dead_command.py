@@ -1,0 +1,180 @@
+"""`switchgear dead` on a real broker, from the rejection to the row in ClickHouse."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from switchgear_schemas import headers
+from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.dead import Retry, Selection, read_letters
+from switchgear_sinks.dead import topic as topic_module
+from switchgear_sinks.dead.retry import RETRIED
+from switchgear_sinks.dead.topic import TooManyLettersError
+from tests.support.processes import run
+from tests.support.sinking import Message, assert_exact, produce, read_topic, sinking
+
+pytestmark = pytest.mark.integration
+
+GOOD = b'{"tool_name":"search","status":"error"}'
+
+
+@pytest.fixture
+def here(make_settings: Callable[..., Settings], tmp_path: Path) -> Settings:
+    return make_settings(clickhouse_url=f"chdb:{tmp_path}/clickhouse")
+
+
+def letter(settings: Settings, offset: int, value: bytes | None, **fields) -> DeadLetter:
+    given = {
+        "reason": "missing required field `status`",
+        "component": "sink",
+        "field": "status",
+        "original_key": b"search",
+    }
+    return DeadLetter(
+        settings.topics.executions, fields.pop("partition", 1), offset, 1_795_262_400_000 + offset, value=value, **(given | fields)
+    )  # fmt: skip
+
+
+async def bury(settings: Settings, *letters: DeadLetter) -> None:
+    messages = [Message(each.body, each.key, each.headers()) for each in letters]
+    await produce(settings, messages, topic=settings.topics.dead)
+
+
+async def dead(settings: Settings, *arguments: str):
+    return await asyncio.to_thread(run, "dead", *arguments, settings=settings)
+
+
+async def test_the_list_has_the_newest_record_of_each_key_and_what_was_buried_is_gone(here: Settings) -> None:
+    one, two = letter(here, 1, b"one"), letter(here, 2, b"two", component="worker", original_key=b"fetch")
+    await bury(here, one, two, letter(here, 1, b"one", reason="seen again"), letter(here, 3, b"three"))
+    await produce(here, [Message(None, letter(here, 3, None).key), Message(b"not ours", b"k")], topic=here.topics.dead)
+    found = await read_letters(here.kafka, here.topics.dead, Selection())
+    assert [(each.letter.offset, each.letter.reason) for each in found] == [(1, "seen again"), (2, two.reason)]
+    done = await dead(here, "list", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["total"], [each["tool"] for each in answer["letters"]]) == (2, ["fetch", "search"])
+    only = await dead(here, "list", "--json", "--component", "worker", "--reason", "REQUIRED", "--tool", "fetch")
+    assert [each["offset"] for each in json.loads(only.stdout)["letters"]] == [2]
+    table = await dead(here, "list", "--limit", "1")
+    assert two.key.decode() in table.stdout.replace("\n", "")
+    assert "1 of 2" in table.stdout
+    assert (await dead(here, "list", "--since", "1s")).stdout.strip() == "No dead letters."
+
+
+async def test_one_letter_is_shown_with_its_origin_headers_and_bytes(here: Settings) -> None:
+    await bury(here, letter(here, 1, b'{"tool_name":"search","say":"\\u001b[2J"}'), letter(here, 2, b"\xff\x00a"))
+    key = letter(here, 1, None).key.decode()
+    shown = (await dead(here, "show", key)).stdout
+    assert f"{here.topics.executions}, partition 1, offset 1" in shown
+    assert "switchgear.dead.reason = missing required field `status`" in shown
+    assert '  "tool_name": "search",' in shown
+    assert "\x1b" not in shown
+    assert "ff 00 61" in (await dead(here, "show", letter(here, 2, None).key.decode())).stdout
+    assert json.loads((await dead(here, "show", key, "--json")).stdout)["field"] == "status"
+    missing = await dead(here, "show", "nowhere-0-0")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "There is no dead letter nowhere-0-0." in missing.stderr
+
+
+async def test_a_rejected_message_is_repaired_sent_again_and_stored_once(here: Settings, tmp_path: Path) -> None:
+    """The whole way: rejected by the sink, listed, repaired in a file, sent, stored, and no dead letter any more."""
+    await produce(here, [Message(b'{"tool_name":"search"}'), Message(b"junk"), Message(GOOD)])
+    async with sinking(here) as sink:
+        await sink.until_committed(here)
+        listed = await dead(here, "list", "--jsonl")
+        lines = [json.loads(line) for line in listed.stdout.splitlines()]
+        assert [line["value"] for line in lines] == ["junk", '{"tool_name":"search"}']
+        file = tmp_path / "fixed.jsonl"
+        repaired = json.loads(lines[1]["value"]) | {"status": "timeout"}
+        file.write_text(
+            "\n".join(
+                json.dumps(line | {"value": value}) for line, value in zip(lines, ["junk", repaired], strict=True)
+            )
+        )
+        done = await dead(here, "retry", "--all", "--file", str(file))
+        assert done.returncode == 1
+        assert done.stdout.strip() == "1 sent, 1 still bad."
+        assert f"{lines[0]['key']}: still bad: the message is not JSON" in done.stderr
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 2)
+        assert await sink.scalar("SELECT count() FROM tool_metrics WHERE status = 'timeout'") == 1
+    (left,) = await read_letters(here.kafka, here.topics.dead, Selection())
+    assert left.key == lines[0]["key"]
+    again = await read_topic(here, here.topics.executions)
+    (sent,) = [record for record in again if RETRIED in dict(record.headers)]
+    assert dict(sent.headers) == {headers.RESENT: b"1", RETRIED: lines[1]["key"].encode()}
+    assert sent.key == b"search"
+    assert not [
+        record
+        for record in await read_topic(here, here.topics.executions)
+        if record.value == b"junk" and record.headers
+    ]
+
+
+async def test_a_letter_that_goes_out_twice_is_one_row(here: Settings) -> None:
+    """As after a command that was killed between the message and the tombstone."""
+    await bury(here, letter(here, 1, GOOD))
+    found = await read_letters(here.kafka, here.topics.dead, Selection())
+    for _ in range(2):
+        async with Retry(here.kafka, here.topics) as again:
+            outcomes = [outcome async for outcome in again.send(found, {})]
+        assert [outcome.error for outcome in outcomes] == [None]
+    async with sinking(here) as sink:
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 1)
+        assert await sink.scalar("SELECT toUnixTimestamp64Milli(recorded_at) FROM tool_metrics") == 1_795_262_400_001
+    assert await read_letters(here.kafka, here.topics.dead, Selection()) == []
+
+
+async def test_a_retry_is_bounded_and_says_what_it_left(here: Settings) -> None:
+    await bury(here, *(letter(here, offset, GOOD) for offset in range(5)))
+    done = await dead(here, "retry", "--all", "--limit", "3", "--field", "status")
+    assert (done.returncode, done.stdout.strip()) == (1, "3 sent, 0 still bad, 2 left (--limit).")
+    done = await dead(here, "retry", "--all")
+    assert (done.returncode, done.stdout.strip()) == (0, "2 sent, 0 still bad.")
+
+
+async def test_a_letter_of_another_topic_stays_with_a_reason(here: Settings) -> None:
+    other = DeadLetter(here.topics.circuits, 0, 1, 1_795_262_400_000, "not a circuit record", "sink", value=GOOD)
+    await bury(here, other)
+    done = await dead(here, "retry", other.key.decode())
+    assert done.returncode == 1
+    assert "only executions can be sent again" in done.stderr
+    assert len(await read_letters(here.kafka, here.topics.dead, Selection())) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Nothing to send."),
+        (["k", "--all"], "Give either keys or --all."),
+        (["k", "--tool", "x"], "Filters choose among --all."),
+        (["--file", "/nonexistent/x"], "cannot be read: No such file or directory"),
+    ],
+)
+async def test_a_retry_without_a_clear_choice_sends_nothing(
+    here: Settings, arguments: list[str], sentence: str
+) -> None:
+    done = await dead(here, "retry", *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert sentence in done.stderr
+
+
+async def test_more_letters_than_memory_allows_are_refused(here: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    await bury(here, *(letter(here, offset, GOOD) for offset in range(5)))
+    monkeypatch.setattr(topic_module, "MAX_LETTERS", 4)
+    with pytest.raises(TooManyLettersError, match="Narrow them with --tool"):
+        await read_letters(here.kafka, here.topics.dead, Selection())
+    assert len(await read_letters(here.kafka, here.topics.dead, Selection(reason="no such"))) == 0
+
+
+async def test_no_broker_is_one_sentence(kafka) -> None:
+    away = kafka.settings(kafka_bootstrap_servers="127.0.0.1:9")
+    done = await dead(away, "list")
+    assert done.returncode == 1
+    assert "could not be read at 127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
