@@ -1,15 +1,21 @@
-"""The README's Python runs as it stands; only the broker's address and the topics' prefix are the test's own."""
+"""What the README and docs/events.md show runs as it stands; only addresses and the topics' prefix are the test's own."""
 
+import json
+import shlex
+import subprocess
 import time
 
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
-from tests.support.processes import all_ended, python, switchgear
-from tests.support.snippets import snippets
+from tests.support.processes import all_ended, python, run, switchgear
+from tests.support.recount import read_topic
+from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
+COMMANDS, QUESTIONS = snippets("README.md", "sh")
+(EMIT,) = snippets("docs/events.md", "python")
 
 
 def addressed(snippet, settings):
@@ -49,3 +55,43 @@ def test_the_subscriber_is_told_when_two_guards_open_the_fleets_circuit(make_set
         with all_ended(*guards):
             assert [guard.wait_for_exit(60) for guard in guards] == [0, 0]
         alerts.wait_for_output("mcp:weather:get_forecast is open: cusum", timeout_s=30)
+
+
+async def test_the_emitter_example_sends_its_event(settings, tmp_path):
+    code = addressed(EMIT, settings).replace(
+        'service="billing"', f'service="billing", topic_prefix="{settings.topic_prefix}"'
+    )
+    with python(code, log=tmp_path / "emit.log") as emitter:
+        assert emitter.wait_for_exit(60) == 0, emitter.output()
+    (record,) = await read_topic(settings.kafka_bootstrap_servers, settings.topics.executions)
+    event = json.loads(record.value)
+    assert (event["tool_name"], event["status"], event["service"]) == ("stripe:charge", "timeout", "billing")
+
+
+def test_the_two_commands_are_those_of_the_makefile():
+    shown = [line.split("#")[0].strip() for line in COMMANDS.splitlines()]
+    assert shown == ["make up", "make test"]
+    for command, does in (("make up", "switchgear up --demo"), ("make test", "-m pytest")):
+        planned = subprocess.run(
+            [*command.split(), "--dry-run"], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+        )
+        assert does in planned.stdout
+
+
+def test_the_questions_are_answered(make_settings, tmp_path):
+    settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
+    calls = tmp_path / "calls.jsonl.gz"
+    calls.write_text('{"tool_name": "mcp:weather:get_forecast", "status": "success", "execution_time_ms": 6000}\n')
+    lines = [shlex.split(line, comments=True) for line in QUESTIONS.splitlines()]
+    assert [line[0] for line in lines] == ["switchgear"] * 7
+    with switchgear("sink", log=tmp_path / "sink.log", settings=settings) as sink:
+        sink.wait_until(lambda: run("circuits", settings=settings).returncode == 0)
+        asked = sorted(lines, key=lambda line: line[1] != "emit")  # first the call, then the questions about it
+        for line in asked:
+            arguments = [str(calls) if word == "calls.jsonl.gz" else word for word in line[1:]]
+            done = run(*arguments, settings=settings)
+            assert done.returncode == 0, done.stderr
+            if line[1] == "emit":
+                sink.wait_until(lambda: "1" in run("sql", "SELECT count() FROM tool_metrics", settings=settings).stdout)
+            elif line[1] in {"tools", "tool", "slow", "sql"}:
+                assert "mcp:weather:get_forecast" in done.stdout

@@ -10,7 +10,8 @@ import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from switchgear.background import Background
 from switchgear.emitter.buffer import Buffer, Item
@@ -169,6 +170,14 @@ class Emitter:
             log.error("closed with %d events that Kafka did not acknowledge", left)
         self._background.close(5.0)
         return flushed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def status(self) -> EmitterStatus:
         """Counts and condition, as of now."""
