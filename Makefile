@@ -23,6 +23,7 @@ lint: setup
 
 ## bench: our figures beside the peers', in one run
 bench: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.bench $(ARGS)
 
 ## schemas: write the JSON Schema and AsyncAPI files anew from the models

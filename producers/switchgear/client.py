@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class SwitchgearStatus:
-    """Condition of one client. ``local``: states of this process's own breakers that are not closed, by tool."""
+    """Condition of one client. ``local``: states of this process's own breakers that are not closed, by circuit id."""
 
     emitter: EmitterStatus | None
     follower: FollowerStatus | None
@@ -216,15 +216,10 @@ class Switchgear:
 
     def status(self) -> SwitchgearStatus:
         """Counts and condition, as of now."""
-        local: dict[str, CircuitState] = {
-            tool: circuit.breaker.state
-            for tool, circuit in list(self._gate.local.circuits.items())
-            if circuit.breaker.state != "closed"
-        }
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
-            local=local,
+            local=self._gate.local.not_closed(),
             background_deaths={} if self._background is None else dict(self._background.deaths),
         )
 

@@ -20,7 +20,7 @@ def written(tmp_path, text):
 
 def test_the_policy_file_that_we_ship_is_valid(capsys):
     assert run(["policy", "check", POLICY]) == 0
-    assert "valid, 6 tables" in capsys.readouterr().out
+    assert "valid, 22 tables" in capsys.readouterr().out
 
 
 def test_a_wrong_policy_file_is_one_sentence_and_exit_code_one(capsys, tmp_path):
@@ -28,6 +28,19 @@ def test_a_wrong_policy_file_is_one_sentence_and_exit_code_one(capsys, tmp_path)
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "[default]: unknown key jiter. Did you mean jitter?" in error
+
+
+def test_tables_that_only_three_together_make_impossible_are_found_by_check(capsys, tmp_path):
+    tables = (
+        '[tools."mcp:*"]\nsliding_window_type = "count"\n'
+        '[tools."*db*"]\nsliding_window_size = 15\nminimum_number_of_calls = 5\n'
+        '[tools."*-prod"]\nfailure_count = 20\n'
+    )
+    assert run(["policy", "check", written(tmp_path, tables)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "failure_count (20) is more than a window of 15 calls ever holds" in error
+    assert all(pattern in error for pattern in ("mcp:*", "*db*", "*-prod"))
 
 
 def test_show_says_where_each_value_came_from(capsys, tmp_path):

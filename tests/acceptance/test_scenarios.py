@@ -1,6 +1,7 @@
 """Behaviour that other breakers' own test suites hold, step by step, against ours.
 
-The scenarios are read from the file that ``SWITCHGEAR_SCENARIOS`` names, else from the shared folder.
+The scenarios are read from the file that ``SWITCHGEAR_SCENARIOS`` names, else from the shared folder; and from
+``more_scenarios.json`` beside this file in any case.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.acceptance.local_player import LocalPlayer
 from tests.acceptance.shared_player import SharedPlayer
 from tests.support.shared import REPOSITORY, shared_folder
 
+MORE = Path(__file__).with_name("more_scenarios.json")
 PLAYERS = {"local": LocalPlayer, "shared": SharedPlayer, "group": GroupPlayer}
 DECIDED_OTHERWISE: dict[str, str] = {}
 """Id of a scenario to the reason why this breaker does otherwise, on purpose."""
@@ -27,11 +29,16 @@ def scenarios() -> list[dict[str, Any]]:
     path = Path(named) if named else REPOSITORY.parent / "shared" / "acceptance" / "scenarios.json"
     if not named and not path.exists():
         return []
+    return read(path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
     loaded: list[dict[str, Any]] = json.loads(path.read_text())["scenarios"]
     return loaded
 
 
 SCENARIOS = scenarios()
+OURS = read(MORE)
 
 
 @pytest.mark.shared
@@ -41,7 +48,12 @@ def test_the_scenarios_were_found() -> None:
     assert SCENARIOS
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one["id"] for one in SCENARIOS])
+def test_every_scenario_of_ours_has_an_id_of_its_own_and_says_where_it_is_from() -> None:
+    assert len({one["id"] for one in OURS}) == len(OURS) >= 60
+    assert all(one["source"] for one in OURS)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS + OURS, ids=[one["id"] for one in SCENARIOS + OURS])
 def test_scenario(scenario: dict[str, Any]) -> None:
     if scenario["id"] in DECIDED_OTHERWISE:
         pytest.xfail(DECIDED_OTHERWISE[scenario["id"]])
@@ -51,3 +63,27 @@ def test_scenario(scenario: dict[str, Any]) -> None:
             player.play(step)
         except AssertionError as error:
             raise AssertionError(f"{scenario['title']}: step {number} {step}: {error}") from error
+
+
+def turned(step: dict[str, Any]) -> dict[str, Any] | None:
+    """The step with one expectation turned into its opposite; None where it expects nothing of the kind."""
+    for key in ("permit", "granted"):
+        if key in step:
+            return step | {key: not step[key]}
+    if "state" in step:
+        return step | {"state": "closed" if step["state"] in {"open", "half_open"} else "open"}
+    if "candidates" in step:
+        return step | {"candidates": []}
+    return None
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS + OURS, ids=[one["id"] for one in SCENARIOS + OURS])
+def test_no_scenario_passes_with_a_wrong_expectation(scenario: dict[str, Any]) -> None:
+    steps = scenario["steps"]
+    wrong = [(place, changed) for place, step in enumerate(steps) if (changed := turned(step)) is not None]
+    for place, changed in wrong:
+        player = PLAYERS[scenario["kind"]](scenario["config"])
+        for step in steps[:place]:
+            player.play(step)
+        with pytest.raises(AssertionError):
+            player.play(changed)

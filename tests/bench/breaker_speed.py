@@ -1,25 +1,22 @@
-"""Nanoseconds a call and bytes a circuit, ours beside the breakers of others, in one run.
+"""Nanoseconds a call and bytes a circuit, by part. Others, which only offer the whole, are beside ours in breaker_peers.py.
 
     python -m tests.bench.breaker_speed
 
-Others are measured where they are installed (pip install circuitbreaker pybreaker purgatory aiobreaker). Each figure is
-the best of seven rounds, without the cost of the empty loop. Ours are shown by part and as a whole (acquire, call, record),
-since others only offer the whole.
+Each figure is the best of seven rounds, without the cost of the empty loop.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import itertools
 import time
 import timeit
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
-from switchgear.breaker import Breaker, Permit, Result
+from switchgear.breaker import Breaker, Result
 from switchgear.breaker.registry import Registry
+from switchgear.guard.local import LocalBreakers
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
 CALLS = 100_000
@@ -80,6 +77,18 @@ def by_number_of_circuits() -> None:
         gc.unfreeze()
 
 
+def by_guard() -> None:
+    """The SDK's way to a closed circuit: the dictionary and the lock around the breaker."""
+    local = LocalBreakers(LOCAL_DEFAULT, lambda: 1.5)
+    local.get("tool")
+    circuits = local.circuits
+    statement = "c = circuits.get('tool') or get('tool')\nwith c.lock: c.breaker.try_acquire(1.5)"
+    row("guard: look-up, lock, try_acquire", nanoseconds(statement, circuits=circuits, get=local.get), "ns")
+    scoped = LocalBreakers(LOCAL_DEFAULT.model_copy(update={"scope": "user"}), lambda: 1.5)
+    scoped.get("tool", "ana")
+    row("guard: look-up of a user's circuit", nanoseconds("get('tool', 'ana')", get=scoped.get), "ns")
+
+
 def sizes() -> None:
     breaker = Breaker("mcp:weather:get_forecast", FLEET_DEFAULT, 1.7e9)
     for call in range(60_000):
@@ -88,47 +97,9 @@ def sizes() -> None:
     row("fleet: snapshot()", nanoseconds("s()", s=breaker.snapshot), "ns")
 
 
-def whole() -> dict[str, Callable[[], object]]:
-    """Name to a guarded call of a function that does nothing, circuit closed; sync."""
-    breaker, result = Breaker("tool", LOCAL_DEFAULT, 0.0), Result()
-
-    def guarded() -> object:
-        permit = breaker.try_acquire(1.5)
-        if isinstance(permit, Permit):
-            answer = nothing()
-            breaker.record(1.5, result, permit)
-            return answer
-        return permit
-
-    found: dict[str, Callable[[], object]] = {"direct call": nothing, "switchgear.breaker": guarded}
-    if (module := _installed("circuitbreaker")) is not None:
-        found["circuitbreaker"] = module.CircuitBreaker(failure_threshold=5)(nothing)
-    if (module := _installed("pybreaker")) is not None:
-        found["pybreaker"] = module.CircuitBreaker(fail_max=5)(nothing)
-    if (module := _installed("aiobreaker")) is not None:
-        found["aiobreaker"] = module.CircuitBreaker(fail_max=5)(nothing)
-    if (module := _installed("purgatory")) is not None:
-        factory = module.SyncCircuitBreakerFactory(default_threshold=5)
-        found["purgatory"] = factory("tool")(nothing)
-    return found
-
-
-def nothing() -> None:
-    """What is guarded."""
-
-
-def _installed(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 if __name__ == "__main__":
     print("| what | measured | target |\n|---|---|---|")
     ours()
     by_number_of_circuits()
+    by_guard()
     sizes()
-    print("\n| one guarded call, closed | ns |\n|---|---|")
-    for peer, act in whole().items():
-        print(f"| {peer} | {nanoseconds('f()', f=act):,.0f} |", flush=True)

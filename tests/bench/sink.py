@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 import resource
 import statistics
@@ -21,6 +22,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from switchgear_cli.topics import ensure_topics
@@ -139,6 +141,7 @@ async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int
 
 async def main(count: int = 250_000, rounds: int = 4, partitions: int = 6, rows: int = 20_000) -> None:
     """Print one line a way, and the ratios."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     values = events(count)
     ready = blocks(values, rows, partition=1_000)
     landed, alone, both = Way("Kafka to ClickHouse"), Way("bare raw_insert"), Way("bare raw_insert, 2 at once")

@@ -35,7 +35,7 @@ STOCK = """
 import asyncio, sys, faust, msgspec, time
 servers, topic, partitions, with_table, prefix = sys.argv[1:6]
 from switchgear_schemas.wire import decode_execution
-app = faust.App(prefix + "stock" + with_table, broker="kafka://" + servers, value_serializer="raw", key_serializer="raw",
+app = faust.App(prefix + "stock" + with_table, datadir=sys.argv[6], broker="kafka://" + servers, value_serializer="raw", key_serializer="raw",
     store="memory://", web_enabled=False, topic_partitions=int(partitions), broker_max_poll_records=5000,
     stream_wait_empty=False, consumer_auto_offset_reset="earliest", topic_disable_leader=True)
 source = app.topic(topic, key_type=bytes, value_type=bytes)
@@ -143,7 +143,9 @@ def run(events: int, tools: int, partitions: int) -> list[Result]:
         for with_table, title, share in (("0", "stock agent, decode only", 8), ("1", "stock agent, table write", 16)):
             arguments = [settings.kafka_bootstrap_servers, settings.topics.executions, str(partitions), with_table]
             log = Path(folder) / f"stock{with_table}.log"
-            with python(STOCK, *arguments, settings.topic_prefix, log=log) as child:
+            with python(
+                STOCK, *arguments, settings.topic_prefix, str(Path(folder) / f"stock{with_table}-data"), log=log
+            ) as child:
                 results.append(measure(title, child, lambda child=child: stock_count(child), events // share))
     return results
 

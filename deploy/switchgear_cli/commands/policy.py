@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
 
 from switchgear.policies import Explanation, PolicySet
+from switchgear_cli.reads import output
+from switchgear_cli.reads.fitted import Column, FittedTable, name, words
+from switchgear_cli.reads.formats import plain
 from switchgear_schemas.settings import load_settings
 
 policy = App(name="policy", help="Check policies and explain which one a tool gets.")
@@ -41,20 +42,17 @@ def show(tool: str, *, file: Path | None = None, json: Annotated[bool, Parameter
     if json:
         print(json_module.dumps({**explained.model_dump(mode="json")}, sort_keys=True))
     else:
-        Console(soft_wrap=True).print(_table(explained))
+        output.show(_table(explained))
     return 0
 
 
-def _table(explained: Explanation) -> Table:
-    table = Table("key", "value", "from", box=None, header_style="bold")
-    for column in table.columns:
-        column.overflow = "fold"
-    table.columns[0].no_wrap = True
+def _table(explained: Explanation) -> FittedTable:
+    table = FittedTable(Column("key"), words("value"), name("from"))
     values = explained.policy.model_dump(mode="json")
     cusum = values.pop("cusum")
     rows = {**values, **({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})}
     for key in sorted(rows):
-        table.add_row(key, _in_words(rows[key]), explained.sources[key].replace("[", "\\["))
+        table.add(key, plain(_in_words(rows[key])), plain(explained.sources[key]))
     return table
 
 

@@ -9,6 +9,7 @@ from switchgear.breaker.core import Core
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.permit import Permit, ProbeLease, Rejection, Transition
 from switchgear.breaker.result import Result
+from switchgear.breaker.snapshot_check import check
 from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
 from switchgear_schemas.circuit import Cause, CircuitState
 from switchgear_schemas.command import Verb
@@ -20,7 +21,7 @@ class Breaker(Core):
     """The state machine of one circuit.
 
     Times are float seconds of one clock, monotonic or epoch, as the owner likes; a ``now`` that goes back is taken as the
-    latest one seen. Folding the same calls gives the same state to the byte. Not thread-safe: the owner serialises calls.
+    latest one seen, unless by more than an hour: then that one was wrong. Folding the same calls gives the same state to the byte. Not thread-safe: the owner serialises calls.
 
     At ``now >= open_until`` a probe may go; rules compare ``>=``; a call is slow when it took *more* than the threshold;
     an ignored outcome is neutral; rules are evaluated on every recorded result.
@@ -91,7 +92,7 @@ class Breaker(Core):
             The transition it led to, if any.
         """
         if now < self._clock:
-            now = self._clock
+            now = self._gone_back(now)
         else:
             self._clock = now
         if self.state in COUNTING:
@@ -301,9 +302,10 @@ class Breaker(Core):
         """The circuit that :meth:`snapshot` saved, under ``policy``: as :meth:`set_policy` where that is another one.
 
         Raises:
-            SnapshotError: for bytes that are no snapshot, or one of a newer format.
+            SnapshotError: for bytes that are no snapshot, one of a newer format, or one that no circuit can be in.
         """
         saved = snapshot.decode(data)
+        check(saved)
         breaker = cls(saved.circuit_id, policy, saved.clock)
         breaker.state = STATES[saved.state]
         breaker.previous_state = None if saved.previous_state is None else STATES[saved.previous_state]

@@ -16,6 +16,9 @@ from switchgear_schemas.policy import BreakerPolicy
 _IGNORED: Final = Outcome.IGNORED
 _FAILURE: Final = Outcome.FAILURE
 _SUCCESS: Final = Outcome.SUCCESS
+BELIEVED_BACK_S: Final = 3_600.0
+"""A clock that goes back by less is out of order, and waited for. By more, the latest instant was the wrong one: a single
+corrupt timestamp would otherwise keep a circuit in its year for ever."""
 
 
 class Core:
@@ -86,8 +89,26 @@ class Core:
     # ---- for the subclass
 
     def _latest(self, now: float) -> float:
-        self._clock = latest = max(now, self._clock)
-        return latest
+        if now < self._clock:
+            return self._gone_back(now)
+        self._clock = now
+        return now
+
+    def _gone_back(self, now: float) -> float:
+        """The latest instant seen; or ``now``, where that one can't have been: what it dated begins anew now."""
+        clock = self._clock
+        if clock - now <= BELIEVED_BACK_S:
+            return clock
+        until, changed_at = self.open_until, self.changed_at
+        if changed_at > now:
+            self.changed_at = now
+            if until is not None:
+                self.open_until = max(now, now + (until - changed_at))
+        self._clock = now
+        self._retry_at = None
+        self._evidence.rewind(self.policy, now)
+        self._pass = self._passing()
+        return now
 
     def _passing(self) -> Permit | None:
         if self.state in PASSING and not self._evidence.window.fixed:

@@ -53,6 +53,14 @@ class Evidence:
             self.callers.clear()
             self.failers.clear()
 
+    def rewind(self, policy: BreakerPolicy, now: float) -> None:
+        """Go on from an earlier instant: what the panes of a time window were dated by was wrong."""
+        if isinstance(self.window, TimeWindow):
+            self.window = make_window(policy, now)
+            if self.callers is not None and self.failers is not None:
+                self.callers.clear()
+                self.failers.clear()
+
     def add(self, now: float, result: Result) -> bool:
         """Count a result that is not ignored.
 

@@ -7,10 +7,21 @@ enough to keep the m processes seen last: if the oldest of them has left the win
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import Final
 
 LONGEST_NAME: Final = 64
 """Characters of a reporter's name that are kept; foreign emitters choose theirs."""
+_HASHED: Final = 16
+"""Of these, hexadecimal digits of a hash: processes of one node differ at the end of the name, not at its beginning."""
+
+
+def bounded(name: str) -> str:
+    """``name`` where it is short enough; else its beginning and a hash of all of it, the same in every process."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASHED // 2).hexdigest()
+    return f"{name[: LONGEST_NAME - _HASHED - 1]}#{digest}"
 
 
 class Reporters:
@@ -28,7 +39,9 @@ class Reporters:
         if seen.get(name) == stamp:  # the order among equal stamps decides nothing
             return
         if len(name) > LONGEST_NAME:
-            name = name[:LONGEST_NAME]
+            name = bounded(name)
+            if seen.get(name) == stamp:
+                return
         last = seen.pop(name, None)
         if last is None and len(seen) >= self.limit:
             del seen[next(iter(seen))]

@@ -101,7 +101,7 @@ class Gate(OutcomeRecorder):
     ) -> Permit | Rejection:
         """The fleet has nothing against it, or is out of reach: the process's own breaker decides."""
         now = self._clock()
-        circuit = self._circuits.get(tool) or self.local.get(tool)
+        circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
         with circuit.lock:
             inner = circuit.breaker.try_acquire(now)
         if isinstance(inner, BreakerRejection):
@@ -176,7 +176,7 @@ class Gate(OutcomeRecorder):
 
     def _ask(self, view: CircuitView, caller: Caller) -> Asking | Rejection:
         """Request a probe of the circuit's owner, where this process would call at all."""
-        circuit = self.local.get(view.tool_name)
+        circuit = self.local.get(view.tool_name, caller[0], caller[1])
         now = self._clock()
         with circuit.lock:
             inner = circuit.breaker.try_acquire(now)

@@ -1,19 +1,19 @@
-"""The process's own breakers, one a tool, made at first need."""
+"""The process's own breakers, by tool, user or session, made at first need."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from switchgear.breaker import Breaker
+from switchgear.breaker.retirement import may_retire
+from switchgear.breaker.shelves import MAX_TOOLS, Shelves, circuit_id_of
 from switchgear.redact import redact
+from switchgear_schemas.circuit import CircuitState
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 
 LocalPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
 """One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
-
-MAX_TOOLS: Final = 10_000
 
 
 def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
@@ -50,48 +50,64 @@ class LocalCircuit:
         return self._shown[1]
 
 
-class LocalBreakers:
-    """At most ``limit`` breakers.
+class LocalBreakers(Shelves[LocalCircuit]):
+    """The process's circuits, by the rules of :class:`~switchgear.breaker.shelves.Shelves`, for any number of threads.
 
-    Past it those without evidence go first. One that is open or counting is never given up, so that no stream of invented
-    names can make a failing tool forgotten: the new name goes unguarded instead.
+    No stream of invented names can make a failing tool forgotten: past ``limit`` a new tool goes unguarded instead, until an
+    idle one has made room.
+
+    Args:
+        policies: See :data:`LocalPolicies`.
+        clock: Monotonic seconds.
+        limit: Most tools.
     """
 
     def __init__(self, policies: LocalPolicies | None, clock: Callable[[], float], *, limit: int = MAX_TOOLS) -> None:
-        self._policy_of = policy_of(policies)
+        super().__init__(policy_of(policies), max_tools=limit)
         self._clock = clock
-        self._limit = limit
         self._lock = threading.Lock()
         self.circuits: dict[str, LocalCircuit] = {}
+        """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. The others are asked for by
+        :meth:`get` with whom the call is for."""
 
-    def get(self, tool: str) -> LocalCircuit:
-        """The tool's breaker."""
+    def get(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit:
+        """The circuit that decides on a call of ``tool``, of a user or session where the policy's scope asks."""
         found = self.circuits.get(tool)
-        return found if found is not None else self._make(tool)
+        if found is not None:
+            return found
+        shelf = self._shelves.get(tool)
+        if shelf is not None:
+            found = shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
+            if found is not None:
+                return found
+        with self._lock:  # looked for again: another thread may have made it, or be moving it
+            found = self._find(tool, self._clock(), user_id, session_id or "")
+            shelf = self._shelves.get(tool)
+            if shelf is not None and shelf.policy.scope == "tool":
+                self.circuits[tool] = found
+            return found
+
+    def not_closed(self) -> dict[str, CircuitState]:
+        """Circuit id to state, of the circuits that are not simply closed."""
+        with self._lock:
+            circuits = list(self)
+        return {one.breaker.circuit_id: one.breaker.state for one in circuits if one.breaker.state != "closed"}
 
     def forked(self) -> None:
         """In a child of a fork: a lock that another thread held would be held for ever."""
         self._lock = threading.Lock()
-        for circuit in self.circuits.values():
+        for circuit in self:
             circuit.lock = threading.Lock()
+        if self._overflow is not None:
+            self._overflow.lock = threading.Lock()
 
-    def _make(self, tool: str) -> LocalCircuit:
-        with self._lock:
-            found = self.circuits.get(tool)
-            if found is not None:
-                return found
-            now = self._clock()
-            made = LocalCircuit(Breaker(tool, self._policy_of(tool), now))
-            if len(self.circuits) >= self._limit:
-                self._retire(now)
-            if len(self.circuits) < self._limit:
-                self.circuits[tool] = made
-            return made
+    def _hold(self, breaker: Breaker) -> LocalCircuit:
+        return LocalCircuit(breaker)
 
-    def _retire(self, now: float) -> None:
-        for tool, circuit in list(self.circuits.items()):
-            with circuit.lock:
-                idle = circuit.breaker.state == "closed" and not circuit.breaker.counts(now).calls
-                idle = idle and not circuit.breaker.counts(now).consecutive_failures
-            if idle:
-                del self.circuits[tool]
+    def _may_retire(self, circuit: LocalCircuit, now: float) -> bool:
+        with circuit.lock:
+            retires = may_retire(circuit.breaker, now, self._idle_s)
+        circuit_id = circuit.breaker.circuit_id
+        if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit may be called as another tool is
+            del self.circuits[circuit_id]
+        return retires

@@ -26,6 +26,7 @@ import pydantic
 
 from switchgear.policies.errors import PolicyError, check_keys, impossible, unknown_key
 from switchgear.policies.glob import matches, sample_of, specificity
+from switchgear.policies.overlap import TooManyCoveringsError, coverings
 from switchgear.policies.source import read_file
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
 
@@ -58,8 +59,8 @@ class PolicySet:
         source: Where the values are from, for messages.
 
     Raises:
-        PolicyError: for an unknown key, a value out of range, or values that can't be had together, in one table, in two
-            that both can cover a tool, or over the default.
+        PolicyError: for an unknown key, a value out of range, or values that can't be had together, in one table, in several
+            that can cover one tool, or over the default.
     """
 
     def __init__(
@@ -105,11 +106,7 @@ class PolicySet:
         return tuple(pattern for pattern, _ in self._tables)
 
     def effective(self, tool_name: str) -> BreakerPolicy:
-        """The policy in force for a tool. Tools with the same tables share one object.
-
-        Raises:
-            PolicyError: three or more tables that cover the tool can't be had together.
-        """
+        """The policy in force for a tool. Tools with the same tables share one object."""
         return self._remembered(tool_name)
 
     def explain(self, tool_name: str) -> Explanation:
@@ -173,12 +170,20 @@ class PolicySet:
             raise impossible(self.source, " over ".join(title for title, _ in reversed(layers)), error) from None
 
     def _check(self) -> None:
+        """Merge every set of tables that can cover a tool, and every table alone over the default."""
         self._merge(())
         for index, (pattern, _) in enumerate(self._tables):
             self._merge((index,))
             self.effective(sample_of(pattern))
             for other in range(index):
                 self._merge_pair(other, index)
+        try:
+            for name in coverings(self.patterns):
+                self._merge(self._covering(name))
+        except TooManyCoveringsError:
+            raise PolicyError(
+                f"{self.source}: the tables overlap in too many ways to check.", hint="Use fewer globs."
+            ) from None
 
     def _merge_pair(self, narrow: int, broad: int) -> None:
         """Two tables that may both cover a tool: an exact name decides alone whether it is covered."""

@@ -65,6 +65,19 @@ def test_tools_do_not_share_their_circuits(gear):
     assert gear.try_acquire("b")
 
 
+@pytest.mark.parametrize("whose", [{"user_id": "ana"}, {"session_id": "s-1"}])
+def test_users_and_sessions_have_circuits_of_their_own_where_the_policy_says_so(whose):
+    scope = "user" if "user_id" in whose else "session"
+    gear = Switchgear.local(local_policies=QUICK.model_copy(update={"scope": scope}))
+    for _ in range(2):
+        gear.try_acquire("search", **whose).failure(BrokenError())
+    assert not gear.try_acquire("search", **whose)
+    assert gear.try_acquire("search", **dict.fromkeys(whose, "another"))
+    assert gear.try_acquire("search")
+    (value,) = whose.values()
+    assert gear.status().local == {f"search|{scope}={value}": "open"}
+
+
 def test_a_success_between_failures_keeps_the_circuit_closed(gear):
     for _ in range(5):
         fail(gear, times=1)

@@ -121,3 +121,19 @@ def test_successes_never_take_the_sum_below_zero():
         breaker.record(0.0, Result())
     opened_after = next(n for n in range(1, 20) if breaker.record(0.0, Result(Outcome.FAILURE)))
     assert opened_after == 8
+
+
+def test_no_other_tuning_opens_sooner_at_the_share_that_a_detector_is_tuned_to():
+    tuned = {share: solve(Cusum(broken_failure_rate=share)) for share in (0.2, 0.3, 0.5, 0.99)}
+    for share in (0.2, 0.3, 0.5):
+        delays = {broken: run_length(detector, share) for broken, detector in tuned.items()}
+        assert min(delays, key=delays.__getitem__) == share
+
+
+@pytest.mark.parametrize(("failures", "calls"), [(5, 111_110), (6, 1_111_110)])
+def test_a_run_of_failures_comes_as_seldom_as_the_documentation_says(failures, calls):
+    rate = 0.1
+    expected = 0.0  # mean calls to a run of n, from the mean to a run of n - 1
+    for _ in range(failures):
+        expected = (expected + 1) / rate
+    assert round(expected) == calls

@@ -115,3 +115,81 @@ def test_a_snapshot_is_taken_over_by_another_policy():
     assert breaker.state == "disabled"
     wider = Breaker.restore(saved, FLEET_DEFAULT.model_copy(update={"sliding_window_size": 600}))
     assert wider.counts(EPOCH).calls == 3000
+
+
+def changed(life, place, value):
+    """The snapshot of a life with one field replaced; ``place`` is a path of positions."""
+    fields = msgspec.msgpack.decode({name: saved for name, _, saved in LIVES}[life])
+    *path, last = place
+    target = fields
+    for step in path:
+        target = target[step]
+    target[last] = value
+    return msgspec.msgpack.encode(fields)
+
+
+EVIDENCE = 16
+
+
+@pytest.mark.parametrize(
+    ("life", "place", "value", "message"),
+    [
+        ("open", [2], 99, "state 99 is none of 6"),
+        ("open", [3], -1, "previous_state -1"),
+        ("open", [5], -3, "generation is -3"),
+        ("open", [7], float("nan"), "changed_at is nan"),
+        ("open", [8], float("inf"), "open_until is inf"),
+        ("open", [8], None, "it is open without open_until"),
+        ("open", [9], float("-inf"), "clock is -inf"),
+        ("open", [12], -1, "total_calls is -1"),
+        ("open", [13], 10**6, "total_failed 1000000 is more than total_calls"),
+        ("open", [14], ["x"], "cause is none"),
+        ("open", [14, 1], "much", "cause is none"),
+        ("half_open", [15], None, "it is half_open without probes"),
+        ("half_open", [15, 0], -1, "half_open is no count of probes"),
+        ("half_open", [15, 6], [["1.1"]], "half_open is no count of probes"),
+        ("closed", [15], [0, 0, 0, 0, 0, 0, []], "it is closed with probes"),
+        ("busy", [EVIDENCE, 0], "space", "window_type is 'space'"),
+        ("busy", [EVIDENCE, 1], 0, "the window's size is 0"),
+        ("busy", [EVIDENCE, 1], float("nan"), "the window's size is nan"),
+        ("busy", [EVIDENCE, 2], 10**9, "the window has 1000000000 panes"),
+        ("busy", [EVIDENCE, 5, 0], [1, 2], r"the window holds \(1, 2\)"),
+        ("busy", [EVIDENCE, 5, 0, 1], -5, "the window holds"),
+        ("busy", [EVIDENCE, 5, 0, 2], 10**9, "the window holds"),
+        ("busy", [EVIDENCE, 5, 0, 5], 2**63 - 1, "the window holds"),
+        ("busy", [EVIDENCE, 6], -1.0, "slow_ms is -1.0"),
+        ("busy", [EVIDENCE, 9], -1, "cusum is -1"),
+        ("busy", [EVIDENCE, 11], 0, "reporters is 0"),
+        ("busy", [EVIDENCE, 12], [["a", 1], ["b", 1], ["c", 1]], "failers are more than 2"),
+        ("count_window", [EVIDENCE, 3], 1, "the window holds 8 calls of 8.0, the last number 1"),
+        ("count_window", [EVIDENCE, 5, 0], [9, 0], "the window holds"),
+    ],
+)
+def test_a_snapshot_that_no_circuit_can_be_in_is_refused_by_name(life, place, value, message):
+    policy = {name: policy for name, policy, _ in LIVES}[life]
+    with pytest.raises(SnapshotError, match=message):
+        Breaker.restore(changed(life, place, value), policy)
+
+
+def test_whatever_single_number_is_damaged_it_is_a_snapshot_error_or_a_breaker_that_works():
+    damaged = [-1, 2**62, 2**63 - 1, float("nan"), float("inf"), 1e300, None, "x", [], 7]
+    refused = restored = 0
+    for life, policy, saved in LIVES:
+        fields = msgspec.msgpack.decode(saved)
+        places = [[index] for index in range(len(fields))] + [[EVIDENCE, index] for index in range(14)]
+        for place in places:
+            for value in damaged:
+                try:
+                    breaker = Breaker.restore(changed(life, place, value), policy)
+                except SnapshotError:
+                    refused += 1
+                    continue
+                restored += 1
+                for step in range(3):
+                    now = EPOCH + 500.0 + step
+                    breaker.advance(now)
+                    breaker.record(now, Result(Outcome.FAILURE, reporter="a"))
+                    breaker.try_acquire(now)
+                Breaker.restore(breaker.snapshot(), policy)
+    assert refused > 10 * len(LIVES)
+    assert restored > 10 * len(LIVES)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from switchgear.breaker import Outcome, Result
+import threading
+
+import pytest
+
+from switchgear.breaker import Outcome, Permit, Result
+from switchgear.breaker.retirement import IDLE_S
+from switchgear.breaker.shelves import LOOKED_AT
 from switchgear.guard.local import LocalBreakers, policy_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 
 
-def breakers(limit: int) -> LocalBreakers:
-    return LocalBreakers(BreakerPolicy(consecutive_failures=2), lambda: 0.0, limit=limit)
+class Clock:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def breakers(limit: int, clock: Clock | None = None, **policy) -> LocalBreakers:
+    return LocalBreakers(BreakerPolicy(consecutive_failures=2, **policy), clock or Clock(), limit=limit)
 
 
 def fail(local: LocalBreakers, tool: str, times: int) -> None:
@@ -20,33 +36,109 @@ def test_a_tool_keeps_its_breaker():
     local = breakers(10)
     assert local.get("a") is local.get("a")
     assert local.get("a") is not local.get("b")
+    assert local.circuits["a"] is local.get("a")
 
 
-def test_past_the_limit_breakers_without_evidence_go():
-    local = breakers(3)
+def test_past_the_limit_idle_breakers_make_room():
+    clock = Clock()
+    local = breakers(3, clock)
     for tool in "abc":
         local.get(tool)
+    clock.now = IDLE_S
     local.get("d")
     assert set(local.circuits) == {"d"}
+    assert len(local) == 1
+
+
+def test_a_breaker_whose_slow_call_may_still_be_out_is_not_given_up_at_once():
+    local = breakers(3)
+    held = [local.get(tool) for tool in "abc"]
+    for number in range(100):
+        local.get(f"invented {number}")
+    assert [local.get(tool) for tool in "abc"] == held
 
 
 def test_a_breaker_that_is_open_or_counting_is_never_given_up():
-    local = breakers(3)
+    clock = Clock()
+    local = breakers(3, clock)
     fail(local, "open", 2)
     fail(local, "counting", 1)
+    clock.now = IDLE_S + 1
     for number in range(100):
         local.get(f"invented {number}")
+        assert len(local.circuits) <= 3
     assert {"open", "counting"} <= set(local.circuits)
-    assert len(local.circuits) <= 3
     assert local.get("open").breaker.state == "open"
+    assert local.not_closed() == {"open": "open"}
 
 
 def test_when_all_are_needed_a_new_name_goes_unguarded():
     local = breakers(2)
     fail(local, "a", 1)
     fail(local, "b", 1)
-    assert local.get("c").breaker.state == "closed"
+    fail(local, "c", 10)
+    assert isinstance(local.get("c").breaker.try_acquire(0.0), Permit)
+    assert local.get("d") is local.get("c")
     assert set(local.circuits) == {"a", "b"}
+
+
+def test_a_new_name_looks_at_few_breakers_however_many_there_are():
+    clock = Clock()
+    local = breakers(1_000, clock)
+    for number in range(1_000):
+        local.get(f"t{number}")
+    clock.now = IDLE_S
+    local.get("new")
+    assert len(local) == 1_000 - LOOKED_AT + 1
+
+
+@pytest.mark.parametrize(("scope", "others"), [("user", ("ben", "s1")), ("session", ("ana", "s2"))])
+def test_a_user_or_session_has_a_circuit_of_its_own_where_the_policy_says_so(scope, others):
+    local = breakers(10, scope=scope)
+    mine = local.get("t", "ana", "s1")
+    assert mine is local.get("t", "ana", "s1")
+    assert mine.breaker.circuit_id in {"t|user=ana", "t|session=s1"}
+    assert local.get("t", *others) is not mine
+    assert local.get("t").breaker.circuit_id == "t"
+    assert local.circuits == {}  # no look-up by tool alone may answer for a user
+    for _ in range(2):
+        mine.breaker.record(0.0, Result(Outcome.FAILURE))
+    assert isinstance(local.get("t", *others).breaker.try_acquire(0.0), Permit)
+    assert local.not_closed() == {mine.breaker.circuit_id: "open"}
+
+
+def test_a_tool_may_be_called_as_another_tools_user_is():
+    clock = Clock()
+    local = LocalBreakers({"t": BreakerPolicy(scope="user", consecutive_failures=2)}, clock, limit=2)
+    scoped, named = local.get("t", "ana"), local.get("t|user=ana")
+    assert scoped is not named
+    named.breaker.record(0.0, Result(Outcome.FAILURE))
+    for _ in range(5):
+        named.breaker.record(0.0, Result(Outcome.FAILURE))
+    clock.now = IDLE_S
+    local.get("new")
+    assert local.circuits["t|user=ana"] is named
+
+
+def test_threads_that_ask_at_once_get_one_breaker_a_tool():
+    clock = Clock()
+    local = breakers(40, clock)
+    found: list[set[int]] = [set() for _ in range(50)]
+    start = threading.Barrier(4)
+
+    def ask() -> None:
+        start.wait(10)
+        for turn in range(2_000):
+            tool = turn % 50
+            if tool < 40:
+                found[tool].add(id(local.get(f"t{tool}")))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [len(ids) for ids in found] == [1] * 40 + [0] * 10
 
 
 def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent():

@@ -1,4 +1,7 @@
+import itertools
+import random
 import sys
+import time
 
 import pytest
 
@@ -176,3 +179,75 @@ def test_tools_with_the_same_tables_share_one_policy_object():
 
 def test_a_flag_can_be_false():
     assert PolicySet({"honor_retry_after": False}).effective("a").honor_retry_after is False
+
+
+def test_three_tables_that_can_cover_one_tool_and_contradict_each_other_are_found():
+    tables = {
+        "mcp:*": {"sliding_window_type": "count"},
+        "*db*": {"sliding_window_size": 15, "failure_rate_threshold": "off", "minimum_number_of_calls": 5},
+        "*-prod": {"failure_count": 20},
+    }
+    for left_out in tables:
+        PolicySet(tools={pattern: values for pattern, values in tables.items() if pattern != left_out})
+    with pytest.raises(PolicyError, match=r"failure_count \(20\) is more than a window of 15 calls") as found:
+        PolicySet(tools=tables)
+    assert all(pattern in str(found.value) for pattern in tables)
+
+
+def test_tables_that_no_tool_has_together_may_contradict_each_other():
+    tables = {
+        "a*": {"sliding_window_type": "count"},
+        "b*": {"sliding_window_size": 15, "minimum_number_of_calls": 5},
+        "*-prod": {"failure_count": 20},
+    }
+    assert PolicySet(tools=tables).effective("b-prod").failure_count == 20
+
+
+def test_a_table_between_two_may_make_them_possible():
+    tables = {
+        "*": {"sliding_window_type": "count", "minimum_number_of_calls": 5},
+        "mcp:*": {"failure_count": 50},
+        "mcp:db-*": {"sliding_window_size": 50},
+    }
+    assert PolicySet(tools=tables).effective("mcp:db-1").sliding_window_size == 50
+
+
+def test_what_is_loaded_never_raises_when_it_is_asked_for():
+    chance = random.Random(7)
+    parts = ["*", "?", "a", "b", "ab", "[ab]", "[!a]", ":"]
+    values = [
+        {"sliding_window_type": "count"},
+        {"sliding_window_size": 10},
+        {"minimum_number_of_calls": 5},
+        {"failure_count": 12},
+        {"failure_rate_threshold": "off"},
+        {"half_open_decision": "rate"},
+        {"sliding_window_panes": 2},
+    ]
+    names = ["".join(name) for size in range(1, 5) for name in itertools.product("abc:", repeat=size)]
+    refused = 0
+    for _ in range(150):
+        tables = {
+            "".join(chance.choices(parts, k=chance.randint(1, 4))): chance.choice(values)
+            for _ in range(chance.randint(2, 5))
+        }
+        try:
+            policies = PolicySet(tools=tables)
+        except PolicyError:
+            refused += 1
+            continue
+        for name in names:
+            policies.effective(name)
+    assert 10 < refused < 140
+
+
+def test_a_thousand_tables_load_within_seconds():
+    tables = {f"mcp:server{number}:*": {"jitter": 0.1} for number in range(998)} | {"*": {"jitter": 0.2}}
+    began = time.process_time()
+    assert PolicySet(tools=tables).effective("mcp:server7:x").jitter == 0.1
+    assert time.process_time() - began < 20
+
+
+def test_tables_that_overlap_in_too_many_ways_are_refused():
+    with pytest.raises(PolicyError, match="overlap in too many ways to check"):
+        PolicySet(tools={f"*{letter}*": {"jitter": 0.1} for letter in "abcdefghijklmnop"})

@@ -1,0 +1,139 @@
+"""Shelves: the circuits of one owner by tool, user or session, bounded whatever names callers invent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from switchgear.breaker.breaker import Breaker
+from switchgear.breaker.retirement import IDLE_S
+from switchgear_schemas.policy import BreakerPolicy
+
+MAX_TOOLS: Final = 10_000
+MAX_CIRCUITS_PER_TOOL: Final = 1_000
+LOOKED_AT: Final = 8
+"""Circuits that one new name may make an owner look at for retirement: a look-up stays O(1)."""
+C = TypeVar("C")
+
+
+def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "") -> str:
+    """``tool``, ``tool|user=…`` or ``tool|session=…``; without the id that the scope asks for, ``tool``."""
+    if policy.scope == "user" and user_id:
+        return f"{tool_name}|user={user_id}"
+    if policy.scope == "session" and session_id:
+        return f"{tool_name}|session={session_id}"
+    return tool_name
+
+
+class Shelf(Generic[C]):
+    """The circuits of one tool by circuit id, those looked at longest ago first."""
+
+    __slots__ = ("circuits", "policy")
+
+    def __init__(self, policy: BreakerPolicy) -> None:
+        self.policy = policy
+        self.circuits: dict[str, C] = {}
+
+
+class Shelves(Generic[C]):
+    """Circuits, made when first asked for; a subclass says what a circuit is.
+
+    A name beyond the limits pushes nobody out: a user or session too many shares its tool's circuit, a tool too many is
+    let through uncounted. Idle circuits make room (:func:`~switchgear.breaker.retirement.may_retire`); open, half-open,
+    commanded and counting ones never do.
+
+    Args:
+        policy_of: The policy of a tool, e.g. ``PolicySet.effective``.
+        max_tools: Most tools with circuits of their own.
+        max_circuits_per_tool: Most circuits of one tool.
+        idle_s: See :data:`~switchgear.breaker.retirement.IDLE_S`, in seconds.
+    """
+
+    def __init__(
+        self,
+        policy_of: Callable[[str], BreakerPolicy],
+        *,
+        max_tools: int = MAX_TOOLS,
+        max_circuits_per_tool: int = MAX_CIRCUITS_PER_TOOL,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._policy_of = policy_of
+        self._max_tools = max_tools
+        self._max_circuits = max_circuits_per_tool
+        self._idle_s = idle_s
+        self._shelves: dict[str, Shelf[C]] = {}
+        self._overflow: C | None = None
+        self.retired = 0
+        """Circuits that made room."""
+        self.overflowed = 0
+        """Look-ups that found no room."""
+
+    def __len__(self) -> int:
+        return sum(len(shelf.circuits) for shelf in self._shelves.values())
+
+    def __iter__(self) -> Iterator[C]:
+        for shelf in self._shelves.values():
+            yield from shelf.circuits.values()
+
+    # ---- for the subclass
+
+    def _hold(self, breaker: Breaker) -> C:
+        """A new circuit as this owner keeps it."""
+        raise NotImplementedError
+
+    def _may_retire(self, circuit: C, now: float) -> bool:
+        """Whether it may be forgotten."""
+        raise NotImplementedError
+
+    def _find(self, tool_name: str, now: float, user_id: str, session_id: str) -> C:
+        """The circuit that decides on a call, new where it is."""
+        shelf = self._shelves.get(tool_name)
+        if shelf is None:
+            shelf = self._new_shelf(tool_name, now)
+            if shelf is None:
+                return self._let_through(now)
+        circuit_id = circuit_id_of(tool_name, shelf.policy, user_id, session_id)
+        return shelf.circuits.get(circuit_id) or self._new_circuit(shelf, tool_name, circuit_id, now)
+
+    def _new_shelf(self, tool_name: str, now: float) -> Shelf[C] | None:
+        if len(self._shelves) >= self._max_tools:
+            self._make_room_for_tool(now)
+            if len(self._shelves) >= self._max_tools:
+                return None
+        shelf = self._shelves[tool_name] = Shelf(self._policy_of(tool_name))
+        return shelf
+
+    def _new_circuit(self, shelf: Shelf[C], tool_name: str, circuit_id: str, now: float) -> C:
+        if len(shelf.circuits) >= self._max_circuits:
+            self._retire_some(shelf, now)
+            if len(shelf.circuits) >= self._max_circuits:
+                self.overflowed += 1
+                circuit_id = tool_name
+        circuit = shelf.circuits.get(circuit_id)
+        if circuit is None:  # the tool's own circuit has room in any case: one beyond the limit
+            circuit = shelf.circuits[circuit_id] = self._hold(Breaker(circuit_id, shelf.policy, now))
+        return circuit
+
+    def _let_through(self, now: float) -> C:
+        self.overflowed += 1
+        if self._overflow is None:
+            self._overflow = self._hold(Breaker("", BreakerPolicy(mode="disabled"), now))
+        return self._overflow
+
+    def _retire_some(self, shelf: Shelf[C], now: float) -> None:
+        """Look at the circuits that were looked at longest ago; those that stay go to the end."""
+        for _ in range(min(LOOKED_AT, len(shelf.circuits))):
+            circuit_id = next(iter(shelf.circuits))
+            circuit = shelf.circuits.pop(circuit_id)
+            if self._may_retire(circuit, now):
+                self.retired += 1
+            else:
+                shelf.circuits[circuit_id] = circuit
+
+    def _make_room_for_tool(self, now: float) -> None:
+        for _ in range(min(LOOKED_AT, len(self._shelves))):
+            tool_name = next(iter(self._shelves))
+            shelf = self._shelves.pop(tool_name)
+            self._retire_some(shelf, now)
+            if shelf.circuits:
+                self._shelves[tool_name] = shelf

@@ -1,0 +1,103 @@
+"""``python -m tests.bench`` as ``make bench`` runs it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench import breaker_peers, plots
+
+TABLE = """Calls between opens
+
+| rule | calls/s | 1% | 50% |
+|---|---|---|---|
+| Switchgear fleet | 0.1 | >200,000 | 24 |
+| Polly | 10 | 2,353 (4/40 never) | never |
+
+Calls to open
+
+| rule | calls/s | 50% |
+|---|---|---|
+| Switchgear fleet | 0.1 | 26 |
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A bench that takes a second, and beside it one that fails."""
+    history, faults = tmp_path / "tiny.jsonl.gz", tmp_path / "faults.json"
+    call = {"tool_name": "t", "status": "success", "execution_time_ms": 10, "recorded_at": "2022-08-22T03:52:30Z"}
+    history.write_bytes(gzip.compress(b"\n".join([json.dumps(call).encode()] * 250)))
+    faults.write_text("{}")
+    good = bench.Bench("A good one", (str(history), str(faults), "--learn"))
+    monkeypatch.setattr(
+        bench,
+        "BENCHES",
+        {
+            "breaker_nezha": good,
+            "sink": bench.Bench("A bad one", ("not a number",)),
+            "queries": bench.Bench("Needs", (), faults / "absent"),
+        },
+    )
+    return tmp_path / "results"
+
+
+def test_every_bench_of_the_folder_is_listed(capsys):
+    assert bench.main(["--list"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert {"breaker_speed", "breaker_peers", "breaker_defaults", "breaker_nezha", "worker_bench", "sink"} <= listed
+    assert not {"plots", "nezha_policy", "__main__"} & listed
+
+
+def test_the_table_is_shown_and_kept(capfd, tiny):
+    assert bench.main(["breaker_nezha", "--out", str(tiny)]) == 0
+    shown = capfd.readouterr().out
+    assert "## A good one" in shown
+    assert 'tools."t"' in shown
+    assert 'tools."t"' in (tiny / "breaker_nezha.md").read_text()
+
+
+def test_one_that_fails_does_not_keep_the_next_from_running_and_is_told_at_the_end(capfd, tiny):
+    assert bench.main(["sink", "queries", "breaker_nezha", "--out", str(tiny)]) == 1
+    shown = capfd.readouterr().out
+    assert "FAILED with exit code 1" in shown
+    assert "Not run: there is no absent." in shown
+    assert 'tools."t"' in shown
+    assert shown.endswith("Failed: sink, queries.\n")
+
+
+def test_a_name_that_is_none_is_refused_with_those_that_are(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        bench.main(["speed"])
+    assert "there is no speed; there are breaker_speed, " in capsys.readouterr().err
+
+
+def test_a_markdown_table_is_read_back():
+    first, second = plots.tables(TABLE)
+    assert first[0] == ["rule", "calls/s", "1%", "50%"]
+    assert first[1][1] == ["Polly", "10", "2,353 (4/40 never)", "never"]
+    assert second[1] == [["Switchgear fleet", "0.1", "26"]]
+    assert [plots.number(cell) for cell in ("2,353 (4/40 never)", "never", ">200,000")] == [2353.0, None, 200_000.0]
+
+
+def test_the_defaults_are_drawn_and_the_rest_is_not(tmp_path):
+    pytest.importorskip("matplotlib", reason="a plot is a courtesy; the tables are the result")
+    drawn = plots.draw("breaker_defaults", TABLE, tmp_path)
+    assert drawn is not None
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    assert plots.draw("sink", TABLE, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "asynchronous"),
+    [
+        (breaker_peers.switchgear_guard, False),
+        (breaker_peers.switchgear_guard, True),
+        (breaker_peers.switchgear_value, False),
+    ],
+)
+def test_ours_lets_one_of_fifty_callers_through_when_the_wait_ends(make, asynchronous):
+    assert breaker_peers.let_through(make(), asynchronous) == 1

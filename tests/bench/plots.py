@@ -1,0 +1,57 @@
+"""Plots of the tables that say more as a picture: written beside them where matplotlib is installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+VOLUMES: Final = ("0.1", "10", "1000")
+
+
+def tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Each Markdown table of a text: its heading and its rows."""
+    block: list[list[str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            block.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif block:
+            yield block[0], block[2:]
+            block = []
+
+
+def number(cell: str) -> float | None:
+    """The first number of a cell; None where it holds none. ``>n`` is n: the curve ends at what was tried."""
+    found = re.search(r"\d[\d,]*\.?\d*", cell)
+    return None if found is None else float(found.group().replace(",", ""))
+
+
+def draw(name: str, text: str, out: Path) -> Path | None:
+    """The plot of one bench, or None where it has none or matplotlib is not installed."""
+    if name != "breaker_defaults":
+        return None
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - only here, and it need not be installed
+    except ImportError:
+        return None
+    found = list(tables(text))
+    figure = Figure(figsize=(15, 8), layout="constrained")
+    axes = figure.subplots(len(found), len(VOLUMES), squeeze=False)
+    titles = ("calls between opens", "calls to open after a break")
+    for row, (heading, rows) in enumerate(found):
+        shares = [float(cell.rstrip("%")) for cell in heading[2:]]
+        colours = {rule: f"C{place}" for place, rule in enumerate(dict.fromkeys(cells[0] for cells in rows))}
+        for column, volume in enumerate(VOLUMES):
+            axis = axes[row][column]
+            for rule, calls_s, *cells in rows:
+                points = [(share, number(cell)) for share, cell in zip(shares, cells, strict=True)]
+                drawn = [(share, value) for share, value in points if value is not None]
+                if calls_s == volume and drawn:
+                    width = 3 if "Switch" in rule else 1
+                    axis.plot(*zip(*drawn, strict=True), marker="o", label=rule, color=colours[rule], linewidth=width)
+            axis.set(yscale="log", xlabel="% of calls that fail", ylabel=titles[row], title=f"{volume} calls/s")
+    axes[0][0].legend()
+    path = out / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    return path
