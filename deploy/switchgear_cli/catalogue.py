@@ -33,8 +33,11 @@ COMMANDS: Final = (
     Entry("errors", "errors:errors", ASK, "List the latest errors."),
     Entry("sql", "sql:sql", ASK, "Run one read-only SELECT on the stored data."),
     Entry("emit", "emit:emit", CHANGE, "Send executions from a file of JSON lines."),
+    Entry("dead", "dead:dead", CHANGE, "List, show and send again what was rejected."),
     Entry("replay", "replay:replay", CHANGE, "Show what a policy would have done with a recording."),
     Entry("policy", "policy:policy", CHANGE, "Check policies and explain which one a tool gets."),
+    Entry("retention", "retention:retention", CHANGE, "Show or set how long rows are kept."),
+    Entry("migrate", "migrate:migrate", CHANGE, "Make or change the tables, or show what would be done."),
     Entry("topics", "topics:topics", CHANGE, "Create the Kafka topics and report those that differ."),
     Entry("version", "version:version", ABOUT, "Print the versions of Switchgear and of what it runs on."),
 )

@@ -49,6 +49,11 @@ class Settings(BaseSettings):
         description="http(s)://user:password@host:port/database, or chdb: / chdb:/folder for the engine in the process.",
     )
     clickhouse_connect_timeout_s: float = Field(default=10, gt=0, le=600)
+    clickhouse_cluster: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_.-]{1,100}$",
+        description="A cluster of system.clusters: tables are made on all of it, replicated.",
+    )
     retention_days: int = Field(default=30, ge=1, le=3650, description="How long rows of the raw tables are kept.")
     sink_batch_max_rows: int = Field(default=20_000, ge=1, le=1_000_000)
     sink_batch_max_age_s: float = Field(

@@ -1,9 +1,19 @@
-"""The sink: executions and circuit changes land in ClickHouse, and are read back from there."""
+"""The sink: executions and circuit changes land in ClickHouse, and are read back from there.
 
-from switchgear_schemas.execution import ToolMetric
-from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
-from switchgear_sinks.health import ToolHealthService
-from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
+The names below are imported when they are first asked for: ClickHouse's client costs half a second, and the dead letters,
+for one, do without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from switchgear_schemas.execution import ToolMetric
+    from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+    from switchgear_sinks.health import ToolHealthService
+    from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
 
 __all__ = [
     "CircuitsRepository",
@@ -14,3 +24,23 @@ __all__ = [
     "ToolMetric",
     "ToolMetricsRepository",
 ]
+
+_HOMES = {
+    "CircuitsRepository": "switchgear_sinks.repository",
+    "HealthStatus": "switchgear_schemas.health",
+    "SystemHealthReport": "switchgear_schemas.health",
+    "ToolHealthReport": "switchgear_schemas.health",
+    "ToolHealthService": "switchgear_sinks.health",
+    "ToolMetric": "switchgear_schemas.execution",
+    "ToolMetricsRepository": "switchgear_sinks.repository",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, migrate, pending
 from switchgear_sinks.serving import Server, listen, make_server, url_of
@@ -43,11 +44,12 @@ async def run_sink(
     Raises:
         SwitchgearError: it cannot start, or cannot go on: one sentence says why.
     """
+    layout = Layout.of(settings)
     stopping = _on_signals()
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
-            await migrate(store, Layout(retention_days=settings.retention_days))
+            await migrate(store, layout)
             writer = Writer(
                 store,
                 settings.kafka,
@@ -70,8 +72,12 @@ async def run_sink(
             await _run(stopping, make_server(app), listening, writer)
 
 
-async def run_api(settings: Settings) -> None:
+async def run_api(settings: Settings, *, grpc_address: str | None = None) -> None:
     """Serve the HTTP API over a ClickHouse server until SIGTERM or SIGINT.
+
+    Args:
+        settings: The store and the address.
+        grpc_address: ``host:port`` to serve tool health by gRPC on, too; needs the extra ``grpc``.
 
     Raises:
         SettingsError: ``clickhouse_url`` names the embedded engine.
@@ -92,7 +98,21 @@ async def run_api(settings: Settings) -> None:
             missing = await pending(store)
             if missing:
                 log.warning("tables are missing or old: a sink makes them when it starts", migrations=len(missing))
-            await _run(stopping, make_server(create_app(store, settings, registry=registry)), listening, None)
+            async with _grpc(store, grpc_address):
+                await _run(stopping, make_server(create_app(store, settings, registry=registry)), listening, None)
+
+
+@asynccontextmanager
+async def _grpc(store: Store, address: str | None) -> AsyncIterator[None]:
+    if address is None:
+        yield
+        return
+    try:
+        from switchgear_sinks.grpc.server import serving_grpc  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise SwitchgearError(f"gRPC needs the package {error.name}.", hint="Install switchgear[grpc].") from error
+    async with serving_grpc(store, address):
+        yield
 
 
 async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket, writer: Writer | None) -> None:

@@ -2,7 +2,8 @@
 
 It speaks what clickhouse-connect speaks: ``POST /?query=…&database=…&param_x=…&setting=…``, data behind an INSERT, errors with
 ``X-ClickHouse-Exception-Code``. ``POST /fault?inserts=…`` orders what happens to inserts: ``ok``, ``503``, ``code-252``,
-``reset`` (the connection breaks before anything is stored) or ``stored-then-reset`` (it breaks after).
+``reset`` (the connection breaks before anything is stored), ``stored-then-reset`` (it breaks after) or ``slow-1.5`` (each takes so
+many seconds longer).
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(500, f"Code: {code}. DB::Exception: ordered".encode(), {"X-ClickHouse-Exception-Code": code})
         elif self.fault == "reset":
             self._reset()
+        elif self.fault.startswith("slow-"):
+            time.sleep(float(self.fault.removeprefix("slow-")))
+            return False
         else:
             return False
         return True

@@ -217,6 +217,10 @@ USING tool_name
 WHERE raw.buckets != rolled.buckets
 UNION ALL
 SELECT 'errors', abs(toInt64((SELECT count() FROM tool_metrics WHERE status IN ('error', 'timeout'))) - toInt64((SELECT count() FROM tool_errors)))
+UNION ALL
+SELECT 'slow calls', abs(toInt64((SELECT count() FROM tool_metrics WHERE status != 'rejected' AND execution_time_ms > 5000)) - toInt64((SELECT count() FROM tool_slow_calls)))
+UNION ALL
+SELECT 'error types', abs(toInt64((SELECT count() FROM tool_metrics WHERE status IN ('error', 'timeout'))) - toInt64((SELECT sum(errors) FROM tool_error_types_15m)))
 """
 """A recount of the rollups from the raw rows: every ``differing`` is 0."""
 
@@ -228,4 +232,4 @@ async def assert_exact(store: Store, count: int) -> None:
     )
     assert tuple(found.result_rows[0]) == (count, count, count)
     differing = {what: int(rows) for what, rows in (await store.query(ROLLUPS_DIFFER)).result_rows}
-    assert differing == {"counts": 0, "histograms": 0, "errors": 0}
+    assert differing == {"counts": 0, "histograms": 0, "errors": 0, "slow calls": 0, "error types": 0}

@@ -14,6 +14,9 @@ async def api(
     *,
     clickhouse: Annotated[str | None, Parameter(help="http(s)://user:password@host:port/database.")] = None,
     http: Annotated[str | None, Parameter(help="host:port to listen on.")] = None,
+    grpc: Annotated[
+        str | None, Parameter(help="host:port of tool health by gRPC, with grpc.health.v1; none unless given.")
+    ] = None,
     log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
 ) -> None:
@@ -25,4 +28,4 @@ async def api(
 
     settings = load_settings(clickhouse_url=clickhouse, api_http=http, log_level=log_level, log_format=log_format)
     configure_logging(settings)
-    await run_api(settings)
+    await run_api(settings, grpc_address=grpc)

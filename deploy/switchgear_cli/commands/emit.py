@@ -73,10 +73,8 @@ def emit(
     interrupted = False
     sending: Sending | None = None
     try:
-        if file != "-":
-            next(read_history(file), None)  # a wrong path is told before Kafka is asked for
         if not dry_run:
-            emitter = _connect(settings, timeout)
+            emitter = _connect(settings, timeout, file)
             sending = Sending(emitter, tally, stall_s=timeout)
         with rereadable(file) if restamp else _as_it_is(file) as source, _progress(console) as progress:
             task = progress.add_task("emit", total=None)
@@ -111,7 +109,9 @@ def emit(
     return 0 if (tally.refused == 0 if dry_run else tally.complete) else 1
 
 
-def _connect(settings: Settings, timeout: float) -> Emitter:
+def _connect(settings: Settings, timeout: float, file: str) -> Emitter:
+    if file != "-":
+        next(read_history(file), None)  # a wrong path is told before Kafka is asked for
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, exit_timeout=0.0)
     if not emitter.connect(timeout):
         why = emitter.status().last_error

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from switchgear_cli.reads.fitted import Column, FittedTable, name, number, words
 from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, plain, share, state
 
 Answer = Mapping[str, Any]
-Side = Literal["left", "right"]
 WIDTH: Final = 100
 
 
@@ -21,11 +21,13 @@ def tools(answer: Answer) -> RenderableType:
     reports = answer["tool_reports"]
     if not reports:
         return Text("No tool has been called yet. `switchgear emit FILE` or a guarded call makes the first.")
-    table = _table("tool", "health", "circuit", "calls >", "failed >", "success >", "avg >", "p95 >", "refused >")
+    table = FittedTable(
+        name("tool"), Column("health"), Column("circuit"), number("calls"), number("failed", lesser=1),
+        number("success"), number("avg", lesser=3), number("p95"), number("refused", lesser=2),
+    )  # fmt: skip
     for each in sorted(reports, key=lambda one: (_ORDER.index(one["status"]), one["tool_name"])):
         called = each["total_calls"] > 0
-        _row(
-            table,
+        table.add(
             plain(each["tool_name"]),
             state(each["status"]),
             state(each["circuit_state"]),
@@ -36,7 +38,7 @@ def tools(answer: Answer) -> RenderableType:
             duration(each["p95_latency_ms"]) if called else NOTHING,
             count(each["rejected_calls"]),
         )
-    counts = ", ".join(f"{number} {name}" for name, number in answer["summary"].items() if number)
+    counts = ", ".join(f"{tally} {status}" for status, tally in answer["summary"].items() if tally)
     heading = Text.assemble("System ", state(answer["status"]), f" over {_hours(answer['hours'])}: {counts}.")
     return Group(heading, "", table)
 
@@ -57,10 +59,9 @@ def tool(answer: Answer) -> RenderableType:
     if answer["circuits"]:
         parts += ["", _circuit_rows(answer["circuits"], now)]
     if answer["errors"]["templates"]:
-        table = _table("error", "count >", "last seen", "message")
+        table = FittedTable(name("error"), number("count"), Column("last seen"), words("message"))
         for each in answer["errors"]["templates"]:
-            _row(
-                table,
+            table.add(
                 plain(each["error_type"]),
                 count(each["count"]),
                 ago(each["last_seen"], now),
@@ -81,10 +82,12 @@ def circuit_history(answer: Answer) -> RenderableType:
     """Records of circuits, newest first."""
     if not answer["history"]:
         return Text("No circuit has changed yet.")
-    table = _table("time (UTC)", "circuit", "change", "version >", "why")
+    table = FittedTable(
+        Column("time (UTC)"), name("circuit"), Column("change"), number("version", lesser=1), words("why")
+    )
     for each in answer["history"]:
         change = Text.assemble(state(each["previous_state"]), " → ", state(each["state"]))
-        _row(table, clock(each["changed_at"]), plain(each["circuit_id"]), change, str(each["version"]), _cause(each))
+        table.add(clock(each["changed_at"]), plain(each["circuit_id"]), change, str(each["version"]), _cause(each))
     return table
 
 
@@ -93,16 +96,14 @@ def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
     rows = list(calls)
     if not rows:
         return Text(nothing)
-    table = _table("time (UTC)", "tool", "status", "took >", "error", "message")
+    table = FittedTable(Column("time (UTC)"), name("tool"), Column("status"), number("took"), words("error"))
     for each in rows:
-        _row(
-            table,
+        table.add(
             clock(each["recorded_at"]),
             plain(each["tool_name"]),
             state(each["status"]),
             duration(each["execution_time_ms"]),
-            plain(each["error_type"] or each["error_class"]),
-            plain(each["error_message"]),
+            _error(each),
         )
     return table
 
@@ -110,11 +111,19 @@ def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
 _ORDER: Final = ("unhealthy", "degraded", "healthy", "unknown")
 
 
-def _circuit_rows(rows: Iterable[Answer], now: str) -> Table:
-    table = _table("circuit", "state", "since", "opens 24 h >", "last opened", "last closed", "why")
+def _error(call: Answer) -> str:
+    """Type and message; the message alone where it begins with the type."""
+    kind, message = plain(call["error_type"] or call["error_class"]), plain(call["error_message"])
+    return message if message.startswith(kind) else f"{kind}: {message}" if message else kind
+
+
+def _circuit_rows(rows: Iterable[Answer], now: str) -> FittedTable:
+    table = FittedTable(
+        name("circuit"), Column("state"), Column("since"), number("opens 24 h"), Column("last opened", lesser=1),
+        Column("last closed", lesser=2), words("why"),
+    )  # fmt: skip
     for each in rows:
-        _row(
-            table,
+        table.add(
             plain(each["circuit_id"]),
             state(each["state"]),
             ago(each["changed_at"], now),
@@ -146,14 +155,14 @@ def _figures(stats: Answer, answer: Answer, now: str) -> Table:
         ("last success", ago(answer["last_success"], now)),
         ("last failure", f"{ago(answer['last_failure'], now)} {plain(answer['last_error'])}".strip()),
     )
-    for name, value in rows:
-        _row(table, Text(name, style="dim"), Text(value))
+    for heading, value in rows:
+        table.add_row(Text(heading, style="dim"), Text(value))
     return table
 
 
 def _latency(stats: Answer) -> str:
     names = (("avg", "avg_time_ms"), ("p50", "p50_time_ms"), ("p95", "p95_time_ms"), ("p99", "p99_time_ms"))
-    return ", ".join(f"{name} {duration(stats[key])}" for name, key in (*names, ("max", "max_time_ms")))
+    return ", ".join(f"{label} {duration(stats[key])}" for label, key in (*names, ("max", "max_time_ms")))
 
 
 def _cause(circuit: Answer) -> str:
@@ -170,20 +179,3 @@ def _cause(circuit: Answer) -> str:
 
 def _hours(hours: float) -> str:
     return "the last hour" if hours == 1 else f"the last {hours:g} hours"
-
-
-def _row(table: Table, *cells: str | Text) -> None:
-    """Cells as text: rich would take [brackets] in a plain string for markup."""
-    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
-
-
-def _table(*headings: str) -> Table:
-    """Headings that end with ``>`` align right. Names and messages give way where 100 columns are not enough."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in headings:
-        name, _, right = heading.partition(" >")
-        flexible = name in {"tool", "circuit", "message", "why", "error"}
-        side: Side = "right" if heading.endswith(">") else "left"
-        del right
-        table.add_column(name, justify=side, no_wrap=not flexible, overflow="fold" if flexible else "ellipsis")
-    return table

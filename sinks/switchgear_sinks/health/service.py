@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from switchgear_schemas.execution import ToolMetric
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+from switchgear_schemas.policy import DEFAULT_COUNTED
 from switchgear_sinks.health import assessment, reports
 from switchgear_sinks.health.assessment import Evidence, system_status
 from switchgear_sinks.repository.circuits import CircuitsRepository
@@ -113,7 +114,7 @@ class ToolHealthService:
         now = datetime.now(UTC)
         since = reports.start(now, period_hours)
         names, stats, types, circuits = await asyncio.gather(
-            self._repository.get_all_tool_names(),
+            self._repository.get_known_tool_names(),
             self._repository.get_all_tool_stats(since),
             self._errors.types(None, since),
             self._circuits.current(now),
@@ -140,9 +141,15 @@ class ToolHealthService:
         )
 
     async def should_circuit_break(self, tool_name: str, error_threshold: int = 5, window_minutes: int = 5) -> bool:
-        """``error_threshold`` errors or timeouts within the last minutes: the seeds' rule, a count and no rate.
+        """Whether ``error_threshold`` calls failed within the last minutes: the seeds' rule, a count and no rate.
 
-        A busy healthy tool may reach it: the fleet's own circuit judges rates, and answers without a query.
+        The answer is that of a fleet circuit with the policy ``failure_count = error_threshold``,
+        ``sliding_window_size = 60 * window_minutes`` and otherwise the defaults, over the same calls: failures are the
+        classes of ``counted_error_classes`` (transport, timeout, server, rate_limited, unknown, and what names no class),
+        so a tool that answers "bad argument" works. Two differences are left: the circuit's window is made of 20 panes, and
+        forgets the oldest 1/20 up to one pane early; and it goes by the broker's clock, this by the callers'.
+
+        A busy healthy tool may reach the count: the fleet's own circuit judges rates, and answers without a query.
 
         Raises:
             ValueError: for a threshold or window that is not positive.
@@ -152,7 +159,7 @@ class ToolHealthService:
                 f"error_threshold and window_minutes must be positive, got {error_threshold} and {window_minutes}"
             )
         since = datetime.now(UTC) - timedelta(minutes=window_minutes)
-        return await self._errors.count(tool_name, since) >= error_threshold
+        return await self._errors.count(tool_name, since, DEFAULT_COUNTED) >= error_threshold
 
     async def get_error_patterns(self, tool_name: str, limit: int = 20) -> dict[str, Any]:
         """All stored errors of a tool by type; ``limit`` bounds the lists, not what is counted.

@@ -1,18 +1,30 @@
 """The tables, made and changed by versioned SQL files with a ledger."""
 
+from switchgear_sinks.migrations.failures import explained
 from switchgear_sinks.migrations.files import Migration, MigrationError, load_migrations
 from switchgear_sinks.migrations.layout import Layout
 from switchgear_sinks.migrations.ledger import LEDGER
-from switchgear_sinks.migrations.retention import apply_retention
-from switchgear_sinks.migrations.runner import migrate, pending
+from switchgear_sinks.migrations.retention import apply_retention, plan_retention, restamp
+from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules, write_rule
+from switchgear_sinks.migrations.runner import migrate, pending, planned
+from switchgear_sinks.migrations.tenant_reader import has_user, tenant_reader
 
 __all__ = [
     "LEDGER",
     "Layout",
     "Migration",
     "MigrationError",
+    "RetentionRules",
     "apply_retention",
+    "explained",
+    "has_user",
     "load_migrations",
     "migrate",
     "pending",
+    "plan_retention",
+    "planned",
+    "read_rules",
+    "restamp",
+    "tenant_reader",
+    "write_rule",
 ]

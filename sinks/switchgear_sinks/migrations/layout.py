@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.settings import Settings
+
 DEDUPLICATION_WINDOW: Final = 10_000
 """Insert tokens that each table remembers: an insert that comes twice is one insert as long as fewer came between."""
 _WINDOW_SECONDS: Final = 30 * 86_400
@@ -22,6 +25,20 @@ class Layout:
 
     cluster: str | None = None
     retention_days: int = 30
+
+    @classmethod
+    def of(cls, settings: Settings) -> Layout:
+        """As the settings want it.
+
+        Raises:
+            SettingsError: a cluster is named for the embedded engine, which is one process.
+        """
+        if settings.embedded and settings.clickhouse_cluster is not None:
+            raise SettingsError(
+                "clickhouse_cluster names a cluster, but clickhouse_url the embedded engine.",
+                hint="Unset SWITCHGEAR_CLICKHOUSE_CLUSTER, or set SWITCHGEAR_CLICKHOUSE_URL to a server of the cluster.",
+            )
+        return cls(settings.clickhouse_cluster, settings.retention_days)
 
     def fill(self, statement: str) -> str:
         """Replace ``{on_cluster}``, ``{merge_tree}``, ``{aggregating_merge_tree}``, ``{deduplication}``, ``{retention_days}``."""

@@ -11,7 +11,7 @@ from switchgear_sinks.store import Store
 
 LEDGER: Final = "schema_migrations"
 
-_CREATE: Final = f"""
+CREATE_LEDGER: Final = f"""
 CREATE TABLE IF NOT EXISTS {LEDGER} {{on_cluster}}
 (
     version UInt32 COMMENT 'Number of the file',
@@ -35,7 +35,7 @@ class Applied(NamedTuple):
 
 async def ensure_ledger(store: Store, layout: Layout) -> None:
     """Create the ledger where there is none."""
-    await store.command(layout.fill(_CREATE))
+    await store.command(layout.fill(CREATE_LEDGER))
 
 
 async def read_ledger(store: Store) -> list[Applied]:

@@ -3,6 +3,9 @@
 ``CREATE TABLE IF NOT EXISTS`` never changes a TTL that is already there, so a changed setting would go unnoticed for
 ever: the table is compared and altered instead. Rows are kept from their *arrival* (``kafka_timestamp``): a load of old
 calls would otherwise vanish while it is inserted (measured: ClickHouse drops expired rows at once).
+
+Each row is stamped with its days when it is inserted, by tenant (:mod:`~switchgear_sinks.migrations.retention_rules`).
+A change is for new rows; :func:`restamp` does the stored ones too.
 """
 
 from __future__ import annotations
@@ -13,30 +16,33 @@ import structlog
 
 from switchgear_sinks.migrations.files import MigrationError
 from switchgear_sinks.migrations.layout import Layout
+from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
 
 RAW: Final = "tool_metrics"
+COPIES: Final = ("tool_errors", "tool_slow_calls")
+"""Tables that views fill with rows of the raw one, their days with them."""
 ROLLUP_DAYS: Final = 400
 """Rollups name no user and are small: a year and a month of history."""
 _COLUMN: Final = "retention_days"
 _TTLS: Final = {
     RAW: "toDateTime(kafka_timestamp) + toIntervalDay(retention_days)",
-    "tool_errors": "toDateTime(kafka_timestamp) + toIntervalDay(retention_days)",
+    **dict.fromkeys(COPIES, "toDateTime(kafka_timestamp) + toIntervalDay(retention_days)"),
     "tool_counts_1m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
     "tool_latency_15m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
+    "tool_error_types_15m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
     "circuit_transitions": f"toDateTime(kafka_timestamp) + toIntervalDay({ROLLUP_DAYS})",
 }
 
 
-async def apply_retention(store: Store, layout: Layout) -> list[str]:
-    """Give new rows ``layout.retention_days`` and every table its TTL; return the statements that were needed.
+async def plan_retention(store: Store, layout: Layout) -> list[str]:
+    """The statements that give new rows the days of the rules in force and every table its TTL; none where all is so.
 
     Raises:
         MigrationError: the raw table is not there.
     """
-    statements = []
     stamped = await store.query(
         "SELECT default_expression FROM system.columns "
         "WHERE database = currentDatabase() AND table = {table:String} AND name = {column:String}",
@@ -47,24 +53,58 @@ async def apply_retention(store: Store, layout: Layout) -> list[str]:
             f"The table {RAW} is missing although the ledger has its migration.",
             hint="Put it back from a backup, or drop the database for a fresh start.",
         )
-    if _number(stamped.result_rows[0][0]) != layout.retention_days:
+    rules = await read_rules(store, layout.retention_days)
+    statements = []
+    if not _same(stamped.result_rows[0][0], rules):
         statements.append(
-            f"ALTER TABLE {RAW} {layout.on_cluster} MODIFY COLUMN {_COLUMN} UInt16 MATERIALIZED {layout.retention_days}"
+            f"ALTER TABLE {RAW} {layout.on_cluster} MODIFY COLUMN {_COLUMN} UInt16 MATERIALIZED {rules.expression}"
         )
     tables = await store.query(
         "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() AND name IN {names:Array(String)}",
         {"names": list(_TTLS)},
     )
     existing: dict[str, str] = {name: query for name, query in tables.result_rows}  # noqa: C416 - rows are sequences
-    statements += [
+    return statements + [
         f"ALTER TABLE {table} {layout.on_cluster} MODIFY TTL {ttl}"
         for table, ttl in _TTLS.items()
         if table in existing and f"TTL {ttl}" not in existing[table]
     ]
+
+
+async def apply_retention(store: Store, layout: Layout) -> list[str]:
+    """Run :func:`plan_retention`'s statements and return them. Rows that are stored keep the days they were stamped with.
+
+    Raises:
+        MigrationError: the raw table is not there.
+    """
+    statements = await plan_retention(store, layout)
     for statement in statements:
         await store.command(statement)
         log.info("retention applied", statement=statement)
     return statements
+
+
+async def restamp(store: Store, layout: Layout) -> None:
+    """Give rows that are stored the days of the rules in force as well, and drop those whose days are over.
+
+    Two mutations of one small column a table. A server does them in the background; the embedded engine, which ends with
+    its process, has done them when this returns.
+    """
+    rules = await read_rules(store, layout.retention_days)
+    settings = {"mutations_sync": 2 if store.embedded else 0}
+    statements = [f"ALTER TABLE {RAW} {layout.on_cluster} MATERIALIZE COLUMN {_COLUMN}"]
+    statements += [
+        f"ALTER TABLE {table} {layout.on_cluster} UPDATE {_COLUMN} = {rules.expression} WHERE {_COLUMN} != {rules.expression}"
+        for table in COPIES
+    ]
+    statements += [f"ALTER TABLE {table} {layout.on_cluster} MATERIALIZE TTL" for table in (RAW, *COPIES)]
+    for statement in statements:
+        await store.command(statement, settings=settings)
+        log.info("retention applied to stored rows", statement=statement)
+
+
+def _same(expression: str, rules: RetentionRules) -> bool:
+    return expression == rules.expression or (not rules.tenants and _number(expression) == rules.default)
 
 
 def _number(expression: str) -> int:

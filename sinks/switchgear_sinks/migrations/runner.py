@@ -7,8 +7,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.migrations.files import Migration, MigrationError, load_migrations
 from switchgear_sinks.migrations.layout import Layout
-from switchgear_sinks.migrations.ledger import ensure_ledger, enter, outstanding, read_ledger
-from switchgear_sinks.migrations.retention import apply_retention
+from switchgear_sinks.migrations.ledger import CREATE_LEDGER, ensure_ledger, enter, outstanding, read_ledger
+from switchgear_sinks.migrations.retention import apply_retention, plan_retention
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
@@ -21,6 +21,22 @@ async def pending(store: Store, migrations: list[Migration] | None = None) -> li
         MigrationError: the text of an applied file has changed since.
     """
     return outstanding(load_migrations() if migrations is None else migrations, await read_ledger(store))
+
+
+async def planned(store: Store, layout: Layout) -> list[str]:
+    """The statements that :func:`migrate` would run with ``layout``, in order, the retention's included.
+
+    Raises:
+        MigrationError: the text of an applied file has changed since.
+    """
+    missing = await pending(store)
+    statements = [statement for migration in missing for statement in migration.statements(layout)]
+    if missing:
+        statements.insert(0, layout.fill(CREATE_LEDGER).strip())
+    if not store.database_exists:
+        statements.insert(0, store.creation)
+    fresh = any(migration.version == 1 for migration in missing)
+    return statements if fresh else statements + await plan_retention(store, layout)
 
 
 async def migrate(

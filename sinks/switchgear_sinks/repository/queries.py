@@ -8,7 +8,6 @@ from typing import Any, Final
 
 CALLS: Final = "status != 'rejected'"
 """A refused call was never made: it is no call, no success and no failure."""
-FAILURES: Final = "status IN ('error', 'timeout')"
 
 STATS: Final = f"""
     countIf({CALLS}) AS total_calls,

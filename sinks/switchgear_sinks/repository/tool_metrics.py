@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,9 @@ from typing import Any, Protocol
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.migrations import migrate
-from switchgear_sinks.repository import rollups
+from switchgear_sinks.repository import rollups, slow_calls
 from switchgear_sinks.repository.database import Database
-from switchgear_sinks.repository.queries import CALLS, FAILURES, STATS, Conditions, checked_limit, select
+from switchgear_sinks.repository.queries import STATS, Conditions, checked_limit, select
 from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
 from switchgear_sinks.store import Store
 
@@ -116,14 +117,41 @@ class ToolMetricsRepository:
 
     async def get_recent_errors(self, tool_name: str | None = None, limit: int = 10) -> list[ToolMetric]:
         """Errors and timeouts, newest first; of all tools where ``tool_name`` is None."""
+        order = "ORDER BY recorded_at DESC, metric_id"
         where = self._where().equal("tool_name", tool_name)
-        return await self._metrics("tool_errors", where, "ORDER BY recorded_at DESC, metric_id", limit)
+        # Each minute with failures has one at least: as many minutes as rows are wanted bound the search.
+        minutes = await self._db.rows(
+            select(
+                "minute",
+                "tool_counts_1m",
+                self._where().equal("tool_name", tool_name).that("errors + timeouts > 0"),
+                "GROUP BY minute ORDER BY minute DESC LIMIT {limit:UInt32}",
+            ),
+            where.parameters | {"limit": checked_limit(limit)},
+        )
+        if minutes:
+            near = self._where().equal("tool_name", tool_name).recorded(minutes[-1]["minute"], None)
+            found = await self._metrics("tool_errors", near, order, limit)
+            if len(found) >= limit or len(minutes) < limit:
+                return found
+        return await self._metrics("tool_errors", where, order, limit)  # rows of those minutes have been removed
 
     async def get_all_tool_names(self) -> list[str]:
         """Names of all tools that have rows, sorted."""
         where = self._where()
         rows = await self._db.rows(
             select("DISTINCT tool_name", "tool_metrics", where, "ORDER BY tool_name"), where.parameters
+        )
+        return [row["tool_name"] for row in rows]
+
+    async def get_known_tool_names(self) -> list[str]:
+        """Names of all tools that were ever called, sorted: of those whose rows have been removed too.
+
+        From the counts a minute: it takes as long as there are tools and minutes, not calls.
+        """
+        where = self._where()
+        rows = await self._db.rows(
+            select("DISTINCT tool_name", "tool_counts_1m", where, "ORDER BY tool_name"), where.parameters
         )
         return [row["tool_name"] for row in rows]
 
@@ -135,12 +163,19 @@ class ToolMetricsRepository:
         since: datetime | None = None,
         tool_name: str | None = None,
     ) -> list[ToolMetric]:
-        """Calls that took longer than ``threshold_ms``, slowest first."""
-        where = self._where().equal("tool_name", tool_name).recorded(since, None)
-        where.that("execution_time_ms > {threshold:Float64}", CALLS, threshold=float(threshold_ms))
-        return await self._metrics(
-            "tool_metrics", where, "ORDER BY execution_time_ms DESC, recorded_at DESC, metric_id", limit
-        )
+        """Calls that took longer than ``threshold_ms``, slowest first.
+
+        Calls above five seconds have a table of their own, so that the answer does not take longer the more is stored.
+        Only where a lower threshold is asked for and fewer than ``limit`` calls are above five seconds, all rows are read.
+        """
+        given = {"limit": checked_limit(limit)}
+        for statement, least in ((slow_calls.known_slow, slow_calls.SLOW_MS), (slow_calls.all_above, 0.0)):
+            where = self._where().equal("tool_name", tool_name).recorded(since, None)
+            sql, parameters = statement(where, threshold_ms)
+            rows = await self._db.rows(sql, parameters | given)
+            if len(rows) >= limit or threshold_ms >= least:
+                break
+        return [to_metric(row) for row in rows]
 
     async def get_recent_executions(self, tool_name: str, limit: int = 100) -> list[ToolMetric]:
         """Calls of a tool, newest first; refused ones too, as they were recorded."""
@@ -148,21 +183,32 @@ class ToolMetricsRepository:
         return await self._metrics("tool_metrics", where, "ORDER BY recorded_at DESC, metric_id", limit)
 
     async def get_last_calls(self, tool_name: str) -> dict[str, Any]:
-        """When a tool last succeeded and last failed, and with what: ``last_success``, ``last_failure``, ``last_error``."""
-        where = self._where().equal("tool_name", tool_name)
-        columns = f"""
-            count() AS stored,
-            maxIf(recorded_at, status = 'success') AS succeeded, countIf(status = 'success') AS successes,
-            maxIf(recorded_at, {FAILURES}) AS failed, countIf({FAILURES}) AS failures,
-            argMaxIf((toString(error_type), error_message, toString(status)), recorded_at, {FAILURES}) AS error
+        """When a tool last succeeded and last failed, and with what.
+
+        Returns:
+            ``stored`` (rows of ``tool_metrics``, refused calls too), ``last_success`` and ``last_failure`` (from the counts
+            a minute, which outlive the rows), ``last_error`` (message, else type, else status, of the newest row in
+            ``tool_errors``).
         """
-        row = (await self._db.rows(select(columns, "tool_metrics", where), where.parameters))[0]
-        kind, message, status = row["error"]
+        where = self._where().equal("tool_name", tool_name)
+        times = """max(last_success_at) AS succeeded, sum(successes) AS successes,
+            max(last_failure_at) AS failed, sum(errors) + sum(timeouts) AS failures"""
+        stored, counted = await asyncio.gather(
+            self._db.rows(select("count() AS n", "tool_metrics", where), where.parameters),
+            self._db.rows(select(times, "tool_counts_1m", where), where.parameters),
+        )
+        row = counted[0]
+        if not row["failures"]:
+            newest = []
+        else:
+            where.recorded(row["failed"], None)
+            sql = select("error_message, error_type, status", "tool_errors", where, "ORDER BY recorded_at DESC LIMIT 1")
+            newest = await self._db.rows(sql, where.parameters)
         return {
-            "stored": row["stored"],
+            "stored": stored[0]["n"],
             "last_success": row["succeeded"] if row["successes"] else None,
             "last_failure": row["failed"] if row["failures"] else None,
-            "last_error": (message or kind or status) if row["failures"] else None,
+            "last_error": next((each for error in newest for each in error.values() if each), None),
         }
 
     async def cleanup_old_metrics(self, older_than_days: int = 30) -> int:
@@ -181,7 +227,7 @@ class ToolMetricsRepository:
         before = datetime.now(UTC) - timedelta(days=older_than_days)
         where = self._where().recorded(None, before)
         found = int((await self._db.rows(select("count() AS n", "tool_metrics", where), where.parameters))[0]["n"])
-        for table in ("tool_metrics", "tool_errors") if found else ():
+        for table in ("tool_metrics", "tool_errors", "tool_slow_calls") if found else ():
             await self._db.command(f"ALTER TABLE {table} DELETE {where} SETTINGS mutations_sync = 2", where.parameters)
         self._logger.info("Removed %d rows older than %d days from tool_metrics", found, older_than_days)
         return found

@@ -34,8 +34,10 @@ class Store:
     clickhouse-connect's (``clickhouse_connect.driver.exceptions``), with ClickHouse's number in ``code``.
     """
 
-    def __init__(self, location: StoreLocation, connect_timeout_s: float) -> None:
+    def __init__(self, location: StoreLocation, connect_timeout_s: float, cluster: str | None = None) -> None:
         self.location = location
+        self._cluster = cluster
+        self.database_exists = True
         self.database = location.database
         self.embedded = location.embedded
         self._connect_timeout_s = connect_timeout_s
@@ -46,8 +48,10 @@ class Store:
         self._keeper: Client | None = None
         self.server_version = ""
 
-    async def open(self) -> None:
+    async def open(self, *, create: bool = True) -> None:
         """Open the engine or reach the server, and create the database where it is missing.
+
+        Without ``create`` a missing database is left missing (``database_exists`` is False then, and none is selected).
 
         Raises:
             StoreUnavailableError: another process owns the folder, or nothing answers at the URL.
@@ -55,7 +59,7 @@ class Store:
         if self.location.folder is not None:
             self._folder = folder_lock.acquire(self.location.folder)
         try:
-            await asyncio.wait_for(asyncio.to_thread(self._prepare), 4 * self._connect_timeout_s + 20)
+            await asyncio.wait_for(asyncio.to_thread(self._prepare, create=create), 4 * self._connect_timeout_s + 20)
         except Exception as error:
             await self.close()
             if not isinstance(error, (ClickHouseError, OSError, TimeoutError)):
@@ -77,7 +81,7 @@ class Store:
 
     def connect(self, settings: Mapping[str, Any] | None = None) -> Client:
         """A client of its own on the database, for work that must share no state with other work. Blocks; close it."""
-        return self._connect(self.database, dict(settings or {}))
+        return self._connect(self.database if self.database_exists else None, dict(settings or {}))
 
     @property
     def reading(self) -> Lane:
@@ -134,14 +138,22 @@ class Store:
     ) -> None:
         await self.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, create: bool) -> None:
         client = self._keeper = self._connect(None, {})  # held: the engine shuts down with its last client
         self.server_version = str(client.server_version)
         known = client.query(
             "SELECT count() FROM system.databases WHERE name = {name:String}", parameters={"name": self.database}
         )
         if known.result_rows[0][0] == 0:
-            client.command(f"CREATE DATABASE IF NOT EXISTS `{self.database}`")
+            if create:
+                client.command(self.creation)
+            self.database_exists = create
+
+    @property
+    def creation(self) -> str:
+        """The statement that makes the database."""
+        on_cluster = "" if self._cluster is None else f" ON CLUSTER `{self._cluster}`"
+        return f"CREATE DATABASE IF NOT EXISTS `{self.database}`{on_cluster}"
 
     def _connect(self, database: str | None, settings: dict[str, Any]) -> Client:
         where = self.location
@@ -188,15 +200,19 @@ def _opened(lane: Lane | None) -> Lane:
     return lane
 
 
-async def open_store(settings: SwitchgearSettings) -> Store:
+async def open_store(settings: SwitchgearSettings, *, create: bool = True) -> Store:
     """Open the ClickHouse of ``settings.clickhouse_url``. Close it, or use it as ``async with``.
+
+    ``create`` makes the database where it is missing.
 
     Raises:
         SettingsError: the URL cannot be read.
         StoreUnavailableError: another process owns the folder, or nothing answers within ``clickhouse_connect_timeout_s``.
     """
     store = Store(
-        StoreLocation.parse(settings.clickhouse_url, settings.data_dir), settings.clickhouse_connect_timeout_s
+        StoreLocation.parse(settings.clickhouse_url, settings.data_dir),
+        settings.clickhouse_connect_timeout_s,
+        settings.clickhouse_cluster,
     )
-    await store.open()
+    await store.open(create=create)
     return store

@@ -13,10 +13,12 @@ from clickhouse_connect.driver.client import Client
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batch import Batch
+from switchgear_sinks.writer.constraints import VIOLATED, Constraints, constraint_of
 from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.failure import Kind, Verdict, judge
 from switchgear_sinks.writer.limits import Limits
 from switchgear_sinks.writer.metrics import WriterMetrics
+from switchgear_sinks.writer.repeated import repeats_a_field
 from switchgear_sinks.writer.resent import drop_resent
 from switchgear_sinks.writer.rows import RowMaker, Rows
 
@@ -35,8 +37,11 @@ INSERT_SETTINGS: Final = {
     "max_insert_block_size": 1_000_000,  # one batch is one block: nothing of it is stored before all of it is parsed
     "throw_on_max_partitions_per_insert_block": 0,  # old and new calls may come together
 }
+INCORRECT_DATA: Final = 117
 SUSPECTS: Final = 4
 """Bad rows that ClickHouse may name in one batch before the rest of it is checked in full and written anew."""
+WATCHED_BATCHES: Final = 5
+"""A constraint that rows broke is asked about before the insert, until so many batches in a row had none."""
 
 
 class InsertRefusedError(SwitchgearError):
@@ -54,6 +59,8 @@ class Inserter:
         self._dead = dead
         self._metrics = metrics
         self._limits = limits
+        self._constraints = Constraints(store, maker.table)
+        self._watched: dict[str, int] = {}  # constraint -> batches left to ask about it
 
     async def land(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
         """Store ``batch``. Its dead letters are acknowledged before the rows beside them are inserted.
@@ -67,6 +74,8 @@ class Inserter:
         await self._count_out(rows)
         if rows.resent:
             await self._retried(lambda: self._without_resent(batch, rows), fence)
+        if self._watched:
+            await self._retried(lambda: self._without_violations(rows), fence)
         await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
 
     async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
@@ -128,12 +137,26 @@ class Inserter:
         return True
 
     async def _mend(self, rows: Rows, verdict: Verdict) -> None:
-        """Write the row that ClickHouse named anew; if that was tried, or it is invalid, it is a dead letter."""
+        """Write the row that ClickHouse named anew; if that was tried, or it is invalid, it is a dead letter.
+
+        Where its like can be told apart, they are dealt with together: an insert for each would cost a parse of them all.
+        What is stored under the batch's token is decided by one insert alone, so a replay may go another way to it.
+        """
         row = verdict.row or 0
+        rows.named += 1
+        constraint = constraint_of(verdict.reason) if verdict.code == VIOLATED else None
+        if constraint is not None:
+            self._watched[constraint] = WATCHED_BATCHES
+            if await self._constraints.reject(constraint, rows):
+                await self._count_out(rows)
+                return
+        if verdict.code == INCORRECT_DATA and await asyncio.to_thread(self._rewrite_repeated, rows):
+            await self._count_out(rows)
+            return
         if rows.canonical[row]:
             rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {verdict.reason}"))
             rows.remove({row})
-        elif sum(rows.canonical) < SUSPECTS:
+        elif rows.named <= SUSPECTS:
             if not rows.make_canonical(row, self._maker.canonical):
                 rows.remove({row})
         else:
@@ -141,13 +164,29 @@ class Inserter:
         await self._count_out(rows)
 
     def _make_all_canonical(self, rows: Rows) -> None:
-        rows.remove(
-            {
-                index
-                for index, done in enumerate(rows.canonical)
-                if not done and not rows.make_canonical(index, self._maker.canonical)
-            }
-        )
+        self._rewrite(rows, {index for index, done in enumerate(rows.canonical) if not done})
+
+    def _rewrite_repeated(self, rows: Rows) -> bool:
+        """Write every row anew that names a field twice; False where there was none."""
+        found = {
+            index for index, value in enumerate(rows.values) if not rows.canonical[index] and repeats_a_field(value)
+        }
+        self._rewrite(rows, found)
+        return bool(found)
+
+    def _rewrite(self, rows: Rows, indexes: set[int]) -> None:
+        rows.remove({index for index in indexes if not rows.make_canonical(index, self._maker.canonical)})
+
+    async def _without_violations(self, rows: Rows) -> bool:
+        for constraint in list(self._watched):
+            if await self._constraints.reject(constraint, rows):
+                self._watched[constraint] = WATCHED_BATCHES
+            elif self._watched[constraint] > 1:
+                self._watched[constraint] -= 1
+            else:
+                del self._watched[constraint]
+            await self._count_out(rows)
+        return True
 
     async def _without_resent(self, batch: Batch, rows: Rows) -> bool:
         dropped = await drop_resent(self._store, self._maker.table, batch, rows)

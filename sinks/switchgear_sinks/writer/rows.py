@@ -25,6 +25,8 @@ class Rows:
     dead: list[DeadLetter] = field(default_factory=list)
     resent: list[Record] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    named: int = 0
+    """How often ClickHouse has named one of these rows as bad."""
 
     def add(self, record: Record, value: bytes, *, canonical: bool) -> None:
         """One more row."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownMemberIdError
 from aiokafka.structs import TopicPartition
 
 from switchgear_schemas.connection import KafkaConnection
@@ -38,6 +38,9 @@ _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
 _SESSION_MS: Final = 10_000
 _REBALANCE_MS: Final = 30_000
+_UNKNOWN_MOST: Final = 5
+_UNKNOWN_WITHIN_S: Final = 30.0
+_UNKNOWN_APART_S: Final = 0.1
 
 
 class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -85,6 +88,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._stopping = asyncio.Event()
         self._paused: set[TopicPartition] = set()
         self._lag_at = 0.0
+        self._unknown: list[float] = []
 
     @property
     def ready(self) -> bool:
@@ -134,9 +138,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics.replays.inc(len(pending))
         self._metrics.lag.clear()
         log.info("partitions assigned", count=len(assigned), to_replay=len(pending))
-        self._tenure = Tenure(
-            assigned, self._inserters, pending, self._consumer.commit, self.limits, self._clock, self._fail
-        )
+        self._tenure = Tenure(assigned, self._inserters, pending, self._commit, self.limits, self._clock, self._fail)
         for partition, records in self._early.items():
             self._feed(partition, records)
         self._early.clear()
@@ -185,17 +187,40 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             rebalance_timeout_ms=_REBALANCE_MS,
         )
 
+    async def _commit(self, offsets: dict[Any, Any]) -> None:
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailedError as error:
+            if self._instance_id is not None and isinstance(error.__cause__, UnknownMemberIdError):
+                self._count_unknown()
+            raise
+
+    def _count_unknown(self) -> None:
+        """Of two members under one name each replaces the other for ever, where a commit hears of it before a heartbeat.
+
+        Once is no more than a session that ended while this process slept.
+        """
+        now = self._clock()
+        if self._unknown and now - self._unknown[-1] < _UNKNOWN_APART_S:
+            return  # the same loss, of another partition
+        self._unknown = [at for at in self._unknown if now - at < _UNKNOWN_WITHIN_S] + [now]
+        if len(self._unknown) >= _UNKNOWN_MOST:
+            self._fail(self._refused("this member is replaced again and again"))
+
+    def _refused(self, reason: str) -> SwitchgearError:
+        twin = f" Another sink may run under the name {self._instance_id}." if self._instance_id else ""
+        return SwitchgearError(
+            f"Kafka refuses to be read: {reason}.{twin}",
+            hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
+        )
+
     async def _poll(self) -> dict[TopicPartition, list[Record]]:
         try:
             found: dict[TopicPartition, list[Record]] = await self._consumer.getmany(
                 timeout_ms=_POLL_MS, max_records=_POLL_ROWS
             )
         except KafkaError as error:
-            twin = f" Another sink may run under the name {self._instance_id}." if self._instance_id else ""
-            raise SwitchgearError(
-                f"Kafka refuses to be read: {error or type(error).__name__}.{twin}",
-                hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
-            ) from error
+            raise self._refused(str(error) or type(error).__name__) from error
         await asyncio.sleep(0)  # getmany returns without a pause as long as there is more
         return found
 

@@ -245,11 +245,11 @@ async def test_metrics_count_requests_by_route_and_never_by_name(api, store):
 
 
 async def test_tables_that_are_not_made_yet_are_service_unavailable(api, store):
-    await store.command("RENAME TABLE tool_metrics TO away")
+    await store.command("RENAME TABLE tool_counts_1m TO away")
     try:
         await refused(api, 503, "tables do not exist", "/v1/tools")
     finally:
-        await store.command("RENAME TABLE away TO tool_metrics")
+        await store.command("RENAME TABLE away TO tool_counts_1m")
     assert (await api.get("/v1/tools")).status_code == 200
 
 

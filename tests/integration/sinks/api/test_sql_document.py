@@ -25,6 +25,7 @@ async def sql(store) -> ReadOnlySql:
             *[call(TOOL, "error", now, error_message=f"no city {n}", error_type="E", **loop) for n in range(4)],
             call(TOOL, "rejected", now, emitter_id="a"),
             call(TOOL, at=now, served_by="fallback", fallback_tool="backup"),
+            call("db:report", at=now, execution_time_ms=8000),
         ],
     )
     states = (("closed", None), ("open", "closed"), ("half_open", "open"), ("closed", "half_open"))
@@ -54,7 +55,10 @@ def test_a_worked_query_answers(sql, query):
 
 def test_the_answers_are_right(sql):
     answers = [sql.run(query) for query in QUERIES]
-    assert answers[0].rows == [[25, 25]]
+    worked = next(place for place, query in enumerate(QUERIES) if "distinct_events" in query)
+    of_views(answers[:worked])
+    answers = answers[worked:]
+    assert answers[0].rows == [[26, 26]]
     by_name = [dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers]
     day, month, percentiles = by_name[1:4]
     assert (day["calls"], day["success_rate"], day["refused"]) == (24, round(20 / 24, 4), 1)
@@ -72,6 +76,31 @@ def test_the_answers_are_right(sql):
     assert outage["seconds"] == 60
 
 
-def test_the_document_names_every_table():
+def of_views(answers):
+    hour, slowest, slow, patterns, types, history, duplicates, waste, tenant = (
+        dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers
+    )
+    assert hour["calls"] >= hour["failures"]
+    assert (slowest["tool_name"], slowest["execution_time_ms"], slow["execution_time_ms"]) == ("db:report", 8000, 8000)
+    assert (patterns["error_type"], patterns["pattern"], patterns["errors"]) == ("E", "no city <n>", 4)
+    assert (types["error_type"], types["times"]) == ("E", 4)
+    assert (history["previous_state"], history["state"], history["rule"]) == ("half_open", "closed", "cusum")
+    assert (duplicates["session_id"], duplicates["calls"], duplicates["failures"], duplicates["tokens"]) == (
+        "s",
+        23,
+        4,
+        115,
+    )
+    assert (waste["tool_name"], waste["failed"], waste["tokens"]) == (TOOL, 4, 20)
+    assert (tenant["tenant"], tenant["tool_name"], tenant["made"], tenant["failures"]) == ("", TOOL, 24, 4)
+
+
+async def test_the_document_names_every_table_and_view_of_calls_and_circuits(store):
     text = (REPOSITORY / DOCUMENT).read_text()
-    assert all(f"| `{table}` |" in text for table in TABLES)
+    rows = (
+        await store.query("SELECT name FROM system.tables WHERE database = currentDatabase() AND engine = 'View'")
+    ).result_rows
+    views = [row[0] for row in rows]
+    assert len(views) >= 6
+    assert all(f"| `{name}` |" in text for name in (*TABLES, *views))
+    assert all(any(f"FROM {view}" in query for query in QUERIES) for view in views)

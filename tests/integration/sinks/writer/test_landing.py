@@ -257,6 +257,50 @@ async def test_rows_that_clickhouse_alone_refuses_are_found_one_by_one(here: Set
     assert all("no_poison" in letter.reason and json.loads(letter.body)["user_id"] == "poison" for letter in letters)
 
 
+async def test_fields_named_twice_are_repaired_together_and_stored(here: Settings) -> None:
+    """ClickHouse alone refuses them; the last one counts, as for the worker."""
+    values = [execution(user_id=str(place)) for place in range(4_000)]
+    for place in range(0, 4_000, 40):
+        values[place] = values[place].replace(b"{", b'{"user_id":"first",', 1)
+    async with sinking(here) as sink:
+        await produce(here, [Message(value) for value in values])
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 4_000)
+        assert await sink.scalar("SELECT uniqExact(user_id) FROM tool_metrics") == 4_000
+    assert await dead_letters(here) == {}
+
+
+async def test_every_kind_of_bad_row_in_one_batch_is_told_apart(here: Settings) -> None:
+    def spoil(place: int) -> bytes:
+        if place % 100 == 0:
+            return b"junk"
+        if place % 100 == 1:
+            return execution(user_id="poison")
+        if place % 100 == 2:
+            return execution().replace(b"{", b'{"status":"timeout",', 1)
+        return execution(weather=1) if place % 100 == 3 else execution()
+
+    async with sinking(here) as sink:
+        await poison(here, sink, [spoil(place) for place in range(3_000)])
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 3_000 - 60)
+    reasons = [letter.reason for letter in (await dead_letters(here)).values()]
+    assert len(reasons) == 60
+    assert sum("no_poison" in reason for reason in reasons) == 30
+
+
+async def test_a_rule_over_what_is_computed_is_left_to_clickhouse_row_by_row(here: Settings) -> None:
+    async with sinking(here) as sink:
+        await sink.store.command(
+            "ALTER TABLE tool_metrics ADD CONSTRAINT computed CHECK retention_days = 30 AND user_id != 'poison'"
+        )
+        values = [execution(user_id="poison" if place % 20 == 0 else "u") for place in range(60)]
+        await produce(here, [Message(value) for value in values])
+        await sink.until_committed(here)
+        await assert_exact(sink.store, 57)
+    assert len(await dead_letters(here)) == 3
+
+
 async def insert_into_a_table_that_is_gone(here: Settings) -> None:
     async with sinking(here) as sink:
         await sink.store.command("RENAME TABLE tool_metrics TO elsewhere")

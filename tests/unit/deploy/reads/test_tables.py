@@ -164,3 +164,72 @@ def test_rows_that_were_cut_are_told(capsys):
 def test_no_rows_are_told_under_the_headings(capsys):
     output.show_rows(rows())
     assert capsys.readouterr().out.splitlines() == ["c0  c1", "──  ──", "No rows."]
+
+
+NAMES = ["mcp:calendar:list_events", "[x]", "mcp:email:send", "[bold]mcp[/bold]:warning:", "a" * 45]
+EVERY_TABLE = {
+    "tools": lambda name: tables.tools(system(report(name, "unhealthy", circuit_state="half_open"))),
+    "circuits": lambda name: tables.circuits({"circuits": [circuit(name)], "checked_at": NOW}),
+    "history": lambda name: tables.circuit_history({"history": [circuit(name)], "checked_at": NOW}),
+    "executions": lambda name: tables.executions(
+        [execution(tool_name=name, error_message="the upstream did not answer within thirty seconds " * 3)], ""
+    ),
+    "tool": lambda name: tables.tool(one_tool(name)),
+}
+
+
+def one_tool(name) -> dict[str, Any]:
+    stats = {f"{each}_time_ms": 100.0 for each in ("avg", "p50", "p95", "p99", "max")}
+    stats |= {"total_calls": 9, "success_rate": 0.5, "error_count": 4, "timeout_count": 0, "rejected_count": 1}
+    template = {"error_type": f"{name}Error", "count": 4, "last_seen": NOW, "template": f"{name} said no"}
+    return {
+        "hours": 1, "report": report(name, issues=[f"{name} fails"], recommendations=[f"Ask {name}"]), "stats": stats,
+        "circuits": [circuit(name)], "errors": {"templates": [template]}, "last_success": NOW, "last_failure": NOW,
+        "last_error": f"{name} said no", "stored_calls": 9,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("table", EVERY_TABLE)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_up_to_45_columns_is_printed_whole_and_literally_at_a_hundred(table, name):
+    shown = text_of(EVERY_TABLE[table](name))
+    assert any(name in line.split() for line in shown.splitlines())
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_a_longer_name_is_whole_where_the_terminal_has_the_room():
+    name = "mcp:" + "n" * 90
+    assert name in text_of(EVERY_TABLE["circuits"](name), width=220)
+    assert name not in text_of(EVERY_TABLE["circuits"](name), width=100)
+
+
+def test_sentences_wrap_at_words_and_lose_none():
+    sentence = "the upstream did not answer within thirty seconds"
+    shown = text_of(tables.executions([execution(tool_name="t" * 45, error_message=sentence)], ""))
+    column = shown.splitlines()[0].index("error")
+    assert " ".join(line[column:].strip() for line in shown.splitlines()[1:]) == f"TimeoutError: {sentence}"
+
+
+def test_lesser_columns_go_only_where_a_hundred_columns_do_not_suffice():
+    def headings(name, width):
+        return text_of(EVERY_TABLE["circuits"](name), width=width).splitlines()[0]
+
+    assert "last closed" in headings("search", 100)
+    assert "last closed" not in headings("a" * 45, 100)
+    assert "last closed" in headings("a" * 45, 160)
+    for always in ("circuit", "state", "since", "opens 24 h", "why"):
+        assert always in headings("a" * 45, 100)
+
+
+def test_an_error_names_its_type_once():
+    shown = text_of(tables.executions([execution(error_message="TimeoutError: late")], ""))
+    assert shown.count("TimeoutError") == 1
+    assert "TimeoutError" in text_of(tables.executions([execution(error_message=None)], ""))
+    assert "timeout" in text_of(
+        tables.executions([execution(error_type=None, error_message="late", status="error")], "")
+    )
+
+
+def test_a_long_message_wraps_before_a_long_name_folds():
+    long = execution(tool_name="t" * 60, error_message="words and " * 60)
+    assert "t" * 60 in text_of(tables.executions([long], ""), width=140)

@@ -1,9 +1,11 @@
 """What fails, how often, since when."""
 
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import ToolErrorsRepository
 from tests.support.engine import call, store_calls
 
@@ -88,3 +90,52 @@ async def test_a_tenants_errors_are_its_own(store):
     assert await ToolErrorsRepository(store).count("t", NOW) == 2
     with pytest.raises(ValueError, match="limit"):
         await ToolErrorsRepository(store).templates(limit=-1)
+
+
+@pytest.mark.parametrize("minutes", [0.5, 14.9, 15, 16, 45, 200, 1000])
+@pytest.mark.parametrize("tenant", [None, "acme"])
+async def test_types_since_a_time_are_exact_wherever_it_cuts_a_quarter(store, minutes, tenant):
+    chance = random.Random(5)
+    errors = [
+        call(
+            chance.choice("ab"),
+            chance.choice(("error", "timeout")),
+            NOW - timedelta(minutes=chance.uniform(0, 300)),
+            tenant=chance.choice(("", "acme")),
+            error_message=str(n),
+            **chance.choice(({}, {"error_type": "E"}, {"error_class": "server"})),
+        )
+        for n in range(500)
+    ]
+    await store_calls(store, errors)
+    since = NOW - timedelta(minutes=minutes)
+    found = await ToolErrorsRepository(store, tenant=tenant).types(None, since)
+    chosen = [
+        each
+        for each in errors
+        if datetime.fromisoformat(each["recorded_at"]) >= since and (tenant is None or each["tenant"] == tenant)
+    ]
+    assert sum(each["count"] for each in found) == len(chosen)
+    for each in found:
+        same = sorted(
+            (datetime.fromisoformat(one["recorded_at"]), one["error_message"]) for one in chosen
+            if one["tool_name"] == each["tool_name"] and _type(one) == each["error_type"]
+        )  # fmt: skip
+        assert each["count"] == len(same)
+        assert (each["first_seen"], each["last_seen"], each["example"]) == (same[0][0], *same[-1])
+
+
+def _type(one) -> str:
+    return one.get("error_type") or ("timeout" if one["status"] == "timeout" else one.get("error_class") or "unknown")
+
+
+async def test_errors_from_before_the_table_of_types_are_in_it_once(store):
+    await store.command("DROP VIEW tool_error_types_15m_mv SYNC")
+    await store.command("DROP TABLE tool_error_types_15m SYNC")
+    await store_calls(store, [call("t", "error", NOW)] * 3)
+    for _ in range(2):
+        await store.command("TRUNCATE TABLE schema_migrations")
+        await migrate(store)
+    await store_calls(store, [call("t", "error", NOW)])
+    (found,) = await ToolErrorsRepository(store).types("t", NOW - timedelta(hours=1))
+    assert found["count"] == 4

@@ -286,3 +286,43 @@ def test_a_tool_metric_is_the_contracts_execution():
         "error_message", "parameters_hash", "input_size", "output_size", "metadata", "recorded_at",
     }  # fmt: skip
     assert documented <= set(metric.to_dict())
+
+
+async def test_the_last_calls_are_told_when_their_rows_are_gone(repository, store):
+    await store_calls(store, [call("t", at=NOW), call("t", "error", NOW, error_message="m")])
+    await repository.cleanup_old_metrics(0)
+    assert await repository.get_last_calls("t") == {
+        "stored": 0,
+        "last_success": NOW,
+        "last_failure": NOW,
+        "last_error": None,
+    }
+    assert await repository.get_all_tool_names() == []
+    assert await repository.get_known_tool_names() == ["t"]
+
+
+async def test_known_tools_are_the_tenants_own(store):
+    await store_calls(store, [call("a", tenant="x"), call("b", tenant="y")])
+    assert await ToolMetricsRepository(store, tenant="x").get_known_tool_names() == ["a"]
+    assert await ToolMetricsRepository(store).get_known_tool_names() == ["a", "b"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 100])
+async def test_recent_errors_are_found_however_far_back_they_lie(repository, store, limit):
+    days = (0, 0, 1, 1, 1, 2, 300, 300)
+    await store_calls(
+        store,
+        [call("t", "error", NOW - timedelta(days=n, seconds=s), error_message=f"{n}") for s, n in enumerate(days)],
+    )
+    found = await repository.get_recent_errors("t", limit)
+    assert [int(each.error_message or "") for each in found] == list(days[:limit])
+    assert await repository.get_recent_errors(limit=limit) == found
+
+
+async def test_recent_errors_are_found_where_newer_ones_were_removed(repository, store):
+    await store_calls(store, [call("t", "error", NOW - timedelta(minutes=n)) for n in range(20)])
+    for table in ("tool_metrics", "tool_errors"):
+        await store.command(
+            f"ALTER TABLE {table} DELETE WHERE recorded_at > toDateTime64('2026-03-01 11:50:00', 6, 'UTC') SETTINGS mutations_sync = 2"
+        )
+    assert len(await repository.get_recent_errors("t")) == 9

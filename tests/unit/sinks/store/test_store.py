@@ -14,7 +14,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import load_settings
-from switchgear_sinks.store import Store, open_store
+from switchgear_sinks.store import Store, StoreLocation, open_store
 
 OPEN_AND_SAY = """
 import asyncio, sys
@@ -153,3 +153,22 @@ async def test_a_client_of_ones_own_works_on_the_same_data(tmp_path: Path) -> No
         finally:
             client.close()
         assert await store.ping()
+
+
+async def test_a_database_can_be_looked_for_without_being_made(tmp_path: Path) -> None:
+    settings = load_settings(clickhouse_url=f"chdb:{tmp_path}")
+    for _ in range(2):
+        async with await open_store(settings, create=False) as store:
+            assert not store.database_exists
+            assert await store.command("SELECT count() FROM system.databases WHERE name = 'switchgear'") == 0
+    async with await open_store(settings) as store:
+        assert store.database_exists
+    async with await open_store(settings, create=False) as store:
+        assert store.database_exists
+        assert await store.command("SELECT currentDatabase()") == "switchgear"
+
+
+def test_on_a_cluster_the_database_is_made_on_all_of_it() -> None:
+    where = StoreLocation.parse("http://localhost/metrics", Path())
+    assert Store(where, 1).creation == "CREATE DATABASE IF NOT EXISTS `metrics`"
+    assert Store(where, 1, "main").creation == "CREATE DATABASE IF NOT EXISTS `metrics` ON CLUSTER `main`"

@@ -1,0 +1,242 @@
+"""``switchgear dead``: look at rejected messages, repair them, send them again."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from rich.table import Table
+
+from switchgear_cli.discovery import client_settings
+from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.reads import output
+from switchgear_cli.reads.formats import clock, count, plain
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.dead import Retry, Selection, StoredLetter, moment, read_letters
+from switchgear_sinks.dead.letters import hexdump
+from switchgear_sinks.dead.repair import read_repairs
+
+dead = App(name="dead", help="List, show and send again what was rejected.")
+
+_MAX_FILE: Final = 256 * 1024 * 1024
+_MAX_RETRIES: Final = 10_000
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """Which Kafka.
+
+    Attributes:
+        bootstrap_servers: Kafka brokers, host:port, comma-separated.
+        topic_prefix: Before every topic name.
+    """
+
+    bootstrap_servers: str | None = None
+    topic_prefix: str | None = None
+
+    def settings(self) -> Settings:
+        """The settings, logging prepared."""
+        found = client_settings(kafka_bootstrap_servers=self.bootstrap_servers, topic_prefix=self.topic_prefix)
+        configure_client_logging(found)
+        return found
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Which:
+    """Which letters.
+
+    Attributes:
+        reason: Only those whose reason contains this.
+        component: Only those that this one rejected: worker or sink.
+        tool: Only this tool's.
+        field: Only those whose reason is about this field.
+        since: Only messages that came since then: 90s, 15m, 2h, 7d, or a date and time.
+    """
+
+    reason: str | None = None
+    component: str | None = None
+    tool: str | None = None
+    field: str | None = None
+    since: str | None = None
+
+    def selection(self) -> Selection:
+        """The same as a filter, read at this moment."""
+        return Selection(self.reason, self.component, self.tool, self.field, moment(self.since, datetime.now(UTC)))
+
+
+@dead.command(name="list")
+async def list_letters(
+    *,
+    which: Which | None = None,
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
+    json: Annotated[bool, Parameter(negative=())] = False,
+    jsonl: Annotated[bool, Parameter(negative=())] = False,
+    where: Where | None = None,
+) -> None:
+    """List the dead letters, newest first.
+
+    Args:
+        which: Which letters.
+        limit: Letters at most.
+        json: One JSON document instead of a table.
+        jsonl: One JSON object a line with the message in it: repair the values and give the file to `dead retry --file`.
+        where: Which Kafka.
+    """
+    settings = (where or Where()).settings()
+    found = await read_letters(settings.kafka, settings.topics.dead, (which or Which()).selection())
+    shown = found[: -limit - 1 : -1]
+    if jsonl:
+        for each in shown:
+            print(json_module.dumps(each.in_full(), ensure_ascii=False))
+    elif json:
+        output.show_json({"total": len(found), "letters": [each.summary() for each in shown]})
+    else:
+        output.show(_table(shown) if shown else "No dead letters.")
+        if len(found) > len(shown):
+            print(f"… {count(len(shown))} of {count(len(found))}: --limit shows more.")
+
+
+@dead.command
+async def show(
+    key: str,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative=())] = False,
+    where: Where | None = None,
+) -> None:
+    """Show one dead letter: where it came from, why it was rejected, and its bytes.
+
+    Args:
+        key: topic-partition-offset, as `dead list` shows it.
+        json: One JSON document.
+        where: Which Kafka.
+    """
+    settings = (where or Where()).settings()
+    (found,) = _named(await read_letters(settings.kafka, settings.topics.dead, Selection()), [key])
+    if json:
+        output.show_json(found.in_full())
+        return
+    letter = found.letter
+    for name, value in (
+        ("key", found.key),
+        ("from", f"{letter.topic}, partition {letter.partition}, offset {letter.offset}"),
+        ("at", f"{clock(found.at.isoformat())} UTC"),
+        ("tool", found.tool or "-"),
+        ("rejected by", letter.component),
+        ("field", letter.field or "-"),
+        ("reason", letter.reason),
+    ):
+        print(f"{name:<12} {plain(value)}")
+    print("headers")
+    for name, raw in letter.headers():
+        print(f"  {name} = {plain(raw.decode(errors='replace'))}")
+    if letter.value is None:
+        print("value        none (a tombstone)")
+        return
+    print(f"value        {count(len(letter.value))} bytes")
+    text = found.text
+    print(hexdump(letter.body) if text is None else _readable(text))
+
+
+@dead.command
+async def retry(
+    *keys: str,
+    all_letters: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    which: Which | None = None,
+    file: Path | None = None,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=_MAX_RETRIES))] = 1_000,
+    where: Where | None = None,
+) -> int:
+    """Send dead letters to the executions topic again, repaired or as they are; those that are still bad stay.
+
+    Each message is checked as the worker checks it. A letter is taken out of the list when the broker has acknowledged the
+    message. Sent twice by accident it is stored once. The exit code is 0 when every letter was sent.
+
+    Args:
+        keys: topic-partition-offset, as `dead list` shows it.
+        all_letters: Every letter that the filters mean.
+        which: Which letters.
+        file: Repaired messages, one {"key": …, "value": …} a line (`dead list --jsonl` writes them); without keys or
+            --all, those in the file are sent.
+        limit: Letters at most.
+        where: Which Kafka.
+    """
+    chosen = which or Which()
+    filtered = chosen != Which()
+    if all_letters and keys:
+        raise SwitchgearError("Give either keys or --all.")
+    if filtered and not all_letters:
+        raise SwitchgearError("Filters choose among --all.", hint="Add --all, or leave them out.")
+    repairs = {} if file is None else _repairs(file)
+    if not keys and not all_letters and file is None:
+        raise SwitchgearError("Nothing to send.", hint="Name keys, or give --all or --file.")
+    settings = (where or Where()).settings()
+    found = await read_letters(settings.kafka, settings.topics.dead, chosen.selection())
+    letters = found if all_letters else _named(found, list(keys) or list(repairs))
+    sent, refused = 0, 0
+    async with Retry(settings.kafka, settings.topics) as again:
+        async for outcome in again.send(letters[:limit], repairs):
+            if outcome.error is None:
+                sent += 1
+            else:
+                refused += 1
+                print(f"{outcome.letter.key}: still bad: {plain(outcome.error)}", file=sys.stderr)
+    left = len(letters) - sent - refused
+    print(f"{count(sent)} sent, {count(refused)} still bad" + (f", {count(left)} left (--limit)." if left else "."))
+    return 1 if refused or left else 0
+
+
+def _named(found: list[StoredLetter], keys: list[str]) -> list[StoredLetter]:
+    known = {each.key: each for each in found}
+    missing = [key for key in dict.fromkeys(keys) if key not in known]
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise SwitchgearError(
+            f"There is no dead letter {missing[0]}{more}.", hint="`switchgear dead list` shows the keys."
+        )
+    return [known[key] for key in dict.fromkeys(keys)]
+
+
+def _repairs(file: Path) -> dict[str, bytes]:
+    try:
+        if file.stat().st_size > _MAX_FILE:
+            raise SwitchgearError(f"{file} is larger than {_MAX_FILE >> 20} MiB.", hint="Split it.")
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SwitchgearError(f"{file} cannot be read: {reason}.") from None
+    return read_repairs(lines, str(file))
+
+
+def _readable(text: str) -> str:
+    """JSON indented; anything else line by line, without what a terminal would obey."""
+    try:
+        value: Any = json_module.loads(text)
+    except (ValueError, RecursionError):
+        return "\n".join(plain(line) for line in text.splitlines()) or "(empty)"
+    return "\n".join(
+        f"{line[: len(line) - len(line.lstrip())]}{plain(line)}"
+        for line in json_module.dumps(value, ensure_ascii=False, indent=2).splitlines()
+    )
+
+
+def _table(letters: list[StoredLetter]) -> Table:
+    table = Table("key", "came", "tool", "by", "field", "reason", box=None, header_style="bold")
+    for each in letters:
+        letter = each.letter
+        table.add_row(
+            *map(
+                plain, (each.key, clock(each.at.isoformat()), each.tool or "-", letter.component, letter.field or "-")
+            ),
+            plain(letter.reason),
+        )
+    return table

@@ -1,0 +1,72 @@
+"""``switchgear migrate``: make or change the tables without a sink, or show what would be done."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from switchgear_cli.logs import configure_client_logging
+from switchgear_schemas.errors import SettingsError, SwitchgearError
+from switchgear_schemas.settings import load_settings
+
+_RIGHTS: Final = "Connect as a user with access_management, and try again: what was done stays as it is."
+
+
+async def migrate(
+    *,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    tenant_reader: str | None = None,
+    clickhouse: str | None = None,
+    cluster: str | None = None,
+) -> None:
+    """Bring the tables to this version, as every sink does when it starts; or print the statements.
+
+    Args:
+        dry_run: Print the statements that would run, and run none of them.
+        tenant_reader: TENANT=USER: also make the ClickHouse user USER, who can read the rows of TENANT and no others. The
+            password of a new user is printed once. Needs a server, and the right to manage its users.
+        clickhouse: http(s)://user:password@host:port/database, or chdb: / chdb:/folder.
+        cluster: A cluster of system.clusters: tables are made on all of it, replicated.
+    """
+    from switchgear_sinks import migrations  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+    from switchgear_sinks.store import open_store  # noqa: PLC0415 - as above
+
+    settings = load_settings(clickhouse_url=clickhouse, clickhouse_cluster=cluster)
+    configure_client_logging(settings)
+    layout = migrations.Layout.of(settings)
+    reader = None if tenant_reader is None else _reader(tenant_reader)
+    if reader is not None and settings.embedded:
+        raise SettingsError(
+            "The embedded ClickHouse engine has no users.", hint="Set SWITCHGEAR_CLICKHOUSE_URL to a ClickHouse server."
+        )
+    async with await open_store(settings, create=not dry_run) as store:
+        statements = await migrations.planned(store, layout)
+        password: str | None = None
+        access: list[str] = []
+        if reader is not None:
+            tenant, user = reader
+            with migrations.explained("Looking for the user", _RIGHTS):
+                known = await migrations.has_user(store, user)
+            if not known:
+                password = "…" if dry_run else secrets.token_urlsafe(24)
+            access = migrations.tenant_reader(tenant, user, password, store.database, store.location.username, layout)
+        if dry_run:
+            print("\n".join(f"{statement.strip()};\n" for statement in [*statements, *access]) or "Nothing to do.")
+            return
+        applied = await migrations.migrate(store, layout)
+        with migrations.explained("Making the tenant's reader", _RIGHTS):
+            for statement in access:
+                await store.command(statement)
+        print(f"{len(applied)} migrations applied." if applied else "The tables are as they should be.")
+        if reader is not None:
+            made = f"made, password {password}" if password is not None else "was there already"
+            print(f"The user {reader[1]} ({made}) reads the rows of {reader[0] or 'no tenant'} and no others.")
+
+
+def _reader(text: str) -> tuple[str, str]:
+    tenant, equals, user = text.rpartition("=")
+    if not equals or not user:
+        raise SwitchgearError(f"--tenant-reader must be TENANT=USER, got {text!r}.")
+    return tenant, user

@@ -1,0 +1,8 @@
+"""Dead letters for people: look at what was rejected, repair it, send it again."""
+
+from switchgear_sinks.dead.letters import StoredLetter
+from switchgear_sinks.dead.retry import Outcome, Retry
+from switchgear_sinks.dead.selection import Selection, moment
+from switchgear_sinks.dead.topic import read_letters
+
+__all__ = ["Outcome", "Retry", "Selection", "StoredLetter", "moment", "read_letters"]

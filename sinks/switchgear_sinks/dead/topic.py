@@ -1,0 +1,116 @@
+"""Reading the dead-letter topic: of each key the newest record, as compaction will leave it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_sinks.dead.letters import StoredLetter
+from switchgear_sinks.dead.selection import Selection
+
+MAX_LETTERS: Final = 100_000
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""What one reading may hold: letters, and bytes of them."""
+_CONNECT_LIMIT_S: Final = 20.0
+_SILENCE_LIMIT_S: Final = 30.0
+_POLL_MS: Final = 500
+
+
+class TooManyLettersError(SwitchgearError):
+    """More dead letters are meant than one command holds in memory."""
+
+
+async def read_letters(connection: KafkaConnection, topic: str, selection: Selection) -> list[StoredLetter]:
+    """The letters that ``selection`` means, oldest first. A letter that was retried (its key has a tombstone) is gone.
+
+    Raises:
+        BrokerUnavailableError: no broker answered, or it fell silent for 30 s.
+        SwitchgearError: the topic does not exist.
+        TooManyLettersError: narrow the selection.
+    """
+    consumer = AIOKafkaConsumer(
+        **connection.options(), enable_auto_commit=False, max_partition_fetch_bytes=6 * MAX_EVENT_BYTES
+    )
+    try:
+        async with asyncio.timeout(_CONNECT_LIMIT_S):
+            await consumer.start()
+            partitions = await _partitions(connection, topic)
+            consumer.assign(partitions)
+            begins = await consumer.beginning_offsets(partitions)
+            ends = await consumer.end_offsets(partitions)
+        for partition, begin in begins.items():
+            consumer.seek(partition, begin)
+        found = await _read(consumer, ends, selection)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise BrokerUnavailableError(
+            f"The dead letters could not be read at {connection.bootstrap_servers}: {str(error) or type(error).__name__}.",
+            hint="Start Kafka, or name its address with --bootstrap-servers.",
+        ) from error
+    finally:
+        await consumer.stop()
+    return sorted(found.values(), key=lambda each: (each.letter.timestamp_ms, each.key))
+
+
+async def _partitions(connection: KafkaConnection, topic: str) -> list[TopicPartition]:
+    admin = AIOKafkaAdminClient(**connection.options())
+    try:
+        await admin.start()
+        (found,) = await admin.describe_topics([topic])
+    finally:
+        await admin.close()
+    if found["error_code"] or not found["partitions"]:
+        raise SwitchgearError(f"The topic {topic} does not exist.", hint="Create it: `switchgear topics ensure`.")
+    return [TopicPartition(topic, each["partition"]) for each in found["partitions"]]
+
+
+async def _read(consumer: Any, ends: Mapping[TopicPartition, int], selection: Selection) -> dict[bytes, StoredLetter]:
+    found: dict[bytes, StoredLetter] = {}
+    held = 0
+    deadline = time.monotonic() + _SILENCE_LIMIT_S
+    while await _behind(consumer, ends):
+        for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+            deadline = time.monotonic() + _SILENCE_LIMIT_S
+            for record in records:
+                before = found.pop(record.key, None)
+                held -= len(before.letter.body) if before is not None else 0
+                letter = _letter(record)
+                if letter is not None and selection.holds(letter):
+                    found[record.key] = letter
+                    held += len(letter.letter.body)
+            if len(found) > MAX_LETTERS or held > MAX_BYTES:
+                raise TooManyLettersError(
+                    f"There are more dead letters than can be handled at once ({MAX_LETTERS:,}, {MAX_BYTES >> 20} MiB).",
+                    hint="Narrow them with --tool, --reason, --component, --field or --since.",
+                )
+        if time.monotonic() > deadline:
+            raise TimeoutError("the broker fell silent")
+    return found
+
+
+async def _behind(consumer: Any, ends: Mapping[TopicPartition, int]) -> bool:
+    for partition, end in ends.items():
+        if await consumer.position(partition) < end:
+            return True
+    return False
+
+
+def _letter(record: Any) -> StoredLetter | None:
+    """None for a tombstone, and for a record that nobody of ours wrote."""
+    if record.key is None or record.value is None:
+        return None
+    try:
+        letter = DeadLetter.from_record(record.value, record.headers)
+    except (KeyError, ValueError):
+        return None
+    return StoredLetter(letter, record.partition, record.offset, record.timestamp)

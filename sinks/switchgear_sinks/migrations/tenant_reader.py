@@ -1,0 +1,81 @@
+"""A read-only SQL user of one tenant: a role, its grants, and row policies that show it the tenant's rows and no others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_sinks.migrations.layout import Layout
+from switchgear_sinks.migrations.retention_rules import literal
+from switchgear_sinks.store import Store
+
+TENANT_TABLES: Final = (
+    "tool_metrics",
+    "tool_errors",
+    "tool_slow_calls",
+    "tool_counts_1m",
+    "tool_latency_15m",
+    "tool_error_types_15m",
+)
+"""Tables with a ``tenant`` column. Circuits are the whole fleet's: their history names no tenant and is not granted."""
+TENANT_VIEWS: Final = ("tool_stats_1h", "slow_executions", "error_patterns", "duplicate_calls", "waste_by_tool")
+"""Views over those alone; they read with the rights of who asks, so the policies hold in them."""
+_LIMITS: Final = "readonly = 1, max_execution_time = 30, max_memory_usage = 4000000000, max_result_rows = 100000"
+
+
+def tenant_reader(
+    tenant: str, user: str, password: str | None, database: str, keeper: str, layout: Layout
+) -> list[str]:
+    """The statements that make ``user`` see the rows of ``tenant``, each of which may be repeated.
+
+    Args:
+        tenant: Whose rows.
+        user: Name of the ClickHouse user.
+        password: Of a new user; None: the user exists, and only gets the role.
+        database: Where the tables are.
+        keeper: The user under whom Switchgear itself connects. A table with a row policy shows nothing to a user whom
+            no policy names (where ``users_without_row_policies_can_read_rows`` is off), so it gets one for all rows.
+        layout: One node or a cluster.
+
+    Raises:
+        SwitchgearError: ``user`` is empty, or is Switchgear's own user, whom the role would shut out.
+    """
+    if not user or user == keeper:
+        raise SwitchgearError(
+            f"{user!r} cannot be the reader of a tenant: Switchgear itself connects under it."
+            if user
+            else "The reader of a tenant needs a name.",
+            hint="Choose another user name.",
+        )
+    on = f" {layout.on_cluster}" if layout.on_cluster else ""
+    role = quoted(f"switchgear_reader_{tenant or 'default'}")
+    where, name = quoted(database), quoted(user)
+    statements = [f"CREATE ROLE IF NOT EXISTS {role}{on} SETTINGS {_LIMITS}"]
+    statements += [f"GRANT{on} SELECT ON {where}.{quoted(each)} TO {role}" for each in (*TENANT_TABLES, *TENANT_VIEWS)]
+    for table in TENANT_TABLES:
+        statements.append(
+            f"CREATE ROW POLICY OR REPLACE `switchgear_everything`{on} ON {where}.{quoted(table)} "
+            f"FOR SELECT USING 1 AS PERMISSIVE TO {quoted(keeper)}"
+        )
+        statements.append(
+            f"CREATE ROW POLICY OR REPLACE {role}{on} ON {where}.{quoted(table)} "
+            f"FOR SELECT USING tenant = {literal(tenant)} AS PERMISSIVE TO {role}"
+        )
+    if password is not None:
+        statements.append(
+            f"CREATE USER IF NOT EXISTS {name}{on} IDENTIFIED WITH sha256_password BY {literal(password)}"
+        )
+    statements.append(f"GRANT{on} {role} TO {name}")
+    statements.append(f"ALTER USER {name}{on} DEFAULT ROLE {role}")
+    return statements
+
+
+async def has_user(store: Store, user: str) -> bool:
+    """ClickHouse knows ``user``."""
+    found = await store.query("SELECT count() FROM system.users WHERE name = {name:String}", {"name": user})
+    return bool(found.result_rows[0][0])
+
+
+def quoted(name: str) -> str:
+    """``name`` as an identifier."""
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

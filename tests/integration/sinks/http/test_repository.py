@@ -1,0 +1,49 @@
+"""ToolMetricsRepository over HTTP: the tests it passes on the embedded engine, against a server; and any HTTP client."""
+
+import clickhouse_connect
+import pytest
+
+from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.execution import ToolMetric
+from switchgear_sinks.repository import ToolMetricsRepository
+from tests.support.again import again
+from tests.support.engine import call, store_calls
+from tests.unit.sinks.repository import test_rollups, test_tool_errors, test_tool_metrics
+
+globals().update(
+    again(
+        test_tool_metrics,
+        fixtures=["repository"],
+        without=["test_any_clickhouse_connect_client_will_do", "test_a_store_without_tables_gets_them"],  # of a folder
+    )
+)
+globals().update(again(test_tool_errors, fixtures=["errors_of"]))
+globals().update(again(test_rollups, fixtures=["calls"]))
+
+
+async def test_a_client_over_http_will_do(store):
+    await store_calls(store, [call("t", "error")])
+    client = clickhouse_connect.get_client(host="127.0.0.1", port=store.location.port, database=store.database)
+    try:
+        repository = ToolMetricsRepository(client)
+        await repository.ensure_table()
+        await repository.record(ToolMetric(tool_name="t", status="success"))
+        assert (await repository.get_tool_stats("t"))["total_calls"] == 2
+        assert await repository.cleanup_old_metrics(0) == 2
+        client.database = "default"
+        with pytest.raises(StoreUnavailableError, match="tool_metrics"):
+            await repository.ensure_table()
+    finally:
+        client.close()
+
+
+async def test_an_asynchronous_client_over_http_will_do(store):
+    client = await clickhouse_connect.get_async_client(
+        host="127.0.0.1", port=store.location.port, database=store.database
+    )
+    try:
+        repository = ToolMetricsRepository(client)
+        await repository.record(ToolMetric(tool_name="t", status="error", error_message="it's"))
+        assert [each.error_message for each in await repository.get_recent_errors("t")] == ["it's"]
+    finally:
+        await client.close()

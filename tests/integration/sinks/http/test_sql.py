@@ -1,0 +1,66 @@
+"""The SQL endpoint over a ClickHouse server: it answers, it keeps to its limits, and it refuses what it refuses in the engine."""
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api import create_app
+from tests.integration.sinks.api.test_sql_attacks import ALLOWED, ATTEMPTS
+from tests.support.engine import TABLES, call, store_calls
+
+
+@pytest.fixture
+async def api(store):
+    app = create_app(store, Settings(sql_max_rows=5, sql_max_seconds=5), registry=CollectorRegistry())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://switchgear") as client:
+        yield client
+
+
+async def ask(api, query) -> httpx.Response:
+    return await api.post("/v1/sql", json={"query": query})
+
+
+async def test_a_query_answers(api, store):
+    await store_calls(store, [call("t"), call("u", "error")])
+    answer = await ask(api, "SELECT tool_name, count() AS n FROM tool_metrics GROUP BY tool_name ORDER BY tool_name")
+    assert answer.status_code == 200
+    assert answer.json()["rows"] == [["t", 1], ["u", 1]]
+    assert [column["name"] for column in answer.json()["columns"]] == ["tool_name", "n"]
+
+
+async def test_what_is_above_the_row_limit_is_cut_and_told(api):
+    content = (await ask(api, "SELECT number FROM numbers(50)")).json()
+    assert (content["row_count"], content["truncated"]) == (5, True)
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+async def test_an_attempt_is_refused_and_changes_nothing(api, store, tmp_path, attempt):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the-secret-itself")
+    nobody = "127.0.0.1:9"
+    answer = await ask(api, attempt.format(folder=tmp_path, secret=secret, url=f"http://{nobody}/x", address=nobody))
+    assert answer.status_code in {400, 403}, answer.text
+    assert answer.json()["error"]
+    assert "the-secret-itself" not in answer.text
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+async def test_after_all_attempts_the_tables_are_there(store):
+    tables = {row[0] for row in (await store.query("SHOW TABLES")).result_rows}
+    assert set(TABLES) <= tables
+
+
+@pytest.mark.parametrize("query", ALLOWED)
+async def test_what_may_run_runs(api, query):
+    assert (await ask(api, query)).status_code == 200
+
+
+async def test_the_routes_of_tools_and_errors_answer(api, store):
+    await store_calls(store, [*[call("t", execution_time_ms=7000)] * 5, call("t", "error", error_message="no city 7")])
+    assert (await api.get("/v1/tools")).json()["summary"]["unhealthy"] == 1
+    assert (await api.get("/v1/tools/t")).json()["stored_calls"] == 6
+    assert len((await api.get("/v1/errors")).json()["errors"]) == 1
+    assert len((await api.get("/v1/slow")).json()["executions"]) == 5
+    assert (await api.get("/v1/circuits")).json()["circuits"] == []
+    assert (await api.get("/readyz")).status_code == 200

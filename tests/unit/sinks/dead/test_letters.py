@@ -1,0 +1,137 @@
+"""What can be read of a dead letter, and which ones are meant."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from switchgear_schemas import wire
+from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
+from switchgear_sinks.dead import Selection, StoredLetter, moment
+from switchgear_sinks.dead.letters import hexdump
+from switchgear_sinks.dead.repair import prepared, read_repairs, why_not
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def letter(value: bytes | None = b"junk", key: bytes | None = b"search", offset: int = 7, **fields) -> StoredLetter:
+    given = {"reason": "the message is not JSON: truncated", "component": "worker"} | fields
+    return StoredLetter(
+        DeadLetter("executions", 3, offset, int(AT.timestamp() * 1000), original_key=key, value=value, **given), 0, 1, 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "tool"),
+    [
+        (b'{"tool_name":"fetch"}', b"search", "fetch"),
+        (b'{"tool_name":3}', b"search", "search"),
+        (b"junk", b"search", "search"),
+        (b"\xff", b"\xff", "\ufffd"),
+        (None, None, ""),
+    ],
+)
+def test_the_tool_is_what_the_bytes_say_or_else_the_key(value, key, tool):
+    assert letter(value, key).tool == tool
+
+
+def test_bytes_are_shown_as_text_where_they_are_and_as_base64_where_not():
+    assert letter("größe".encode()).in_full()["value"] == "größe"
+    assert letter(b"\xff\x00").in_full()["value_base64"] == "/wA="
+    assert letter(None).in_full()["value"] is None
+    assert letter().summary() | {"reason": ""} == {
+        "key": "executions-3-7", "topic": "executions", "partition": 3, "offset": 7, "at": "2026-11-21T12:00:00+00:00",
+        "tool": "search", "component": "worker", "field": "", "reason": "", "bytes": 4,
+    }  # fmt: skip
+
+
+def test_a_hexdump_shows_what_can_be_read_and_ends_somewhere():
+    assert hexdump(b"\x00ab\x1b[2J") == "00000000  00 61 62 1b 5b 32 4a                             .ab.[2J"
+    assert hexdump(bytes(100), limit=32).splitlines()[-1] == "… 68 more bytes"
+
+
+@pytest.mark.parametrize(
+    ("selection", "meant"),
+    [
+        (Selection(), True),
+        (Selection(reason="NOT json"), True),
+        (Selection(reason="missing"), False),
+        (Selection(component="sink"), False),
+        (Selection(tool="search", component="worker"), True),
+        (Selection(tool="sear"), False),
+        (Selection(field="tool_name"), False),
+        (Selection(since=AT), True),
+        (Selection(since=AT + timedelta(seconds=1)), False),
+    ],
+)
+def test_everything_that_is_asked_for_must_hold(selection, meant):
+    assert selection.holds(letter()) is meant
+
+
+@pytest.mark.parametrize(
+    ("text", "before"), [("90s", 90), ("15m", 900), ("15min", 900), ("2h", 7200), ("7d", 604_800), ("1.5h", 5400)]
+)
+def test_since_is_a_span_before_now(text, before):
+    assert moment(text, AT) == AT - timedelta(seconds=before)
+
+
+def test_since_is_a_time_and_utc_where_it_does_not_say():
+    assert moment("2026-11-21T12:00:00", AT) == AT == moment("2026-11-21T13:00:00+01:00", AT)
+    assert moment(None, AT) is None
+    with pytest.raises(SwitchgearError, match=r"--since 'yesterday' is no time\. Write it like 2h"):
+        moment("yesterday", AT)
+
+
+def test_a_message_that_has_everything_is_sent_byte_for_byte():
+    value = b'{"status":"error", "tool_name":"x","metric_id":"00000000-0000-7000-8000-000000000001","recorded_at":"2026-11-21T10:00:00Z","new":1}'
+    assert prepared(letter(), value) == ("x", value)
+
+
+def test_what_kafka_would_have_supplied_is_the_same_at_every_retry():
+    value = '{"tool_name":"größe","status":"error","new":{"a":1},"user_id":null}'.encode()
+    tool, message = prepared(letter(), value)
+    assert (tool, message) == prepared(letter(), value)
+    assert tool == "größe"
+    fields = json.loads(message)
+    assert fields["recorded_at"] == "2026-11-21T12:00:00+00:00"
+    assert fields["new"] == {"a": 1}
+    assert isinstance(wire.decode_execution(message).metric_id, UUID)
+    assert prepared(letter(offset=8), value)[1] != message, "another letter is another event"
+
+
+def test_what_is_still_bad_names_the_field():
+    with pytest.raises(InvalidExecutionError) as caught:
+        prepared(letter(), b'{"tool_name":"x","status":"maybe"}')
+    assert caught.value.field == "status"
+
+
+def test_only_executions_can_be_sent_again():
+    assert why_not(letter(), "executions") is None
+    reason = why_not(letter(), "other.executions")
+    assert reason is not None
+    assert "only executions can be sent again" in reason.reason
+
+
+def test_repairs_are_lines_with_a_key_and_an_event_or_its_text():
+    lines = [
+        '{"key":"a-0-1","value":{"tool_name":"x"},"reason":"bad"}',
+        "",
+        '{"key":"a-0-2","value":"{\\"tool_name\\":1}"}',
+    ]
+    assert read_repairs(lines, "f") == {"a-0-1": b'{"tool_name":"x"}', "a-0-2": b'{"tool_name":1}'}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"f, line 2 is not JSON"),
+        ("[]", r'f, line 2 must be an object with "key" and "value"'),
+        ('{"key":"a"}', r'must be an object with "key" and "value"'),
+        ('{"key":"k","value":{}}', r"f, line 2: the key k came before"),
+    ],
+)
+def test_a_line_that_is_no_repair_is_named_by_its_number(line, message):
+    with pytest.raises(SwitchgearError, match=message):
+        read_repairs(['{"key":"k","value":{}}', line], "f")

@@ -1,0 +1,102 @@
+"""should_circuit_break and the fleet's breaker: the same answer on the same calls."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from switchgear.breaker import Breaker, Result, outcome_of
+from switchgear_schemas.policy import BreakerPolicy
+from switchgear_sinks.health import ToolHealthService
+from tests.support.engine import call, store_calls
+
+POLICY = BreakerPolicy(failure_count=5, sliding_window_size=300)
+PANE_S = 300 / 20
+CLASSES = (
+    None,
+    "transport",
+    "timeout",
+    "server",
+    "rate_limited",
+    "tool",
+    "invalid_input",
+    "auth",
+    "cancelled",
+    "policy",
+)
+STATUSES = ("success", "error", "timeout", "rejected")
+START = 1_000_000_000.0
+
+
+def history(seed: int) -> list[tuple[float, str, str | None]]:
+    """Time, status and class of calls over a quarter of an hour; failures come in bursts."""
+    chance = random.Random(seed)
+    failing = chance.uniform(0, 0.9)
+    found = []
+    for at in sorted(START + chance.uniform(0, 900) for _ in range(chance.randrange(1, 60))):
+        status = chance.choice(STATUSES[1:]) if chance.random() < failing else "success"
+        found.append((at, status, chance.choice(CLASSES) if status in {"error", "timeout"} else None))
+    return found
+
+
+def until_it_opens(events) -> tuple[list[tuple[float, str, str | None]], bool]:
+    """The calls that a breaker takes in until it opens, and whether it does."""
+    breaker = Breaker("t", POLICY, START)
+    for place, (at, status, kind) in enumerate(events):
+        if status != "rejected":
+            breaker.record_event(at, Result(outcome_of(status, kind, POLICY)), generation=None, lease_id=None)
+        if breaker.state != "closed":
+            return list(events[: place + 1]), True
+    return list(events), False
+
+
+def on_the_edge(events) -> bool:
+    """A failure lies in what the breaker's oldest pane and the exact window see differently."""
+    end = events[-1][0]
+    return any(end - 300 - 1 <= at <= end - 300 + PANE_S + 1 for at, status, _ in events if status != "success")
+
+
+async def test_it_says_what_a_breaker_with_five_failures_in_five_minutes_does(store):
+    now, expected, calls = datetime.now(UTC), {}, []
+    for seed in range(400):
+        events, opened = until_it_opens(history(seed))
+        if on_the_edge(events):
+            continue
+        name = f"tool-{seed}"
+        expected[name] = opened
+        end = events[-1][0]
+        # the last call ended a moment ago: the test itself takes seconds, which the window of the answer moves on by
+        calls += [
+            call(name, status, now - timedelta(seconds=end - at), **({"error_class": kind} if kind else {}))
+            for at, status, kind in events
+        ]
+    await store_calls(store, calls)
+    service = ToolHealthService(store)
+    answers = {name: await service.should_circuit_break(name, window_minutes=5) for name in expected}
+    moved_on = (datetime.now(UTC) - now).total_seconds()
+    assert moved_on < 30
+    disputed = {name for name in expected if answers[name] is not expected[name]}
+    assert {name for name in disputed if not _moves_out(calls, name, now, moved_on)} == set()
+    assert sum(expected.values()) > 40
+    assert sum(not opened for opened in expected.values()) > 40
+    assert len(disputed) < 10
+
+
+def _moves_out(calls, name, now, moved_on) -> bool:
+    """A call left the window while the test asked."""
+    edge = now - timedelta(seconds=300)
+    return any(
+        each["tool_name"] == name
+        and edge - timedelta(seconds=1) <= datetime.fromisoformat(each["recorded_at"]) <= edge + timedelta(seconds=moved_on)
+        for each in calls
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("status", STATUSES)
+async def test_the_classes_that_count_are_the_breakers(store, status, kind):
+    failed = status in {"error", "timeout"}
+    fields = {"error_class": kind} if kind and failed else {}
+    await store_calls(store, [call("t", status, **fields) for _ in range(5)])
+    _, opened = until_it_opens([(START, status, kind if failed else None)] * 5)
+    assert await ToolHealthService(store).should_circuit_break("t") is opened

@@ -1,0 +1,50 @@
+"""Telling messages that name a field twice from those that only look like it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json
+
+from switchgear_sinks.writer.repeated import repeats_a_field
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":1,"b":{"a":1},"a":2}',
+        b'{"a":"x\\":","a":2}',
+        '{"größe":1,"größe":1}'.encode(),
+    ],
+)
+def test_a_field_that_is_named_twice_is_found(value: bytes) -> None:
+    assert repeats_a_field(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{}",
+        b'{"a":1,"b":2}',
+        b'{"a":1,"b":{"a":1}}',
+        b'{"a":"{\\"a\\":1}"}',
+        b'{"a":1,"b":{"c":1,"c":2}}',  # inside a nested object ClickHouse does not look
+        b'{"a":[{"a":1},{"a":1}]}',
+    ],
+)
+def test_what_only_looks_like_it_is_not(value: bytes) -> None:
+    assert not repeats_a_field(value)
+
+
+@given(
+    st.dictionaries(
+        st.text(), st.one_of(st.text(), st.integers(0, 9), st.dictionaries(st.text(), st.text())), min_size=1
+    )
+)
+def test_any_object_is_judged_by_its_own_fields(fields: dict[str, object]) -> None:
+    value = json.encode(fields)
+    assert not repeats_a_field(value)
+    name = json.encode(next(iter(fields)))
+    assert repeats_a_field(b"{" + name + b":0," + value[1:])
