@@ -26,9 +26,13 @@ class DurableTable(faust.Table[bytes, bytes]):
     stale_rows: int = 0
     """Changelog rows that an older owner wrote after a newer one, ignored in recoveries."""
 
-    def write(self, partition: int, key: bytes, value: bytes) -> None:
-        """Set a row in memory. The caller sends it to ``partition`` of the changelog and waits for the broker."""
+    def write(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Set a row in memory, or remove it (null). The caller sends it to ``partition`` of the changelog and waits for the broker."""
         store = self._memory
+        if value is None:
+            store.data.pop(key, None)
+            store._key_partition.pop(key, None)  # noqa: SLF001 - as below
+            return
         store.data[key] = value
         store._key_partition[key] = partition  # noqa: SLF001 - the memory store drops the keys of lost partitions by it
 
@@ -65,7 +69,8 @@ class DurableTable(faust.Table[bytes, bytes]):
                     self.stale_rows += 1
                     continue
                 seen[key] = mark
-                if key in rows and mark < applied(rows[key]):
+                known = rows.get(key)  # null between a tombstone and the end of this batch
+                if known and mark < applied(known):
                     continue  # of a partition that stayed: memory is ahead of the log's past
             yield event
 

@@ -29,6 +29,7 @@ class WorkerMetrics:
         self.dead_letters = counter("dead_letters_total", "Messages sent to the dead letters.")
         self.rekeyed = counter("rekeyed_total", "Messages sent on to the partition of their tool.")
         self.rewinds = counter("rewinds_total", "Batches read again because records before them were missing.")
+        self.retired = counter("retired_total", "Idle circuits that made room for others.")
         self.leases = counter("leases_total", "Probe leases granted.")
         self.records = counter("circuit_records_total", "Circuit records published, by the state they tell.", "state")
         self.rebalances = counter("rebalances_total", "Assignments of partitions received.")

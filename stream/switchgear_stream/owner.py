@@ -188,6 +188,7 @@ class Owner:
         metrics.duplicates.inc(changes.duplicates)
         metrics.late.inc(changes.late)
         metrics.leases.inc(changes.leases)
+        metrics.retired.inc(changes.retired)
         metrics.rekeyed.inc(len(changes.rekeyed))
         for published in changes.circuits:
             metrics.records.labels(published.state).inc()

@@ -18,6 +18,7 @@ from switchgear_schemas.settings import Settings
 MAX_REQUEST_BYTES: Final = 5 * MAX_EVENT_BYTES
 """The largest dead letter: the executions topic takes four times the largest event."""
 BATCH_BYTES: Final = 524_288
+START_S: Final = 8.0
 ACKNOWLEDGE_S: Final = 30.0
 """Longest wait for the broker. A restarted worker replays its batch, so giving up loses nothing."""
 
@@ -41,8 +42,17 @@ class Publisher:
         )
 
     async def start(self) -> None:
-        """Connect."""
-        await self._producer.start()
+        """Connect.
+
+        Raises:
+            TimeoutError: the broker didn't answer: a worker that is told to end must not wait for it.
+        """
+        async with asyncio.timeout(START_S):
+            await self._producer.start()
+
+    async def answers(self) -> bool:
+        """Whether a broker tells its metadata now; the caller limits the wait."""
+        return bool(await self._producer.client.force_metadata_update())
 
     async def stop(self, timeout_s: float = 3.0) -> None:
         """Disconnect, whatever the broker does."""
@@ -52,8 +62,8 @@ class Publisher:
         except TimeoutError:
             pass  # nothing is in it: each write was awaited
 
-    async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write rows to one partition of the changelog."""
+    async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write rows to one partition of the changelog, in their order; a row without a value is a tombstone."""
         sent: list[asyncio.Future[Any]] = []
         async with asyncio.timeout(ACKNOWLEDGE_S):
             batch = self._producer.create_batch()
@@ -101,9 +111,9 @@ class Publisher:
         return sent
 
 
-def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes]]]:
+def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes | None]]]:
     """The rows of ``changes`` under the changelog partition each belongs to."""
-    found: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
+    found: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
     for key, (tool_name, value) in changes.rows.items():
         found[owner_partition(tool_name, partitions)].append((key, value))
     return found

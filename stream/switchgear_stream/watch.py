@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
@@ -45,6 +45,7 @@ class Watch:
         owner: Owner,
         lifeline: Lifeline,
         metrics: WorkerMetrics,
+        kafka_answers: Callable[[], Awaitable[bool]],
     ) -> None:
         self._topics = (settings.topics.executions, settings.topics.commands)
         self._app = app
@@ -52,6 +53,7 @@ class Watch:
         self._owner = owner
         self._lifeline = lifeline
         self._metrics = metrics
+        self._kafka_answers = kafka_answers
         self._lagging_since: float | None = None
         self._ready_at = time.monotonic()
         self._answered_at = time.monotonic()
@@ -72,12 +74,12 @@ class Watch:
         """What makes this worker unhealthy, in a sentence."""
         if self._lifeline.failed.done():
             return self._lifeline.failed.result()
+        if self.silent_for > STALLED_S:  # first: it is the cause of the others
+            return f"Kafka has not answered for {self.silent_for:.0f} s."
         if self.stalled_for > STALLED_S:
             return f"The stream has stood still for {self.stalled_for:.0f} s while there is lag."
         if time.monotonic() - self._ready_at > UNREADY_S:
             return f"The worker has not been ready for {UNREADY_S:.0f} s."
-        if self.silent_for > STALLED_S:
-            return f"Kafka has not answered for {self.silent_for:.0f} s."
         return None
 
     async def run(self) -> None:
@@ -97,13 +99,17 @@ class Watch:
         metrics.observe_circuits(owner.states())
         if not owner.ready:
             self._lagging_since = None
-            self._answered_at = time.monotonic()
-            return
-        self._ready_at = time.monotonic()
-        owned = [TP(topic, partition) for topic in self._topics for partition in sorted(owner.partitions)]
+            owned = []
+        else:
+            self._ready_at = time.monotonic()
+            owned = [TP(topic, partition) for topic in self._topics for partition in sorted(owner.partitions)]
         try:
             async with asyncio.timeout(ANSWER_S):
-                ends = await self._app.consumer.highwaters(*owned) if owned else {}
+                if not owned:  # a consumer without partitions asks the broker nothing
+                    if await self._kafka_answers():
+                        self._answered_at = time.monotonic()
+                    return
+                ends = await self._app.consumer.highwaters(*owned)
                 positions = {tp: await self._position(tp) for tp in owned}
         except Exception as error:  # noqa: BLE001 - whatever the consumer thread raises, it told nothing
             log.warning("lag_unknown", error=repr(error))

@@ -19,6 +19,7 @@ from faust.types import StreamT, TopicT
 from mode.types.signals import BaseSignalT
 
 from switchgear.fleet import FleetFold
+from switchgear.fleet.limits import Limits
 from switchgear.policies import PolicySet
 from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -66,7 +67,13 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     metrics = WorkerMetrics()
     app, table, topic = build_app(settings, instance_id=instance_id)
     publisher = Publisher(settings)
-    fold = FleetFold(table.rows, policies, partitions=settings.topic_partitions, late_after_s=settings.late_after_s)
+    fold = FleetFold(
+        table.rows,
+        policies,
+        partitions=settings.topic_partitions,
+        late_after_s=settings.late_after_s,
+        limits=Limits(tool_idle_s=settings.executions_retention_hours * 3600.0),
+    )
     owner = Owner(
         settings=settings,
         app=app,
@@ -76,7 +83,15 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         lifeline=lifeline,
         metrics=metrics,
     )
-    watch = Watch(settings=settings, app=app, table=table, owner=owner, lifeline=lifeline, metrics=metrics)
+    watch = Watch(
+        settings=settings,
+        app=app,
+        table=table,
+        owner=owner,
+        lifeline=lifeline,
+        metrics=metrics,
+        kafka_answers=publisher.answers,
+    )
     _attach(app, topic, owner)
     async with serving(build_http(owner, watch, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
@@ -149,9 +164,9 @@ async def _bounded(work: Awaitable[object], limit_s: float, what: str) -> None:
 async def _started(publisher: Publisher, settings: Settings) -> AsyncIterator[None]:
     try:
         await publisher.start()
-    except KafkaError as error:
+    except (TimeoutError, KafkaError) as error:
         raise BrokerUnavailableError(
-            f"No Kafka broker answered at {settings.kafka_bootstrap_servers}: {error}.",
+            f"No Kafka broker answered at {settings.kafka_bootstrap_servers} ({error!r}).",
             hint="Start one (`switchgear up`), or set SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
         ) from error
     try:

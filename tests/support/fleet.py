@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, Row, read_published
+from switchgear.fleet.limits import Limits
 from switchgear_schemas import BreakerPolicy, Circuit, DeadLetter
 from switchgear_schemas.partitioner import owner_partition
 
@@ -18,7 +19,7 @@ COMMANDS = "t.commands"
 START_MS = 1_800_000_000_000
 COUNTING = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=10)
 
-Crash = Literal["before_rows", "after_rows", "after_outputs"]
+Crash = Literal["before_rows", "amid_rows", "after_rows", "after_outputs"]
 
 
 class OnePolicy:
@@ -48,9 +49,12 @@ class World:
     partitions: int = 4
     policies: OnePolicy = field(default_factory=OnePolicy)
     late_after_s: float = 300
+    limits: Limits = field(default_factory=Limits)
     log: dict[tuple[str, int], list[Message]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[bytes, bytes] = field(default_factory=dict)
     circuits: list[bytes] = field(default_factory=list)
+    buried: dict[str, int] = field(default_factory=dict)
+    """Circuit id to how many records there were when its last tombstone was written."""
     dead: list[DeadLetter] = field(default_factory=list)
     committed: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     counted: Changes = field(default_factory=Changes)
@@ -60,11 +64,15 @@ class World:
 
     def start(self) -> None:
         """A new worker on the durable state, as after a crash."""
-        self.fold = FleetFold(self.rows, self.policies, partitions=self.partitions, late_after_s=self.late_after_s)
+        self.fold = FleetFold(
+            self.rows, self.policies, partitions=self.partitions, late_after_s=self.late_after_s, limits=self.limits
+        )
         newest: dict[str, PublishedCircuit] = {}
-        for value in self.circuits:
+        for number, value in enumerate(self.circuits):
             circuit = read_published(value)
             assert circuit is not None
+            if number < self.buried.get(circuit.circuit_id, 0):
+                continue
             if circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
                 newest[circuit.circuit_id] = circuit
         ends = {topic: {p: len(self.log[topic, p]) for p in range(self.partitions)} for topic in (EXECUTIONS, COMMANDS)}
@@ -114,7 +122,9 @@ class World:
         if crash == "before_rows":
             self.start()
             return
-        self._write(changes, outputs=crash != "after_rows")
+        if crash == "amid_rows":  # a beginning of them, in their order
+            changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
+        self._write(changes, outputs=crash == "after_outputs" or crash is None)
         if crash is not None:
             self.start()
             return
@@ -123,14 +133,21 @@ class World:
 
     def _write(self, changes: Changes, *, outputs: bool = True) -> None:
         for key, (_tool, value) in changes.rows.items():
-            self.rows[key] = value
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
         if not outputs:
             return
-        self.circuits.extend(published.value for published in changes.circuits)
+        for published in changes.circuits:
+            if published.value is None:
+                self.buried[published.circuit_id] = len(self.circuits)
+            else:
+                self.circuits.append(published.value)
         self.dead.extend(changes.dead)
         for copy in changes.rekeyed:
             self.append(copy.value, tool_name=copy.tool_name, topic=copy.topic, headers=copy.headers)
-        for name in ("folded", "commands", "duplicates", "late", "leases"):
+        for name in ("folded", "commands", "duplicates", "late", "leases", "retired"):
             setattr(self.counted, name, getattr(self.counted, name) + getattr(changes, name))
 
     def row(self, circuit_id: str = "search") -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.limits import TooManyToolsError
 from switchgear.fleet.log import Changes, LogRecord, Rekeyed
 from switchgear.fleet.origin import dead_letter, origin_of
 from switchgear.fleet.shelf import Shelf
@@ -25,7 +26,7 @@ def fold_command(
     """Apply one message of the commands topic to every circuit of its tool; a malformed one goes to the dead letters."""
     try:
         command = _decode(record.value)
-        partition, offset = origin_of(record)
+        partition, offset = origin_of(record, partitions)
     except InvalidExecutionError as error:
         changes.dead.append(dead_letter(record, error.field, error.reason))
         return
@@ -34,7 +35,11 @@ def fold_command(
         headers = [(REKEYED, b"%d:%d" % (partition, offset))]
         changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers))
         return
-    tool = shelf.tool(command.tool_name, record.timestamp / 1000)
+    try:
+        tool = shelf.tool(command.tool_name, record.timestamp / 1000)
+    except TooManyToolsError as error:
+        changes.dead.append(dead_letter(record, error.field, error.reason))
+        return
     if offset <= tool.row.command_fences.get(partition, -1):
         changes.duplicates += 1
         return

@@ -13,6 +13,7 @@ from typing import Final
 from switchgear.breaker import Outcome, Result, outcome_of
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
+from switchgear.fleet.limits import Limits
 from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
 from switchgear.fleet.origin import dead_letter, origin_of
 from switchgear.fleet.row import describe_error
@@ -38,12 +39,19 @@ class FleetFold:
         policies: the policy file.
         partitions: of the executions topic.
         late_after_s: an execution recorded longer than this before the broker got it is not counted.
+        limits: how many circuits there may be.
     """
 
     def __init__(
-        self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, late_after_s: float
+        self,
+        rows: Mapping[bytes, bytes],
+        policies: Policies,
+        *,
+        partitions: int,
+        late_after_s: float,
+        limits: Limits | None = None,
     ) -> None:
-        self._shelf = Shelf(rows, policies)
+        self._shelf = Shelf(rows, policies, partitions=partitions, limits=limits or Limits())
         self._partitions = partitions
         self._late_after_s = late_after_s
         self._changes = Changes()
@@ -56,16 +64,24 @@ class FleetFold:
         self._touched.clear()
 
     def take(self) -> Changes:
-        """Everything since the last call, rows encoded; the fold starts a new batch."""
+        """Everything since the last call, rows encoded; the fold starts a new batch.
+
+        Rows of users and sessions come first, then the tools' (whose fences cover them), then the rows that go: a crash may leave any
+        beginning of that order on the broker, and the replay is exact from each.
+        """
         changes, self._changes = self._changes, Changes()
-        for live in self._touched.values():
-            changes.rows[live.row.key] = (live.row.tool_name, live.encode())
+        for tools in (False, True):
+            for live in self._touched.values():
+                if (live.row.scope == "tool") is tools:
+                    changes.rows[live.row.key] = (live.row.tool_name, live.encode())
+        for gone in self._shelf.gone.values():
+            changes.rows[gone.row.key] = (gone.row.tool_name, None)
         self._touched.clear()
         return changes
 
     def settle(self) -> None:
         """The rows taken last are in the table: caches may shrink."""
-        self._shelf.trim()
+        self._shelf.settle()
 
     def executions(self, records: Iterable[LogRecord]) -> None:
         """Fold a batch of the executions topic, in its order."""
@@ -97,19 +113,16 @@ class FleetFold:
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
         tool_name = event.tool_name
-        partition, offset = origin_of(record) if record.headers else (record.partition, record.offset)
+        partition, offset = origin_of(record, self._partitions) if record.headers else (record.partition, record.offset)
         owner = owner_partition(tool_name, self._partitions)
         if owner != record.partition:
             self._rekey(record, tool_name, partition, offset)
             return
-        live = self._circuit(event, record.timestamp * _MS)
-        row = live.row
-        if offset <= row.fences.get(partition, -1):
+        live = self._circuit(event, record.timestamp * _MS, partition, offset)
+        if live is None:
             self._changes.duplicates += 1
             return
-        row.fences[partition] = offset
-        row.applied += 1
-        self._touch(live)
+        row = live.row
         self._changes.folded += 1
         arrived = record.timestamp * _MS
         now = row.clock = max(arrived, row.clock)
@@ -124,14 +137,44 @@ class FleetFold:
         else:
             self._count(live, event, now, recorded)
 
-    def _circuit(self, event: Execution, arrived: float) -> LiveCircuit:
+    def _circuit(self, event: Execution, arrived: float, partition: int, offset: int) -> LiveCircuit | None:
+        """The circuit that counts the event, its fence raised; null for a replay.
+
+        The tool's fence is asked before a user's or session's circuit is looked for: what a replay finds there may be different
+        circuits from those of the first reading.
+        """
         tool_name = event.tool_name
-        live = self._shelf.awake.get(tool_name) or self._shelf.tool(tool_name, arrived)
-        scope = live.policy.scope
-        if scope == "tool":
-            return live
-        whose = event.user_id if scope == "user" else event.session_id
-        return self._shelf.scoped(live, scope, whose, arrived) if whose else live
+        tool = self._shelf.awake.get(tool_name) or self._shelf.tool(tool_name, arrived)
+        if not self._pass(tool, partition, offset):
+            return None
+        scope = tool.policy.scope
+        whose = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
+        if not whose:
+            return tool
+        live = self._shelf.scoped(tool, scope, whose, arrived)
+        for retired in self._shelf.retired:
+            self._bury(retired)
+        self._shelf.retired.clear()
+        if live is tool:
+            return tool
+        tool.row.clock = max(arrived, tool.row.clock)
+        return live if self._pass(live, partition, offset) else None
+
+    def _pass(self, live: LiveCircuit, partition: int, offset: int) -> bool:
+        row = live.row
+        if offset <= row.fences.get(partition, -1):
+            return False
+        row.fences[partition] = offset
+        row.applied += 1
+        self._touch(live)
+        return True
+
+    def _bury(self, live: LiveCircuit) -> None:
+        row = live.row
+        self._changes.retired += 1
+        self._touched.pop(row.circuit_id, None)
+        if row.record is not None:
+            self._publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
 
     def _wake(self, live: LiveCircuit, now: float) -> None:
         """Time-driven changes happen with the first event after them; a circuit born pinned is announced once."""

@@ -35,13 +35,13 @@ class Message:
 
 
 class Published(NamedTuple):
-    """A record for the circuits topic."""
+    """A record for the circuits topic; without a value it is the tombstone of a circuit that retired."""
 
     circuit_id: str
     tool_name: str
     state: str
     version: int
-    value: bytes
+    value: bytes | None
 
 
 class Rekeyed(NamedTuple):
@@ -57,8 +57,8 @@ class Rekeyed(NamedTuple):
 class Changes:
     """What came of the records folded since the last :meth:`FleetFold.take`, in the order in which to write it."""
 
-    rows: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
-    """Key of the table to (tool name, new value)."""
+    rows: dict[bytes, tuple[str, bytes | None]] = field(default_factory=dict)
+    """Key of the table to (tool name, new value; null: the row goes). The order matters, see :meth:`FleetFold.take`."""
     circuits: list[Published] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     rekeyed: list[Rekeyed] = field(default_factory=list)
@@ -68,5 +68,7 @@ class Changes:
     duplicates: int = 0
     """Replays that the fence stopped."""
     late: int = 0
+    retired: int = 0
+    """Idle circuits that made room."""
     leases: int = 0
     """Probe leases granted."""

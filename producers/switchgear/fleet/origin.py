@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from switchgear.fleet.log import LogRecord
@@ -9,18 +10,20 @@ from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 
 COMPONENT: Final = "worker"
+_NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
+"""An offset that fits 64 bits."""
 
 
-def origin_of(record: LogRecord) -> tuple[int, int]:
-    """Partition and offset of the original.
+def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
+    """Partition and offset of the original, one of ``partitions``: a row keeps a number for each that it has seen.
 
     Raises:
-        InvalidExecutionError: the header that names them is not ``partition:offset``.
+        InvalidExecutionError: the header that names them is not ``partition:offset``, or there is no such partition.
     """
     for name, value in record.headers:
         if name == REKEYED:
             partition, colon, offset = value.partition(b":")
-            if not (colon and partition.isdigit() and offset.isdigit()):
+            if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
                 raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {value[:40]!r}")
             return int(partition), int(offset)
     return record.partition, record.offset

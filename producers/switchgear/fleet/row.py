@@ -33,11 +33,13 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     breaker: bytes = b""
     """Snapshot of the breaker, as of the last write."""
     fences: dict[int, int] = {}
-    """Last offset applied from each partition of the executions topic; at or below it is a replay."""
+    """Last offset applied from each partition of the executions topic; at or below it is a replay. A tool's row has those of all its
+    circuits: they outlive a user's or session's circuit that retires."""
     command_fences: dict[int, int] = {}
     """The same for the commands topic."""
     applied: int = 0
-    """Messages applied since the circuit was first seen: of two versions of a row the higher one is the newer."""
+    """Rises with every message applied: of two versions of a row the higher one is the newer. It starts at 0, or where the circuit
+    may have existed before and retired, at :func:`first_mark`."""
     clock: float = 0.0
     """Latest broker timestamp applied, in seconds: the circuit's time never runs backwards."""
     total_calls: int = 0
@@ -55,7 +57,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     policy: bytes | None = None
     """Policy set by command (JSON); null: the policy file's."""
     version: int = 0
-    """Of the last record of this circuit; 0: none was published."""
+    """Of the last record of this circuit. A tool's starts at 0, a user's or session's at :func:`first_version`."""
     record: bytes | None = None
     """That record, so that a publish lost in a crash is made up byte for byte."""
     state: str = "closed"
@@ -92,6 +94,20 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Row)
+
+
+def first_version(now: float) -> int:
+    """The version before the first of a circuit that may have retired: broker time in milliseconds.
+
+    Readers that missed its tombstone still hold an old version; that one is lower, for no circuit changes state a thousand times a
+    second for as long as it lives and the idle hour after.
+    """
+    return int(now * 1000)
+
+
+def first_mark(now: float) -> int:
+    """``applied`` of such a circuit's new row: above every row of its former life by the same reason, with room for 2**20 a millisecond."""
+    return int(now * 1000) << 20
 
 
 def applied(data: bytes) -> bytes:

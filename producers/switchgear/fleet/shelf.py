@@ -1,4 +1,8 @@
-"""Shelf: the circuits at hand. The table is the truth; what is awake here is a cache of it, dropped at any time between batches."""
+"""Shelf: the circuits at hand. The table is the truth; what is awake here is a cache of it, dropped at any time between batches.
+
+The table is bounded, whatever names callers invent. A user or session too many shares its tool's circuit; a tool too many is refused, and
+its events are dead letters. Idle circuits make room: which ones depends on the rows and the log's clock alone, so that a replay agrees.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from switchgear.breaker import Breaker
+from switchgear.breaker.retirement import IDLE_S, may_retire
+from switchgear.breaker.shelves import LOOKED_AT
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.row import Row
+from switchgear.fleet.limits import Limits, TooManyToolsError
+from switchgear.fleet.roster import Ring, Roster
+from switchgear.fleet.row import Row, first_mark, first_version
 from switchgear_schemas import BreakerPolicy, Scope, Verb
 
 MAX_AWAKE: Final = 50_000
@@ -29,19 +37,45 @@ class Policies(Protocol):
 
 
 class Shelf:
-    """Circuits by id, read from ``rows`` (key and value as in the table) when first asked for."""
+    """Circuits by id, read from ``rows`` (key and value as in the table) when first asked for.
 
-    def __init__(self, rows: Mapping[bytes, bytes], policies: Policies) -> None:
+    Args:
+        rows: the table; read only.
+        policies: the policy file.
+        partitions: of the executions topic.
+        limits: how many circuits there may be.
+    """
+
+    def __init__(self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, limits: Limits) -> None:
         self.rows = rows
+        self.limits = limits
         self._policies = policies
+        self._partitions = partitions
+        self._known: Roster | None = None
         self.awake: dict[str, LiveCircuit] = {}
+        self.gone: dict[str, LiveCircuit] = {}
+        """Retired since the last :meth:`settle`: still in the table."""
+        self.retired: list[LiveCircuit] = []
+        """Retired and not yet told; the fold takes them from here."""
+
+    @property
+    def roster(self) -> Roster:
+        """The names of all circuits, read from the table when first needed: nothing was added before."""
+        if self._known is None:
+            self._known = Roster(self._partitions)
+            self._known.fill(self.rows.values())
+        return self._known
 
     def forget(self) -> None:
         """Drop what is awake: after a rebalance the table alone counts."""
         self.awake.clear()
+        self.gone.clear()
+        self.retired.clear()
+        self._known = None
 
-    def trim(self) -> None:
-        """Keep the cache bounded. Only between batches, when nothing awake differs from the table."""
+    def settle(self) -> None:
+        """What was taken is in the table. Keep the cache bounded: nothing awake differs from the table now."""
+        self.gone.clear()
         if len(self.awake) > MAX_AWAKE:
             self.awake.clear()
 
@@ -52,9 +86,9 @@ class Shelf:
         return self._policies.effective(row.tool_name)
 
     def find(self, circuit_id: str) -> LiveCircuit | None:
-        """A circuit that has been seen before."""
+        """A circuit that has been seen before and is not retired."""
         live = self.awake.get(circuit_id)
-        if live is None:
+        if live is None and circuit_id not in self.gone:
             data = self.rows.get(circuit_id.encode())
             if data is not None:
                 live = self.awake[circuit_id] = self.load(data)
@@ -68,17 +102,36 @@ class Shelf:
         return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy)
 
     def tool(self, tool_name: str, now: float) -> LiveCircuit:
-        """The tool's own circuit, new where the tool is."""
-        return self.find(tool_name) or self._add(Row(circuit_id=tool_name, tool_name=tool_name), now)
+        """The tool's own circuit, new where the tool is.
+
+        Raises:
+            TooManyToolsError: the partition holds as many tools as it may, and none that was looked at is idle.
+        """
+        found = self.find(tool_name)
+        if found is not None:
+            return found
+        row = Row(circuit_id=tool_name, tool_name=tool_name)
+        tools = self.roster.tools_beside(tool_name)
+        if len(tools) >= self.limits.tools:
+            if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
+                raise TooManyToolsError(self.limits)
+            row.applied = first_mark(now)
+        return self._add(row, now)
 
     def scoped(self, tool: LiveCircuit, scope: Scope, whose: str, now: float) -> LiveCircuit:
-        """The circuit of one user or session with a tool, new where they are; a pinned tool pins it too."""
+        """The circuit of one user or session with a tool, new where they are; a pinned tool pins it too.
+
+        Where the tool has as many as it may, and none that was looked at is idle, it is the tool's own circuit.
+        """
         name = tool.row.tool_name
         circuit_id = f"{name}|{scope}={whose}"
         found = self.find(circuit_id)
         if found is not None:
             return found
-        live = self._add(Row(circuit_id=circuit_id, tool_name=name, scope=scope), now, tool.policy)
+        ring = self.roster.scoped_of(name)
+        if len(ring) >= self.limits.scoped and not self._make_room(ring, circuit_id, now, IDLE_S, self.limits.scoped):
+            return tool
+        live = self._add(_scoped_row(circuit_id, name, scope, now), now, tool.policy)
         cause = tool.breaker.cause
         verb = _STANDING.get(tool.breaker.state)
         if tool.breaker.state == "open" and cause is not None and cause.rule == "command":
@@ -95,16 +148,47 @@ class Shelf:
 
     def of_tool(self, tool_name: str) -> Iterator[LiveCircuit]:
         """Every circuit of a tool, its own included."""
-        prefix = tool_name.encode()
-        stored = [key.decode() for key in self.rows if key.startswith(prefix)]
-        for circuit_id in dict.fromkeys([*stored, *self.awake]):
-            live = self.find(circuit_id) if circuit_id.startswith(tool_name) else None
-            if live is not None and live.row.tool_name == tool_name:
+        for circuit_id in [tool_name, *self.roster.scoped_of(tool_name)]:
+            live = self.find(circuit_id)
+            if live is not None:
                 yield live
 
     def adopt(self, circuit_id: str, tool_name: str, scope: Scope, now: float) -> LiveCircuit:
         """A fresh circuit for an id that readers know and the table doesn't."""
-        return self._add(Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope, clock=now), now)
+        row = _scoped_row(circuit_id, tool_name, scope, now)
+        row.clock = now
+        return self._add(row, now)
+
+    def _make_room(self, ring: Ring, name: str, now: float, idle_s: float, limit: int) -> bool:
+        for circuit_id in ring.after(name, LOOKED_AT):
+            live = self._idle(circuit_id, now, idle_s)
+            if live is not None:
+                self._retire(live)
+                if len(ring) < limit:
+                    return True
+        return False
+
+    def _idle(self, circuit_id: str, now: float, idle_s: float) -> LiveCircuit | None:
+        """The circuit, where it may retire. Judged on a copy: looking at a circuit must not change it."""
+        live = self.awake.get(circuit_id)
+        row = Row.decode(self.rows[circuit_id.encode()]) if live is None else live.row
+        if now - row.clock < idle_s:
+            return None
+        if row.scope == "tool" and (
+            row.record is not None or row.policy is not None or row.commands or len(self.roster.scoped_of(circuit_id))
+        ):
+            return None
+        if live is None:
+            live = self.load(self.rows[circuit_id.encode()])
+        copy = Breaker.restore(live.breaker.snapshot(), live.policy)
+        return live if may_retire(copy, now, idle_s) else None
+
+    def _retire(self, live: LiveCircuit) -> None:
+        circuit_id = live.row.circuit_id
+        self.awake.pop(circuit_id, None)
+        self.gone[circuit_id] = live
+        self.roster.discard(live.row)
+        self.retired.append(live)
 
     def _tool_row(self, row: Row) -> Row:
         data = self.rows.get(row.tool_name.encode())
@@ -116,5 +200,15 @@ class Shelf:
     def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
         policy = policy or self.policy_of(row)
         live = LiveCircuit(row, Breaker(row.circuit_id, policy, now), policy)
+        self.roster.add(row)
+        self.gone.pop(row.circuit_id, None)
         self.awake[row.circuit_id] = live
         return live
+
+
+def _scoped_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Row:
+    """A new row; one that may have retired before starts above all that it had then."""
+    row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
+    if scope != "tool":
+        row.applied, row.version = first_mark(now), first_version(now)
+    return row

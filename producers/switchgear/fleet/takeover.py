@@ -91,8 +91,8 @@ def reconcile(
         if live.breaker.state != "closed":
             states[row.circuit_id] = live.breaker.state
     for last in known.published.values():
-        if last.state != "closed" and last.circuit_id.encode() not in shelf.rows:
-            _adopt(shelf, last, changes, touch)
+        if last.circuit_id.encode() not in shelf.rows:
+            _without_row(shelf, last, changes, touch)
     return states
 
 
@@ -107,6 +107,13 @@ def _lower_fences(fences: dict[int, int], ends: Mapping[int, int]) -> bool:
 def _announce(live: LiveCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
     changes.circuits.append(live.publish(live.row.clock))
     touch(live)
+
+
+def _without_row(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+    if last.state != "closed":
+        _adopt(shelf, last, changes, touch)
+    elif last.scope != "tool":  # it retired, and its tombstone was lost in a crash
+        changes.circuits.append(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
 
 
 def _adopt(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:

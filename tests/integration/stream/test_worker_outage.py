@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from switchgear_cli.local.kafka import LocalKafka
@@ -17,7 +19,9 @@ from tests.support.stream import emit, eventually, recount
 pytestmark = pytest.mark.integration
 
 
-async def test_a_bounced_broker_costs_no_call_and_counts_none_twice(tmp_path: Path, start_worker):
+async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_without_spinning(
+    tmp_path: Path, start_worker
+):
     port = any_free_port()
     kafka = LocalKafka(tmp_path / "kafka", port)
     kafka.start()
@@ -33,14 +37,15 @@ async def test_a_bounced_broker_costs_no_call_and_counts_none_twice(tmp_path: Pa
         calls = [{"tool_name": f"tool-{number % 8}", "status": "success"} for number in range(2000)]
         await emit(settings, calls)
         kafka.stop()
-        await asyncio.sleep(3)
+        await asyncio.sleep(1)
         kafka = LocalKafka(tmp_path / "kafka", port)
         kafka.start()
         await emit(settings, calls)
 
         async def all_counted():
+            nonlocal worker
             if not worker.alive:  # it may give up; its supervisor starts it again
-                await asyncio.to_thread(start_worker, settings)
+                worker = await asyncio.to_thread(start_worker, settings)
             return totals(await read_rows(settings))["total_calls"] >= 4000
 
         await eventually(all_counted, timeout_s=60)
@@ -48,6 +53,14 @@ async def test_a_bounced_broker_costs_no_call_and_counts_none_twice(tmp_path: Pa
         assert {name: row.total_calls for name, row in (await read_rows(settings)).items()} == {
             name: found.total() for name, found in statuses.items()
         }
-        assert worker.terminate() in (0, 70)
+        kafka.kill()
+        process = psutil.Process(worker.pid)
+        await asyncio.sleep(1)
+        used = sum(process.cpu_times()[:2])
+        await asyncio.sleep(3)
+        assert sum(process.cpu_times()[:2]) - used < 0.15 * 3
+        told = time.monotonic()
+        assert await asyncio.to_thread(worker.terminate) == 0
+        assert time.monotonic() - told < 10
     finally:
         kafka.stop()

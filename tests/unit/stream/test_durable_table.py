@@ -74,3 +74,16 @@ async def test_rows_of_partitions_that_left_are_dropped_and_the_owner_is_told_wh
     await table.on_recovery_completed({TP("changelog", 1)}, set())
     assert set(table.rows) == {b"other"}
     assert told == [{1}]
+
+
+async def test_a_row_that_is_written_without_a_value_is_gone(table):
+    table.write(0, b"search", _row(1))
+    table.write(0, b"search", None)
+    assert b"search" not in table.rows
+
+
+async def test_a_circuit_that_retired_and_came_back_is_recovered_as_it_is_now(table):
+    table.write(0, b"search", _row(9))
+    table.apply_changelog_batch([_event(_row(7)), _event(None), _event(_row(9))])
+    assert table.rows[b"search"] == _row(9)
+    assert table.stale_rows == 0

@@ -37,6 +37,10 @@ class Standing:
         return dict.fromkeys(tps, self._end)
 
 
+async def _no_answer() -> bool:
+    return False
+
+
 def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[Watch, Lifeline]:
     lifeline = Lifeline(6)
     watch = Watch(
@@ -46,6 +50,7 @@ def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[Watch, Lifeline]
         owner=standing,  # type: ignore[arg-type]
         lifeline=lifeline,
         metrics=metrics,
+        kafka_answers=_no_answer,
     )
     return watch, lifeline
 
@@ -87,6 +92,31 @@ async def test_a_stream_that_stands_for_good_ends_the_process(monkeypatch):
 
 async def test_a_broker_that_says_nothing_makes_the_worker_unhealthy():
     watch, _ = _watch(Standing(end=4, position=4), WorkerMetrics())
+    watch._answered_at -= STALLED_S + 1
+    assert "not answered" in (watch.problem() or "")
+
+
+@pytest.mark.parametrize(("ready", "partitions"), [(False, {0}), (True, set())])
+async def test_a_worker_that_waits_for_partitions_asks_whether_kafka_is_there(ready, partitions):
+    standing = Standing(end=0, position=0)
+    standing.ready, standing.partitions = ready, frozenset(partitions)
+    watch, _ = _watch(standing, WorkerMetrics())
+    watch._answered_at -= STALLED_S + 1
+    await watch._look()
+    assert "not answered" in (watch.problem() or "")
+
+    async def answer() -> bool:
+        return True
+
+    watch._kafka_answers = answer
+    await watch._look()
+    assert watch.problem() is None
+
+
+async def test_a_stream_that_stands_because_kafka_is_away_is_told_by_its_cause():
+    standing = Standing(end=10, position=4)
+    watch, _ = _watch(standing, WorkerMetrics())
+    watch._lagging_since = standing.progressed_at = time.monotonic() - STALLED_S - 1
     watch._answered_at -= STALLED_S + 1
     assert "not answered" in (watch.problem() or "")
 

@@ -45,7 +45,9 @@ def test_a_malformed_message_is_a_dead_letter_with_its_reason_and_takes_no_good_
     assert world.row().total_calls == 2
 
 
-@pytest.mark.parametrize("header", [b"", b"1", b"a:b", b"1:", b":1", b"-1:2", b"1:2:3"])
+@pytest.mark.parametrize(
+    "header", [b"", b"1", b"a:b", b"1:", b":1", b"-1:2", b"1:2:3", b"4:1", b"1:" + b"9" * 30, "1:²".encode()]
+)
 def test_a_forged_origin_is_a_dead_letter(header):
     world = World()
     world.append(event(), headers=[(REKEYED, header)])
