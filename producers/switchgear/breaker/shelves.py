@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
@@ -35,7 +36,7 @@ class Shelf(Generic[C]):
         self.circuits: dict[str, C] = {}
 
 
-class Shelves(Generic[C]):
+class Shelves(ABC, Generic[C]):
     """Circuits, made when first asked for; a subclass says what a circuit is.
 
     A name beyond the limits pushes nobody out: a user or session too many shares its tool's circuit, a tool too many is
@@ -77,13 +78,13 @@ class Shelves(Generic[C]):
 
     # ---- for the subclass
 
+    @abstractmethod
     def _hold(self, breaker: Breaker) -> C:
         """A new circuit as this owner keeps it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _may_retire(self, circuit: C, now: float) -> bool:
         """Whether it may be forgotten."""
-        raise NotImplementedError
 
     def _find(self, tool_name: str, now: float, user_id: str, session_id: str) -> C:
         """The circuit that decides on a call, new where it is."""
