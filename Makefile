@@ -4,8 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+SECONDS ?= 120
+SEED ?=
+# Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
+PROCESSES ?= 2
 
-.PHONY: setup up test lint bench schemas clean
+.PHONY: setup up test lint bench chaos schemas clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
@@ -13,7 +17,7 @@ up: setup
 
 ## test: style, types and every test (ARGS="-k breaker" to choose)
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 ## lint: ruff and mypy
 lint: setup
@@ -25,6 +29,10 @@ lint: setup
 bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.bench $(ARGS)
+
+## chaos: real processes, faults by a seed, a recount of every promise (SECONDS=600 SEED=7; exit code 1 where one is broken)
+chaos: setup
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 ## schemas: write the JSON Schema and AsyncAPI files anew from the models
 schemas: setup

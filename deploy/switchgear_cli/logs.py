@@ -14,6 +14,12 @@ from switchgear_schemas.settings import Settings
 # They tell of every connection attempt and every rebalance at INFO.
 _QUIET: Final = ("aiokafka", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
 
+# Without the variables of every frame, which both renderers show by default: they hold passwords, and one failure of a worker with 18 circuits
+# took 50,000 lines and half a minute to write (measured), while its circuits waited for another owner.
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+
 
 def configure_logging(settings: Settings) -> None:
     """Send every log line to standard error, as ``log_format`` and ``log_level`` say.
@@ -30,9 +36,11 @@ def configure_logging(settings: Settings) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     rendering: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

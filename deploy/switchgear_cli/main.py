@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, Group
 
 from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS
+from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 
 FAILED: Final = 1
@@ -58,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _call(tokens)
         sys.stdout.flush()
     except SwitchgearError as error:
-        return _say(str(error), FAILED)
+        return _say(str(error), WRONG_USAGE if isinstance(error, WrongUsageError) else FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

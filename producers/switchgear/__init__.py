@@ -8,56 +8,112 @@ gear = Switchgear("localhost:9092", service="planner")
 async def get_forecast(city: str) -> dict: ...
 """
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.classify import Classification, classify
-from switchgear.client import Switchgear, SwitchgearStatus
+from switchgear.answer import Answer
+from switchgear.call_outcome import CallOutcome
+from switchgear.circuit_change import CircuitChange
+from switchgear.classify import Classification, classify, classify_result, outage_in_text
+from switchgear.client import Switchgear
 from switchgear.emitter.event import Event
 from switchgear.emitter.receipt import Receipt
 from switchgear.emitter.status import EmitterStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView, LeaseView
-from switchgear.guard import CircuitOpenError, Permit, Rejection
+from switchgear.guard import (
+    CallTimeoutError,
+    CircuitOpenError,
+    DuplicateCallError,
+    GuardOptions,
+    OptionError,
+    Permit,
+    Rejection,
+    SessionExhaustedError,
+    ThreadsBusyError,
+)
+from switchgear.hooks import FunctionHooks, Hooks
+from switchgear.session import Session
+from switchgear.session_status import SessionStatus
+from switchgear.status import SwitchgearStatus
+from switchgear.usage import Usage
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.policy import BreakerPolicy
 
 if TYPE_CHECKING:
+    from switchgear.agent_circuit_breaker import AgentCircuitBreaker
+    from switchgear.cache import CachePolicy
+    from switchgear.duplicates import Duplicate
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
+    from switchgear.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+    from switchgear_schemas.policy import BreakerPolicy
 
 __all__ = [
+    "AgentCircuitBreaker",
+    "Answer",
     "BreakerPolicy",
+    "CachePolicy",
+    "CallOutcome",
+    "CallTimeoutError",
+    "CircuitChange",
     "CircuitFollower",
     "CircuitOpenError",
     "CircuitTable",
     "CircuitView",
     "Classification",
+    "Duplicate",
+    "DuplicateCallError",
     "Emitter",
     "EmitterStatus",
     "Event",
+    "FallbackUsed",
     "FollowerStatus",
+    "FunctionHooks",
+    "GuardOptions",
+    "Hooks",
     "KafkaConnection",
     "LeaseView",
+    "OptionError",
     "Permit",
     "Receipt",
     "Rejection",
+    "Session",
+    "SessionExhaustedError",
+    "SessionStatus",
+    "SpectraOptions",
     "Switchgear",
     "SwitchgearError",
     "SwitchgearStatus",
+    "ThreadsBusyError",
+    "Usage",
     "classify",
+    "classify_result",
+    "from_spectra",
+    "outage_in_text",
+    "wrap_tools",
 ]
 
 
+_LAZY: Final = {
+    "BreakerPolicy": "switchgear_schemas.policy",
+    "AgentCircuitBreaker": "switchgear.agent_circuit_breaker",
+    "CachePolicy": "switchgear.cache",
+    "CircuitFollower": "switchgear.follower.follower",
+    "Duplicate": "switchgear.duplicates",
+    "Emitter": "switchgear.emitter.emitter",
+    "FallbackUsed": "switchgear.spectra",
+    "SpectraOptions": "switchgear.spectra",
+    "from_spectra": "switchgear.spectra",
+    "wrap_tools": "switchgear.spectra",
+}
+"""Imported at first use: asyncio and pydantic cost 40 and 70 ms that ``import switchgear`` must not; the others are for some only."""
+
+
 def __getattr__(name: str) -> Any:
-    """The two that need asyncio, at first use: it costs 40 ms that ``import switchgear`` must not."""
-    if name == "Emitter":
-        from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
-
-        return Emitter
-    if name == "CircuitFollower":
-        from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
-
-        return CircuitFollower
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """See ``_LAZY``."""
+    where = _LAZY.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(where), name)

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import logging
+import os
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from switchgear.classify import Classifier
-from switchgear.emitter.status import EmitterStatus
-from switchgear.follower.status import FollowerStatus
+from switchgear.connected import Servers, connect
+from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
-from switchgear.guard.calls import Fallback, Passage, acall_through, call_through, guarded, until
+from switchgear.guard.calling import Calling
 from switchgear.guard.gate import Asking, Gate
 from switchgear.guard.local import LocalBreakers, LocalPolicies
+from switchgear.guard.options import GuardOptions
+from switchgear.guard.passage import Passage
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
+from switchgear.guard.runtime import Runtime
+from switchgear.guard.telling import tell_hooks
+from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable
+from switchgear.hook_list import hook_list
+from switchgear.hooks import Hooks
 from switchgear.parameters_hash import parameters_hash
-from switchgear_schemas.circuit import CircuitState
-from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.execution import ServedBy
+from switchgear.redact import Redactor, redactor
+from switchgear.session import Session
+from switchgear.session_context import session_var
+from switchgear.status import SwitchgearStatus
+from switchgear.watch import Watch
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
-    from switchgear.background import Background
-    from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.available import CircuitOf
+    from switchgear.notice import NameOf, NoticeBoard
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchgearStatus:
-    """Condition of one client. ``local``: states of this process's own breakers that are not closed, by circuit id."""
-
-    emitter: EmitterStatus | None
-    follower: FollowerStatus | None
-    local: Mapping[str, CircuitState]
-    background_deaths: Mapping[str, str]
-    """Last error of each background job that had to be started again."""
+log: Final = logging.getLogger("switchgear.client")
+T = TypeVar("T")
 
 
-class Switchgear:
+class Switchgear(Calling):
     """A circuit breaker for tools, shared by the fleet.
 
     Two breakers decide about a call, in memory: the process's own, from what it saw itself, and the fleet's, followed
@@ -54,7 +52,8 @@ class Switchgear:
     Safe to use from threads and from several event loops. Started at the first call.
 
     Args:
-        bootstrap_servers: ``host:port`` of the brokers, comma-separated, or a :class:`KafkaConnection`.
+        bootstrap_servers: ``host:port`` of the brokers, comma-separated, or a :class:`KafkaConnection`; in tests a
+            :class:`switchgear.testing.InMemoryFleet`.
         service: name of this service, on every event.
         topic_prefix: before every topic name.
         local_policies: of the process's own breakers; five failures in a row unless given.
@@ -65,11 +64,25 @@ class Switchgear:
         classify: a rule of your own for exceptions; None from it leaves them to :func:`switchgear.classify.classify`.
         parameters_key: a secret of the deployment; with it calls carry a keyed hash of their parameters, without it none.
         compression: of what is sent: None, gzip, snappy, lz4 or zstd.
+        spool_dir: folder on a local disk where events wait while Kafka is away, and outlive this process; None: in memory alone.
+        spool_bytes: most bytes of this process in it; when full the oldest go.
+        spool_fsync: wait for the disk itself after each write to it, so that a power cut loses nothing either.
+        on_state_unavailable: who decides while the fleet's state is out of reach: its ``last_known`` words, the ``local`` breakers
+            alone, or nobody (``deny``).
+        state_max_age_s: last known words that are older than this are no longer heeded.
+        defaults: options of every guard that says nothing else.
+        fallbacks: tool to fallback tool, or to several in order; see :meth:`map_fallbacks`.
+        hooks: told of changes, refusals, fallbacks and outcomes.
+        timed_threads: most threads for synchronous calls with a time limit.
+        redact: a rule of your own for error messages, after the built-in one that takes credentials out.
+
+    Raises:
+        SwitchgearError: an argument is impossible; the message names it.
     """
 
     def __init__(
         self,
-        bootstrap_servers: str | KafkaConnection | None = "localhost:9092",
+        bootstrap_servers: Servers = "localhost:9092",
         *,
         service: str = "",
         topic_prefix: str = "switchgear.",
@@ -80,41 +93,68 @@ class Switchgear:
         classify: Classifier | None = None,
         parameters_key: bytes | None = None,
         compression: str | None = None,
+        spool_dir: str | os.PathLike[str] | None = None,
+        spool_bytes: int = 268_435_456,
+        spool_fsync: bool = False,
+        on_state_unavailable: OnStateUnavailable = "last_known",
+        state_max_age_s: float = STATE_MAX_AGE_S,
+        defaults: GuardOptions | None = None,
+        fallbacks: Chains | None = None,
+        hooks: Iterable[Hooks] = (),
+        timed_threads: int = 64,
+        redact: Redactor | None = None,
     ) -> None:
-        self._probe_wait = probe_wait
-        self._hasher = None if parameters_key is None else functools.partial(parameters_hash, parameters_key)
         if parameters_key is not None:
             parameters_hash(parameters_key)  # a bad key is told here, not in the first call
-        self._functions: dict[str, Callable[..., Any]] = {}
-        self._emitter: Emitter | None = None
-        self._follower: CircuitFollower | None = None
-        self._background: Background | None = None
-        if bootstrap_servers is not None:
-            # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.
-            from switchgear.background import Background  # noqa: PLC0415
-            from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
-            from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
-
-            self._background = Background(f"switchgear-{service}" if service else "switchgear")
-            self._follower = CircuitFollower(bootstrap_servers, topic_prefix=topic_prefix, background=self._background)
-            self._emitter = Emitter(
-                bootstrap_servers,
-                topic_prefix=topic_prefix,
-                service=service,
-                buffer_size=buffer_size,
-                compression=compression,
-                background=self._background,
-            )
+        self._hooks = hook_list(hooks)
+        parts = connect(
+            self,
+            bootstrap_servers,
+            service=service,
+            topic_prefix=topic_prefix,
+            buffer_size=buffer_size,
+            compression=compression,
+            spool_dir=spool_dir,
+            spool_bytes=spool_bytes,
+            spool_fsync=spool_fsync,
+        )
+        self._emitter, self._follower, self._background = parts.emitter, parts.follower, parts.background
+        clock, wall = parts.clock, parts.wall
+        self._clocks = (clock, wall)
+        self._local_policies = local_policies
         self._gate = Gate(
-            LocalBreakers(local_policies, time.monotonic),
+            LocalBreakers(local_policies, clock),
             emitter=self._emitter,
             follower=self._follower,
             classifier=classify,
             silence_s=fleet_silence,
+            clock=clock,
+            wall=wall,
         )
+        if redact is not None:
+            self._gate.redact_with = redactor(redact)
+        if self._hooks is not None:
+            tell_hooks(self._hooks, self._gate, self._follower, wall)
+        runtime = Runtime(
+            self._gate,
+            self._start,
+            fallbacks=fallbacks,
+            hooks=self._hooks,
+            probe_wait=probe_wait,
+            parameters_key=parameters_key,
+            timed_threads=timed_threads,
+            clock=clock,
+        )
+        super().__init__(self, runtime, defaults or GuardOptions())
+        self._board: NoticeBoard | None = None
         self._started = self._background is None
-        if self._background is not None:
-            self._background.add("refusals", self._sweep)
+        self._availability: Availability | None = None
+        self._watch: Watch | None = None
+        if self._emitter is not None and self._follower is not None:
+            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, wall)
+            self._watch = Watch(self._gate, self._emitter, self._availability, self._hooks)
+        if self._background is not None and self._watch is not None:
+            self._background.add("watch", self._watch.run)
             self._background.after_fork.append(self._forked)
 
     @classmethod
@@ -125,10 +165,24 @@ class Switchgear:
         local_policies: LocalPolicies | None = None,
         classify: Classifier | None = None,
         parameters_key: bytes | None = None,
+        defaults: GuardOptions | None = None,
+        fallbacks: Chains | None = None,
+        hooks: Iterable[Hooks] = (),
+        timed_threads: int = 64,
+        redact: Redactor | None = None,
     ) -> Self:
         """The same without Kafka: a complete circuit breaker for this process alone."""
         return cls(
-            None, service=service, local_policies=local_policies, classify=classify, parameters_key=parameters_key
+            None,
+            service=service,
+            local_policies=local_policies,
+            classify=classify,
+            parameters_key=parameters_key,
+            defaults=defaults,
+            fallbacks=fallbacks,
+            hooks=hooks,
+            timed_threads=timed_threads,
+            redact=redact,
         )
 
     # -- permits ------------------------------------------------------------------------------------------------------
@@ -140,65 +194,104 @@ class Switchgear:
 
         Not for event loops: at the end of a cooldown it may block for ``probe_wait``; use :meth:`atry_acquire` there.
         """
-        answer = self._decide(tool, user_id, session_id, request_id)
-        if isinstance(answer, Rejection):
-            self._report(answer, user_id=user_id, session_id=session_id, request_id=request_id)
-        return answer
+        if self._started and session_var.get() is None:  # the common case, with no frame of ours between
+            answer = self._gate.acquire(tool, user_id, session_id, request_id)
+        else:
+            answer = self._runtime.ask(tool, user_id, session_id, request_id)
+        if isinstance(answer, Permit):
+            return answer
+        found = self._runtime.wait(answer) if isinstance(answer, Asking) else answer
+        if isinstance(found, Rejection):
+            self._runtime.refused(found, user_id=user_id, session_id=session_id, request_id=request_id)
+        return found
 
     async def atry_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
         """:meth:`try_acquire` that never blocks the event loop."""
-        answer = await self._adecide(tool, user_id, session_id, request_id)
+        answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
         if isinstance(answer, Rejection):
-            self._report(answer, user_id=user_id, session_id=session_id, request_id=request_id)
+            self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
         return answer
 
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Passage:
         """``with gear.permit("tool"):`` or ``async with``: raises CircuitOpenError on entering, reports on leaving."""
-        return Passage(self, tool, user_id, session_id, request_id)
+        return Passage(self._runtime, tool, (user_id, session_id, request_id))
 
-    # -- calls --------------------------------------------------------------------------------------------------------
+    # -- fallbacks --------------------------------------------------------------------------------------------------------
 
-    def guard(self, tool: str, *, fallback: Fallback = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Decorate the function or coroutine function that calls ``tool``; signature and type are kept.
+    def map_fallbacks(self, chains: Chains) -> None:
+        """Name the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces what they had.
+
+        Raises:
+            SwitchgearError: a tool is its own fallback, or a chain is no list of names.
+        """
+        self._runtime.map_fallbacks(chains)
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        user_id: str = "",
+        token_budget: int | None = None,
+        max_failures: int | None = None,
+        max_calls: int | None = None,
+        policies: LocalPolicies | None = None,
+    ) -> Session:
+        """A session: ``with gear.session("s-1", token_budget=50_000):``; see :class:`~switchgear.Session`.
 
         Args:
-            tool: the circuit's name. The function is remembered under it, so that other tools may fall back on it.
-            fallback: on a refusal: a tool guarded by this same object, a chain of them in order, or a function that
-                takes the same arguments. When the circuits of all tools in a chain are open, ``tool`` is called all the same.
+            session_id: minted unless given.
+            user_id: whose session.
+            token_budget: tokens of all its tools together, after which calls are refused.
+            max_failures: failed calls of all its tools together, after which calls are refused.
+            max_calls: calls after which more are refused.
+            policies: of the session's own circuits; the client's ``local_policies`` unless given.
         """
+        made = Session(
+            mint_metric_id() if session_id is None else session_id,
+            user_id=user_id,
+            token_budget=token_budget,
+            max_failures=max_failures,
+            max_calls=max_calls,
+        )
+        breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
+        made.owner, made.gate = self._runtime, self._gate.with_breakers(breakers)
+        return made
 
-        def decorate(function: Callable[P, R]) -> Callable[P, R]:
-            self._functions[tool] = function
-            return guarded(self, tool, function, fallback)
-
-        return decorate
-
-    def call(self, tool: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call ``function(*args, **kwargs)`` behind ``tool``'s circuit.
-
-        Raises:
-            CircuitOpenError: the circuit refused; whatever the function raises goes through.
-        """
-        result: R = call_through(self, tool, function, None, args, kwargs)
-        return result
-
-    async def acall(self, tool: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Await ``function(*args, **kwargs)`` behind ``tool``'s circuit.
-
-        Raises:
-            CircuitOpenError: the circuit refused; whatever the function raises goes through.
-        """
-        result: R = await acall_through(self, tool, function, None, args, kwargs)
-        return result
+    # -- for the model ------------------------------------------------------------------------------------------------
 
     def is_open(self, tool: str) -> bool:
-        """Would a call be refused now? Takes nothing, asks nobody."""
-        self._start()
-        return self._gate.is_open(tool)
+        """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
+        return self._runtime.is_open(tool)
+
+    def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
+        """The tools to offer to the model now; see :func:`switchgear.available.available` for the shapes of ``tools``.
+
+        Raises:
+            NamelessToolError: one of them has no name.
+        """
+        from switchgear.available import available  # noqa: PLC0415 - not every program has a list of tools
+
+        return available(tools, self.is_open, circuit_of=circuit_of)
+
+    def notice(self, *, name_of: NameOf = None) -> str:
+        """The sentence for the system prompt: which tools not to call, until when, and what to use instead; mostly empty.
+
+        It changes only when something did, so that a prompt's cache holds.
+        """
+        from switchgear.guard.notice_now import notice_now  # noqa: PLC0415 - see available
+        from switchgear.notice import NoticeBoard  # noqa: PLC0415
+
+        if self._board is None:
+            self._board = NoticeBoard(*self._clocks)
+        mode = "fleet" if self._availability is None else self._availability.mode
+        circuits = {} if mode == "local_only" else self.circuits()
+        return notice_now(self._runtime, self._board, mode, circuits, name_of)
 
     # -- the client itself --------------------------------------------------------------------------------------------
 
@@ -210,9 +303,7 @@ class Switchgear:
         """
         self._start()
         follower = self._follower
-        if follower is None:
-            return True
-        return follower.wait_loaded(wait)
+        return True if follower is None else follower.wait_loaded(wait)
 
     def status(self) -> SwitchgearStatus:
         """Counts and condition, as of now."""
@@ -220,6 +311,9 @@ class Switchgear:
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
             local=self._gate.local.not_closed(),
+            mode="local_only" if self._availability is None else self._availability.look(),
+            owner_silent_s={} if self._follower is None else self._gate.desk.unanswered(self._follower.table.views),
+            hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
         )
 
@@ -274,79 +368,18 @@ class Switchgear:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _decide(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection:
-        if not self._started:
-            self._start()
-        answer = self._gate.acquire(tool, user_id, session_id, request_id)
-        if not isinstance(answer, Asking):
-            return answer
-        from concurrent.futures import wait  # noqa: PLC0415 - see __init__
-
-        try:
-            wait([answer.answer], timeout=self._probe_wait)
-        except BaseException:
-            self._gate.give_up(answer)
-            raise
-        return self._gate.asked(answer)
-
-    async def _adecide(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection:
-        if not self._started:
-            self._start()
-        answer = self._gate.acquire(tool, user_id, session_id, request_id)
-        if not isinstance(answer, Asking):
-            return answer
-        try:
-            await until(answer.answer, self._probe_wait)
-        except BaseException:
-            self._gate.give_up(answer)
-            raise
-        return self._gate.asked(answer)
-
-    def _report(
-        self,
-        refusal: Rejection,
-        *,
-        served_by: ServedBy = "none",
-        fallback_tool: str | None = None,
-        user_id: str = "",
-        session_id: str | None = None,
-        request_id: str | None = None,
-    ) -> None:
-        reporter = self._gate.refusals
-        if reporter is not None:
-            reporter.refused(
-                refusal,
-                served_by=served_by,
-                fallback_tool=fallback_tool,
-                user_id=user_id,
-                session_id=session_id,
-                request_id=request_id,
-            )
-
-    def _fleet_fallback(self, tool: str) -> tuple[str, ...]:
-        view = None if self._follower is None else self._follower.table.views.get(tool)
-        return () if view is None else view.fallback
-
     def _start(self) -> None:
         if self._started:
             return
         self._started = True
         assert self._background is not None
         if not self._background.closed:
-            self._background.loop()
-
-    async def _sweep(self) -> None:
-        assert self._gate.refusals is not None
-        import asyncio  # noqa: PLC0415 - see __init__
-
-        while True:
-            await asyncio.sleep(1.0)
-            self._gate.refusals.sweep()
+            try:
+                self._background.loop()
+            except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
+                log.warning("the background thread did not start: %s", error)
 
     def _forked(self) -> None:
+        """In a child: it starts anew at its first call, as a process of its own."""
         self._started = False
-        self._gate.forked()
+        self._runtime.forked()

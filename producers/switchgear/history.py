@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
-from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.wire import decode_execution
+from switchgear_schemas.words import MAX_EVENT_BYTES
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,8 @@ def parameters_hash(key: bytes, args: Sequence[Any] = (), kwargs: Mapping[str, A
     Raises:
         ValueError: the key is empty (the hash could be guessed by trying) or longer than 64 bytes.
     """
+    import hashlib  # noqa: PLC0415 - takes 5 ms to import, and few programs hash parameters
+
     if not 1 <= len(key) <= hashlib.blake2b.MAX_KEY_SIZE:
         raise ValueError(f"the key must have 1 to {hashlib.blake2b.MAX_KEY_SIZE} bytes, got {len(key)}")
     plain = msgspec.to_builtins([args, kwargs or {}], str_keys=True, enc_hook=_describe)

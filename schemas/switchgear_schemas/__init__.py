@@ -1,8 +1,8 @@
 """The contracts between Switchgear's processes, and with yours. Settings live in ``switchgear_schemas.settings``."""
 
-from switchgear_schemas.circuit import Cause, Circuit, CircuitState, Counts, Lease, Mode, Scope
-from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.dead_letter import DeadLetter
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from switchgear_schemas.errors import (
     BrokerUnavailableError,
     InvalidExecutionError,
@@ -10,10 +10,15 @@ from switchgear_schemas.errors import (
     StoreUnavailableError,
     SwitchgearError,
 )
-from switchgear_schemas.execution import ErrorClass, ServedBy, Status, ToolExecution, ToolMetric
-from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
-from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
-from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
+
+if TYPE_CHECKING:
+    from switchgear_schemas.circuit import Cause, Circuit, CircuitState, Counts, Lease, Mode, Scope
+    from switchgear_schemas.command import Command, Verb
+    from switchgear_schemas.dead_letter import DeadLetter
+    from switchgear_schemas.execution import ErrorClass, ServedBy, Status, ToolExecution, ToolMetric
+    from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+    from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
+    from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
 
 __all__ = [
     "FLEET_DEFAULT",
@@ -47,3 +52,41 @@ __all__ = [
     "Verb",
     "topic_definitions",
 ]
+
+# The models are pydantic's: who needs the words and the errors alone does not wait for them.
+_MODULES: Final[dict[str, str]] = {
+    "BreakerPolicy": "policy",
+    "Cause": "circuit",
+    "Circuit": "circuit",
+    "CircuitState": "circuit",
+    "Command": "command",
+    "Counts": "circuit",
+    "Cusum": "policy",
+    "DeadLetter": "dead_letter",
+    "ErrorClass": "execution",
+    "FLEET_DEFAULT": "policy",
+    "HealthStatus": "health",
+    "LOCAL_DEFAULT": "policy",
+    "Lease": "circuit",
+    "Mode": "circuit",
+    "Scope": "circuit",
+    "ServedBy": "execution",
+    "Status": "execution",
+    "SystemHealthReport": "health",
+    "ToolExecution": "execution",
+    "ToolHealthReport": "health",
+    "ToolMetric": "execution",
+    "TopicDefinition": "topics",
+    "TopicNames": "topics",
+    "Verb": "command",
+    "topic_definitions": "topics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = found
+    return found

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
-Scope = Literal["tool", "user", "session"]
-Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
+from switchgear_schemas.words import CircuitState, Mode, Scope
+
+__all__ = ["Cause", "Circuit", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True)
 
 
 class Cause(_Record):
@@ -66,7 +64,13 @@ class Circuit(_Record):
     open_until: AwareDatetime | None = Field(default=None, description="At or after this instant a probe may go.")
     attempt: int = Field(default=0, description="Opens in a row without a close between them.")
     leases: tuple[Lease, ...] = ()
+    permits_left: int = Field(
+        default=0, ge=0, description="Half-open: probes that may be asked for beside the leases that are out."
+    )
     counts: Counts = Counts()
     last_error: str | None = Field(default=None, description="Type and message of the last counted failure.")
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    stands_until: AwareDatetime | None = Field(
+        default=None, description="When what an operator commanded ends and the policy decides again; null: when told."
+    )

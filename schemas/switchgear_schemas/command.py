@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import json
+from typing import Self
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from switchgear_schemas.execution import MAX_NAME_LENGTH
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import MAX_NAME_LENGTH, Verb
 
-Verb = Literal["set_policy", "force_open", "close", "reset", "disable", "metrics_only", "auto"]
+__all__ = ["Command", "Verb"]
 
 
 class Command(BaseModel):
@@ -24,13 +25,32 @@ class Command(BaseModel):
     verb: Verb
     actor: str = Field(min_length=1, description="Who commands it.")
     reason: str = Field(default="", description="Why.")
-    until: AwareDatetime | None = Field(default=None, description="force_open only: open until this instant.")
-    policy: BreakerPolicy | None = Field(default=None, description="set_policy only.")
+    until: AwareDatetime | None = Field(
+        default=None,
+        description="force_open: open until this instant, then probes. disable, metrics_only: until this instant, then as by auto.",
+    )
+    policy: BreakerPolicy | None = Field(
+        default=None,
+        description="set_policy only: the values it names, over the policy file's; {} takes back what was set before.",
+    )
+    circuit_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2 * MAX_NAME_LENGTH + 16,
+        description="Only this circuit of the tool (a user's or a session's); null: all of them, and those to come.",
+    )
+
+    def to_bytes(self) -> bytes:
+        """The message to send. Of a policy it holds the values that were named alone: the others stay as they are."""
+        policy = None if self.policy is None else self.policy.model_dump(mode="json", exclude_unset=True)
+        return json.dumps({**self.model_dump(mode="json", exclude={"policy"}), "policy": policy}).encode()
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.verb == "set_policy") != (self.policy is not None):
             raise ValueError("policy is required by set_policy and allowed with nothing else")
-        if self.until is not None and self.verb != "force_open":
-            raise ValueError("until is allowed with force_open only")
+        if self.until is not None and self.verb not in {"force_open", "disable", "metrics_only"}:
+            raise ValueError("until is allowed with force_open, disable and metrics_only")
+        if self.circuit_id is not None and self.verb == "set_policy":
+            raise ValueError("a policy is a tool's: set_policy takes no circuit_id")
         return self

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from switchgear_schemas.ids import mint_metric_id
+from switchgear_schemas.words import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, ServedBy, Status
 
-Status = Literal["success", "error", "timeout", "rejected"]
-ErrorClass = Literal[
-    "transport", "timeout", "server", "rate_limited", "tool", "invalid_input", "auth", "cancelled", "policy", "unknown"
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_EVENT_BYTES",
+    "MAX_NAME_LENGTH",
+    "ErrorClass",
+    "ServedBy",
+    "Status",
+    "ToolExecution",
+    "ToolMetric",
 ]
-ServedBy = Literal["call", "fallback", "cache", "none"]
-
-MAX_EVENT_BYTES: Final = 1_048_576
-"""Larger messages go to the dead letters: Kafka's own default limit of a message."""
-MAX_NAME_LENGTH: Final = 256
-"""Characters of a tool name: it is a Kafka key, a circuit id and part of a primary key."""
-EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
-LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC)
-"""``recorded_at`` lies in ``[EARLIEST, LATEST)``: anything else is a broken clock, and past 2106 a DateTime overflows."""
 
 
 def _in_utc(moment: datetime) -> datetime:

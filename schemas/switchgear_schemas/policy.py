@@ -6,14 +6,9 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 
-from switchgear_schemas.circuit import Mode, Scope
-from switchgear_schemas.execution import ErrorClass
+from switchgear_schemas.words import DEFAULT_COUNTED, DEFAULT_MAX_WAIT_S, ErrorClass, Mode, Scope
 
-DEFAULT_COUNTED: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
-"""A tool that answered "bad argument" works; a cancelled, denied or unauthorised call says nothing of its health."""
-
-
-DEFAULT_MAX_WAIT_S: Final = 600.0
+__all__ = ["DEFAULT_COUNTED", "DEFAULT_MAX_WAIT_S", "FLEET_DEFAULT", "LOCAL_DEFAULT", "BreakerPolicy", "Cusum"]
 
 
 class Cusum(BaseModel):

@@ -72,6 +72,11 @@ class Settings(BaseSettings):
     )
 
     api_http: str = Field(default="127.0.0.1:8620", description="host:port the HTTP API listens on.")
+    api_allowed_hosts: str | None = Field(
+        default=None,
+        description="Names, comma-separated (also *.example.com), by which the HTTP API may be asked, beside localhost and addresses. "
+        "Unset: all where api_http is more than this machine, else none.",
+    )
     api_url: str | None = Field(default=None, description="Where the command line finds the HTTP API.")
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)

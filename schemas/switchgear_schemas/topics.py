@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.words import MAX_EVENT_BYTES
 
 _HOUR_MS: Final = 3_600_000
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from switchgear.fleet.row import Row, applied
+from switchgear.fleet.standing import is_circuit
 from switchgear_schemas import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
@@ -26,7 +27,7 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
             newest.pop(record.key, None)
         elif record.key not in newest or applied(record.value) >= applied(newest[record.key]):
             newest[record.key] = record.value
-    rows = [Row.decode(value) for value in newest.values()]
+    rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     return {row.circuit_id: row for row in rows}
 
 

@@ -25,6 +25,13 @@ class WorkerMetrics:
         self.executions = counter("executions_total", "Executions folded into circuits.")
         self.commands = counter("commands_total", "Commands applied.")
         self.duplicates = counter("duplicates_total", "Replayed messages that the offset fence skipped.")
+        self.resent = counter(
+            "resent_total",
+            "Events marked as sent again: copy (counted before), first (counted now), unknown (not looked up in time, counted now).",
+            "found",
+        )
+        for found in ("copy", "first", "unknown"):
+            self.resent.labels(found)
         self.late = counter("late_total", "Executions that arrived too late to be counted.")
         self.dead_letters = counter("dead_letters_total", "Messages sent to the dead letters.")
         self.rekeyed = counter("rekeyed_total", "Messages sent on to the partition of their tool.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from typing import Any, Final, cast
 
 import structlog
@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
+from switchgear.fleet.standing import Standing
 from switchgear_schemas import SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
@@ -26,6 +27,7 @@ from switchgear_stream.intake import Consumer, Records
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.publisher import Publisher, by_partition
+from switchgear_stream.resent import ResentFence
 from switchgear_stream.takeover import TakeOver
 
 log = structlog.get_logger()
@@ -35,7 +37,7 @@ LOST_BROKER: Final = "Kafka did not acknowledge a batch in time; it will be fold
 
 
 class Owner:
-    """Folds the batches of the partitions that this worker owns, one at a time."""
+    """Folds the batches of the partitions that this worker owns, one at a time; their writes overlap, one a partition (:mod:`.lanes`)."""
 
     def __init__(
         self,
@@ -56,7 +58,11 @@ class Owner:
         self._lifeline = lifeline
         self._metrics = metrics
         self._busy = asyncio.Lock()
+        """Held while a batch is folded, and while partitions change hands."""
+        self._in_flight: set[asyncio.Event] = set()
+        """Batches that are folded and not yet acknowledged by the broker."""
         self._take_over = TakeOver(settings)
+        self._resent = ResentFence(settings, metrics)
         self.ready = False
         self.partitions: frozenset[int] = frozenset()
         self.continuity = Continuity()
@@ -74,18 +80,34 @@ class Owner:
             if not await self._continues(event):
                 return
             started = time.monotonic()
-            try:
-                await self._process(event)
-            except (TimeoutError, KafkaError) as error:
-                await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
-            except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
-                await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+            changes = await self._guarded(self._process(event))
+            landed = asyncio.Event()
+            self._in_flight.add(landed)
+        try:
+            await self._guarded(self._publish(changes))
             event.ack()
             message = event.message
             self.continuity.done(message.tp, message.offset)
-            self.progressed_at = time.monotonic()
-            self._metrics.batch_seconds.observe(self.progressed_at - started)
-            self._metrics.batch_records.observe(len(cast("Records", event.value)))
+        finally:
+            self._in_flight.discard(landed)
+            landed.set()
+        self.progressed_at = time.monotonic()
+        self._metrics.batch_seconds.observe(self.progressed_at - started)
+        self._metrics.batch_records.observe(len(cast("Records", event.value)))
+
+    async def _guarded(self, work: Awaitable[Changes]) -> Changes:
+        """What can't be done ends the process; a batch that was not acknowledged is then folded again."""
+        try:
+            return await work
+        except (TimeoutError, KafkaError) as error:
+            await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
+        except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
+            await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+
+    async def _landed(self) -> None:
+        """Wait until every batch that was folded is written and acknowledged; call with the lock held: none is folded meanwhile."""
+        for landed in list(self._in_flight):
+            await landed.wait()
 
     def _is_current(self, event: EventT[Any]) -> bool:
         app = self._app
@@ -110,32 +132,43 @@ class Owner:
             await consumer.rewind(tp, expected)
         return verdict is Verdict.FOLD
 
-    async def _process(self, event: EventT[Any]) -> None:
+    async def _process(self, event: EventT[Any]) -> Changes:
+        """Fold a batch into the table in memory."""
         records = cast("Records", event.value)
         if event.message.topic == self._settings.topics.commands:
             self._fold.commands(records)
         else:
-            self._fold.executions(records)
-        await self._write(self._fold.take())
+            self._fold.executions(await self._resent.without_copies(records))
+        return self._settled()
 
-    async def _write(self, changes: Changes) -> None:
+    def _settled(self) -> Changes:
+        """Take what the fold made into the table in memory; the next batch may be folded."""
+        changes = self._fold.take()
         for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
             for key, value in rows:
                 self._table.write(partition, key, value)
+        self._fold.settle()
+        return changes
+
+    async def _publish(self, changes: Changes) -> Changes:
+        """Rows first, then what came of them, each acknowledged by the broker."""
+        for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
             await self._publisher.rows(partition, rows)
         if changes.circuits or changes.dead or changes.rekeyed:
             await self._publisher.outputs(changes)
-        self._fold.settle()
         self._count(changes)
         for published in changes.circuits[:MAX_TOLD]:
             log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
+        return changes
 
     async def on_revoked(self) -> None:
-        """Partitions are about to leave: the batch at work is finished first, then nothing of ours is in flight."""
+        """Partitions are about to leave: the batches at work are finished first, then nothing of ours is in flight."""
         self.ready = False
         async with self._busy:
+            await self._landed()
             self._fold.forget()
             self.continuity.forget()
+            self._resent.forget()
             self._states.clear()
             self.partitions = frozenset()
 
@@ -148,17 +181,18 @@ class Owner:
     async def on_recovered(self, partitions: set[int]) -> None:
         """The table is recovered: bring the circuits topic in line with it before the first event."""
         async with self._busy:
+            await self._landed()
             generation = self._app.consumer_generation_id
             try:
                 self._fold.forget()
                 self.continuity.forget()
+                self._resent.forget()
                 known = await self._take_over.read(partitions)
                 self._starts = known.starts
                 if generation != self._app.consumer_generation_id:
                     return  # assigned anew meanwhile; that recovery does it again
                 self._states = self._fold.take_over(known.fleet)
-                changes = self._fold.take()
-                await self._write(changes)
+                changes = await self._publish(self._settled())
             except (TimeoutError, KafkaError, SwitchgearError) as error:
                 await self._lifeline.die(f"The circuits could not be taken over: {error}", error)
             except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises
@@ -178,7 +212,9 @@ class Owner:
     def states(self) -> dict[str, int]:
         """Circuits that this worker owns, by state."""
         found = Counter(self._states.values())
-        found["closed"] = len(self._table.rows) - len(self._states)
+        rows = self._table.rows
+        others = sum(Standing(partition=partition).key in rows for partition in self.partitions)
+        found["closed"] = len(rows) - others - len(self._states)
         return dict(found)
 
     def _count(self, changes: Changes) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import faust
 import structlog
@@ -25,6 +25,8 @@ from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.http import build_http, serving
+from switchgear_stream.intake import Consumer
+from switchgear_stream.lanes import Lanes
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
@@ -67,6 +69,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     metrics = WorkerMetrics()
     app, table, topic = build_app(settings, instance_id=instance_id)
     publisher = Publisher(settings)
+    table.rest = lambda partitions: cast("Consumer", app.consumer).rest(partitions)
     fold = FleetFold(
         table.rows,
         policies,
@@ -92,7 +95,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         metrics=metrics,
         kafka_answers=publisher.answers,
     )
-    _attach(app, topic, owner)
+    _attach(app, topic, owner, lifeline)
     async with serving(build_http(owner, watch, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
             asyncio.create_task(lifeline.run(), name="lifeline"): "lifeline",
@@ -108,12 +111,14 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     return code
 
 
-def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
+def _attach(app: WorkerApp, topic: TopicT, owner: Owner, lifeline: Lifeline) -> None:
+    lanes = Lanes(owner.batch, lambda error: lifeline.report(f"A batch ended with {error!r}.", error))
+
     async def fold(stream: StreamT[Any]) -> None:
         assert isinstance(stream, faust.Stream)
         # noack: a batch is acknowledged by its owner when the broker has all that came of it, and by nobody else.
         async for event in stream.noack().events():
-            await owner.batch(event)
+            await lanes.put(event)
 
     async def revoked(_app: object, /, *_: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - mode's signature
         await owner.on_revoked()

@@ -83,6 +83,13 @@ def test_a_markdown_table_is_read_back():
     assert [plots.number(cell) for cell in ("2,353 (4/40 never)", "never", ">200,000")] == [2353.0, None, 200_000.0]
 
 
+def test_memory_is_drawn_by_the_rows_stored(tmp_path):
+    table = "| rows stored | sink alone, MiB | with the engine, MiB |\n|---|---|---|\n| 0 | 165 | 415 |\n| 50,000 | 199 | 508 |\n"
+    drawn = plots.draw("sink_memory", table, tmp_path)
+    assert drawn is not None
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_defaults_are_drawn_and_the_rest_is_not(tmp_path):
     drawn = plots.draw("breaker_defaults", TABLE, tmp_path)
     assert drawn is not None

@@ -38,14 +38,22 @@ class Bench:
 BENCHES: Final[dict[str, Bench]] = {
     "breaker_speed": Bench("What a call costs, and how large a circuit is"),
     "breaker_peers": Bench("Our breaker beside others'"),
+    "guard_speed": Bench("What the guard adds to a call, alone and with the event sent to Kafka, beside others"),
     "breaker_defaults": Bench("Calls to open and calls between false opens, for our defaults and others'"),
     "breaker_nezha": Bench(
         "Faults that were injected into a microservice shop, seen by latency alone",
         (str(NEZHA / "rpc_calls_nezha.jsonl.gz"), str(NEZHA / "nezha_faults.json")),
         NEZHA / "rpc_calls_nezha.jsonl.gz",
     ),
+    "fleet_probes": Bench("Probes per recovery at 1, 10 and 50 processes, beside breakers of one process"),
+    "fleet_latency": Bench(
+        "From the failing call to the refusal in twenty other processes",
+        ("--plot", str(REPOSITORY / "docs" / "images" / "fleet_latency.svg")),
+    ),
+    "fleet_failover": Bench("Workers killed: how long until their circuits move, and do versions rise?"),
     "worker_bench": Bench("Events a second through the worker, beside a stock agent"),
-    "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts"),
+    "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts and the plain ways"),
+    "sink_memory": Bench("The sink's memory over a million rows"),
     "poison": Bench("What bad rows cost the sink"),
     "sink_exactness": Bench("The sink killed again and again: are the rows exact?"),
     "queries": Bench("How long each query takes over ten million calls"),

@@ -17,19 +17,18 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 from switchgear import Switchgear
 from switchgear.breaker import Breaker, Outcome, Permit, Result
 from switchgear_schemas.policy import BreakerPolicy
+from tests.bench import peers
+from tests.bench.peers import Guard
 
 CALLS = 5_000
 ROUNDS = 5
 WAIT_S = 0.5
 CALLERS = 50
-Guard = Callable[[Callable[[], Any]], Callable[[], Any]]
-"""Puts a function behind one breaker; every function that goes through the same guard shares it."""
 
 
 class DownError(Exception):
@@ -88,73 +87,18 @@ def switchgear_value() -> Guard:
     return guard
 
 
-def circuitbreaker() -> Guard:
-    import circuitbreaker as peer  # noqa: PLC0415 - a peer may be absent
-
-    breaker = peer.CircuitBreaker(failure_threshold=5, recovery_timeout=WAIT_S, name="tool")
-    return breaker.decorate
-
-
-def pybreaker() -> Guard:
-    import pybreaker as peer  # noqa: PLC0415 - a peer may be absent
-
-    return peer.CircuitBreaker(fail_max=5, reset_timeout=WAIT_S)
-
-
-def purgatory() -> Guard:
-    import purgatory as peer  # noqa: PLC0415 - a peer may be absent
-
-    return peer.SyncCircuitBreakerFactory(default_threshold=5, default_ttl=WAIT_S)("tool")
-
-
-def interlock() -> Guard:
-    import interlock as peer  # noqa: PLC0415 - a peer may be absent
-
-    config = peer.Config(
-        failure_rate_threshold=0.5,
-        minimum_number_of_calls=5,
-        window_size=5,
-        wait_duration_in_open=WAIT_S,
-        permitted_calls_in_half_open=1,
-    )
-    breaker = peer.CircuitBreaker(name="tool", config=config)
-    return lambda function: lambda: breaker.call_sync(function)
-
-
-def pyresilience() -> Guard:
-    import pyresilience as peer  # noqa: PLC0415 - a peer may be absent
-
-    # One decorated function, so that every guarded function shares its breaker.
-    policy = peer.CircuitBreakerConfig(failure_threshold=5, recovery_timeout=WAIT_S, success_threshold=1)
-    shared = peer.resilient(lambda function: function(), circuit_breaker=policy)
-    return lambda function: lambda: shared(function)
-
-
-def aiobreaker() -> Guard:
-    import aiobreaker as peer  # noqa: PLC0415 - a peer may be absent
-
-    breaker = peer.CircuitBreaker(fail_max=5, timeout_duration=timedelta(seconds=WAIT_S))
-    return lambda function: lambda: breaker.call_async(function)
-
-
-def hyx() -> Guard:
-    from hyx.circuitbreaker import consecutive_breaker  # noqa: PLC0415 - a peer may be absent
-
-    return consecutive_breaker(failure_threshold=5, recovery_time_secs=WAIT_S, recovery_threshold=1)
-
-
 CONTENDERS: dict[str, tuple[Callable[[], Guard], bool, str | None]] = {
     "Switchgear: the pure core": (switchgear_core, False, None),
     "Switchgear: try_acquire": (switchgear_value, False, None),
     "Switchgear: guard": (switchgear_guard, False, None),
     "Switchgear: guard, async": (switchgear_guard, True, None),
-    "circuitbreaker": (circuitbreaker, False, "circuitbreaker"),
-    "purgatory": (purgatory, False, "purgatory"),
-    "pybreaker": (pybreaker, False, "pybreaker"),
-    "interlock": (interlock, False, "interlock-cb"),
-    "pyresilience": (pyresilience, False, "pyresilience"),
-    "aiobreaker": (aiobreaker, True, "aiobreaker"),
-    "hyx": (hyx, True, "hyx"),
+    "circuitbreaker": (lambda: peers.circuitbreaker(WAIT_S), False, "circuitbreaker"),
+    "purgatory": (lambda: peers.purgatory(WAIT_S), False, "purgatory"),
+    "pybreaker": (lambda: peers.pybreaker(WAIT_S), False, "pybreaker"),
+    "interlock": (lambda: peers.interlock(WAIT_S), False, "interlock-cb"),
+    "pyresilience": (lambda: peers.pyresilience(WAIT_S), False, "pyresilience"),
+    "aiobreaker": (lambda: peers.aiobreaker(WAIT_S), True, "aiobreaker"),
+    "hyx": (lambda: peers.hyx(WAIT_S), True, "hyx"),
 }
 """Name to how its guard is made, whether it guards coroutines, and its distribution."""
 

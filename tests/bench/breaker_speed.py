@@ -15,7 +15,6 @@ import tracemalloc
 from typing import Any
 
 from switchgear.breaker import Breaker, Result
-from switchgear.breaker.registry import Registry
 from switchgear.guard.local import LocalBreakers
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
@@ -62,17 +61,17 @@ def ours() -> None:
 
 def by_number_of_circuits() -> None:
     for number in (10, 100_000):
-        registry = Registry(lambda _: FLEET_DEFAULT, max_tools=number)
+        owner = LocalBreakers(FLEET_DEFAULT, lambda: 0.0, limit=number)
         names = [f"tool-{index}" for index in range(number)]
         tracemalloc.start()
         for name in names:
-            registry.get(name, 0.0)
+            owner.get(name)
         size = tracemalloc.get_traced_memory()[0] / number
         tracemalloc.stop()
         gc.freeze()
-        ask = registry.get
-        cost = nanoseconds("get(n, 1.0).try_acquire(1.0)", get=ask, n=names[number // 2])
-        row(f"registry: look-up and try_acquire among {number:,} circuits", cost, "ns", "constant")
+        ask = owner.get
+        cost = nanoseconds("get(n).breaker.try_acquire(1.0)", get=ask, n=names[number // 2])
+        row(f"look-up and try_acquire among {number:,} circuits", cost, "ns", "constant")
         row(f"memory of an idle circuit among {number:,}", size, "bytes", "<= 6,144")
         gc.unfreeze()
 

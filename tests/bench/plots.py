@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 VOLUMES: Final = ("0.1", "10", "1000")
 
@@ -29,14 +29,34 @@ def number(cell: str) -> float | None:
 
 def draw(name: str, text: str, out: Path) -> Path | None:
     """The plot of one bench, or None where it has none or matplotlib is not installed."""
-    if name != "breaker_defaults":
+    drawing = {"breaker_defaults": _breaker_defaults, "sink_memory": _sink_memory}.get(name)
+    if drawing is None:
         return None
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - only here, and it need not be installed
     except ImportError:
         return None
-    found = list(tables(text))
-    figure = Figure(figsize=(15, 8), layout="constrained")
+    figure = drawing(Figure, list(tables(text)))
+    path = out / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def _sink_memory(new: Callable[..., Any], found: list[tuple[list[str], list[list[str]]]]) -> Any:
+    """Resident memory by rows stored."""
+    figure = new(figsize=(9, 5), layout="constrained")
+    axis = figure.subplots()
+    heading, rows = found[0]
+    for column, name in enumerate(heading[1:], start=1):
+        axis.plot([number(cells[0]) for cells in rows], [number(cells[column]) for cells in rows], label=name)
+    axis.set(xlabel="rows stored", ylabel="resident memory, MiB", ylim=(0, None))
+    axis.legend()
+    return figure
+
+
+def _breaker_defaults(new: Callable[..., Any], found: list[tuple[list[str], list[list[str]]]]) -> Any:
+    """Calls between false opens and to open, by share of failures."""
+    figure = new(figsize=(15, 8), layout="constrained")
     axes = figure.subplots(len(found), len(VOLUMES), squeeze=False)
     titles = ("calls between opens", "calls to open after a break")
     for row, (heading, rows) in enumerate(found):
@@ -52,6 +72,4 @@ def draw(name: str, text: str, out: Path) -> Path | None:
                     axis.plot(*zip(*drawn, strict=True), marker="o", label=rule, color=colours[rule], linewidth=width)
             axis.set(yscale="log", xlabel="% of calls that fail", ylabel=titles[row], title=f"{volume} calls/s")
     axes[0][0].legend()
-    path = out / f"{name}.png"
-    figure.savefig(path, dpi=110)
-    return path
+    return figure

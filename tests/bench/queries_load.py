@@ -49,6 +49,19 @@ FROM (
 )
 """
 
+# 200 circuits with 100 records each: opened, probed, closed.
+_CIRCUITS: Final = """
+INSERT INTO circuit_transitions (
+    circuit_id, tool_name, state, previous_state, version, generation, cause, changed_at, open_until, counts,
+    kafka_partition, kafka_offset)
+SELECT
+    concat('mcp:server-', toString(tool % 20), ':tool-', toString(tool)) AS name, name,
+    ['open', 'half_open', 'closed'][step % 3 + 1], ['closed', 'open', 'half_open'][step % 3 + 1], step + 1, step + 1,
+    '{"rule":"cusum","value":12.5,"threshold":12.0}', fromUnixTimestamp64Micro({start:Int64}, 'UTC') + toIntervalSecond(step * 600),
+    NULL, '{"calls":40,"failed":20}', tool % 6, number
+FROM (SELECT number, intDiv(number, 100) AS tool, number % 100 AS step FROM numbers({tools:UInt32} * 100))
+"""
+
 
 async def load(store: Store, rows: int) -> float:
     """Insert ``rows`` calls of 200 tools, spread over the 24 h before now, in the order of time; return the seconds it took."""
@@ -66,6 +79,7 @@ async def load(store: Store, rows: int) -> float:
             "count": count,
         }
         await store.command(_ROWS, parameters, THREADS)
+    await store.command(_CIRCUITS, {"start": int(start.timestamp() * 1e6), "tools": TOOLS})
     return time.perf_counter() - started
 
 

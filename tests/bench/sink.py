@@ -3,8 +3,9 @@
     python -m tests.bench.sink [EVENTS] [ROUNDS] [PARTITIONS] [BATCH_ROWS]
 
 Both sides insert into the same tables with the same views and settings. ``bare`` is one insert after another from blocks that
-were joined beforehand: no Kafka, no decoding, no commits; ``2 at once`` uses both of the sink's writing threads. The ways take turns,
-round by round, so that a machine that is busy with something else is so for all of them.
+were joined beforehand: no Kafka, no decoding, no commits; ``2 at once`` uses both of the sink's writing threads. The plain ways
+(:mod:`.sink_plain`) take the same bytes from memory, without Kafka either, in the same batches. The ways take turns, round by round, so
+that a machine that is busy with something else is so for all of them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Limits, Writer, WriterMetrics
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
+from tests.bench.sink_plain import PLAIN, Insert
 from tests.support.kafka import running_kafka
 from tests.support.sinking import Message, produce
 
@@ -114,6 +116,22 @@ async def bare(way: Way, store: Store, ready: list[bytes], count: int, at_once: 
     way.add(count, time.perf_counter() - started, time.process_time() - cpu)
 
 
+async def plain(way: Way, store: Store, insert: Insert, values: list[bytes], rows: int) -> None:
+    """One of the plain ways, in the sink's batches."""
+
+    def work() -> None:
+        client = store.connect()
+        try:
+            for start in range(0, len(values), rows):
+                insert(client, values[start : start + rows], start)
+        finally:
+            client.close()
+
+    started, cpu = time.perf_counter(), time.process_time()
+    await asyncio.to_thread(work)
+    way.add(len(values), time.perf_counter() - started, time.process_time() - cpu)
+
+
 async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int) -> None:
     """The writer, from the first batch that is stored to the last."""
     registry = CollectorRegistry()
@@ -139,12 +157,13 @@ async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int
     await task
 
 
-async def main(count: int = 250_000, rounds: int = 4, partitions: int = 6, rows: int = 20_000) -> None:
+async def main(count: int = 200_000, rounds: int = 3, partitions: int = 6, rows: int = 20_000) -> None:
     """Print one line a way, and the ratios."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     values = events(count)
     ready = blocks(values, rows, partition=1_000)
     landed, alone, both = Way("Kafka to ClickHouse"), Way("bare raw_insert"), Way("bare raw_insert, 2 at once")
+    others = {name: Way(name) for name in PLAIN}
     with tempfile.TemporaryDirectory() as folder, running_kafka() as kafka:
         settings = kafka.settings(clickhouse_url=f"chdb:{Path(folder) / 'clickhouse'}", topic_partitions=partitions)
         await ensure_topics(settings)
@@ -161,11 +180,14 @@ async def main(count: int = 250_000, rounds: int = 4, partitions: int = 6, rows:
                 await bare(alone, store, ready, count, 1)
                 await sink(landed, store, settings, count, rows)
                 await bare(both, store, ready, count, 2)
+                for name, insert in PLAIN.items():
+                    await plain(others[name], store, insert, values[: count // 4], rows)
     print(
         f"{rounds} rounds of {count} events of {len(values[0])} bytes, {partitions} partitions, batches of {rows} rows; medians"
     )
-    print(alone, both, landed, sep="\n")
+    print(alone, both, landed, *others.values(), sep="\n")
     print(f"ratio {landed.over(alone):.2f} of bare, {landed.over(both):.2f} of bare with 2 at once")
+    print(*(f"{landed.over(way):.1f} times {name}" for name, way in others.items()), sep=", ")
     print(
         f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB (the bench's own events included)"
     )

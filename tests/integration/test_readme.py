@@ -14,7 +14,7 @@ from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, QUESTIONS = snippets("README.md", "sh")
+COMMANDS, QUESTIONS, STEPS = snippets("README.md", "sh")
 (EMIT,) = snippets("docs/events.md", "python")
 
 
@@ -95,3 +95,14 @@ def test_the_questions_are_answered(make_settings, tmp_path):
                 sink.wait_until(lambda: "1" in run("sql", "SELECT count() FROM tool_metrics", settings=settings).stdout)
             elif line[1] in {"tools", "tool", "slow", "sql"}:
                 assert "mcp:weather:get_forecast" in done.stdout
+
+
+def test_an_operator_steps_in_and_out_again(settings, tmp_path):
+    lines = [shlex.split(line, comments=True) for line in STEPS.splitlines()]
+    assert [line[:2] for line in lines] == [["switchgear", "open"], ["switchgear", "auto"]]
+    with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
+        worker.wait_for_output("ready")
+        for line, state in zip(lines, ("open", "closed"), strict=True):
+            done = run(*line[1:], "--json", settings=settings)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["circuit"]["state"] == state

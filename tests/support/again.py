@@ -17,5 +17,7 @@ def again(module: ModuleType, *, fixtures: Collection[str], without: Collection[
     """
     missing = {name for name in (*fixtures, *without) if not hasattr(module, name)}
     assert not missing, f"{module.__name__} has no {missing}"
-    chosen = {name for name in vars(module) if name.startswith("test_")} - set(without)
+    chosen = [
+        name for name in vars(module) if name.startswith("test_") and name not in without
+    ]  # in the module's order
     return {name: getattr(module, name) for name in (*chosen, *fixtures)}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+import io
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -12,3 +16,89 @@ def snippets(document: str, language: str) -> list[str]:
     """Every fenced block of ``language`` in ``document`` (a path from the repository's root), in order."""
     text = (REPOSITORY / document).read_text()
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Program:
+    """What a reader copies: a python block that begins with an import or a comment, and those after it that go on with it."""
+
+    document: str
+    line: int
+    blocks: list[str] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
+    """What each block prints, where the document shows it in an ``output`` block right after it; ``…`` stands for anything."""
+
+    @property
+    def name(self) -> str:
+        """For the test's report: the document and the line of the first block."""
+        return f"{Path(self.document).name}:{self.line}"
+
+    @property
+    def code(self) -> str:
+        """All of it."""
+        return "\n".join(self.blocks)
+
+    @property
+    def connects(self) -> bool:
+        """It wants a broker."""
+        return '"localhost:9092"' in self.code
+
+    @property
+    def tests(self) -> bool:
+        """It is a file for pytest."""
+        return re.search(r"^(async )?def test_", self.code, re.MULTILINE) is not None
+
+    def addressed(self, bootstrap_servers: str, topic_prefix: str) -> str:
+        """The program against a test's own broker and topics."""
+        return self.code.replace('"localhost:9092"', f'"{bootstrap_servers}", topic_prefix="{topic_prefix}"')
+
+    def run(self) -> None:
+        """Run it here, block by block, and compare what it prints.
+
+        Raises:
+            AssertionError: a block prints something else than the document says.
+        """
+        namespace: dict[str, object] = {"__name__": "__main__"}
+        context = contextvars.copy_context()
+        for number, (block, wanted) in enumerate(zip(self.blocks, self.outputs, strict=True), 1):
+            printed = io.StringIO()
+            compiled = compile(block, f"<{self.name}, block {number}>", "exec", dont_inherit=True)
+            with contextlib.redirect_stdout(printed):
+                context.run(exec, compiled, namespace)
+            if wanted is not None:
+                check_output(wanted, printed.getvalue())
+
+
+def check_output(wanted: str, printed: str) -> None:
+    """Compare line by line; ``…`` in ``wanted`` stands for anything within its line.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    pattern = r"[^\n]*".join(re.escape(part) for part in wanted.strip().split("…"))
+    assert re.fullmatch(pattern, printed.strip()), f"the document says\n{wanted}\nbut this is printed\n{printed}"
+
+
+def programs(document: str) -> list[Program]:
+    """The programs of ``document`` in order. A block that does not begin with an import or a comment goes on with the last one."""
+    text = (REPOSITORY / document).read_text()
+    found: list[Program] = []
+    fences = re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    after_python = False
+    for fence in fences:
+        language, block = fence[1], fence[2]
+        if language == "output" and after_python:
+            found[-1].outputs[-1] = block
+        if language == "python":
+            if not found or re.match(r"(import|from|#|\"\"\") ?", block):
+                found.append(Program(document, text.count("\n", 0, fence.start()) + 1))
+            found[-1].blocks.append(block)
+            found[-1].outputs.append(None)
+        after_python = language == "python"
+    return found
+
+
+def guide() -> list[Program]:
+    """Every program of ``docs/guide``."""
+    documents = sorted((REPOSITORY / "docs" / "guide").glob("*.md"))
+    return [program for path in documents for program in programs(str(path.relative_to(REPOSITORY)))]

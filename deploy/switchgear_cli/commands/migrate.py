@@ -47,6 +47,7 @@ async def migrate(
         access: list[str] = []
         if reader is not None:
             tenant, user = reader
+            migrations.check_policies(store.server_version)
             with migrations.explained("Looking for the user", _RIGHTS):
                 known = await migrations.has_user(store, user)
             if not known:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker import snapshot
+from switchgear.breaker.cause import Cause
 from switchgear.breaker.core import Core
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.permit import Permit, ProbeLease, Rejection, Transition
 from switchgear.breaker.result import Result
 from switchgear.breaker.snapshot_check import check
 from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
-from switchgear_schemas.circuit import Cause, CircuitState
-from switchgear_schemas.command import Verb
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import CircuitState, Verb
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 
 class Breaker(Core):
@@ -36,6 +38,7 @@ class Breaker(Core):
         changed_at: When the state changed.
         open_until: From when a probe may go; kept through half-open.
         cause: Why the last transition happened.
+        quiet: The permit under which a call may be made, and its success left out, without asking; see :class:`Core`.
     """
 
     __slots__ = ()
@@ -76,6 +79,11 @@ class Breaker(Core):
         self._expire(self._latest(now))
         if self._half_open is not None and permit.generation == self.generation:
             self._half_open.give_back(permit.lease_id)
+
+    def abandon_probes(self) -> None:
+        """Whoever held the probes is gone, and none comes back: others may go in their place."""
+        if self._half_open is not None:
+            self._half_open.outstanding.clear()
 
     def record(self, now: float, result: Result, permit: Permit | None = None) -> Transition | None:
         """Count a finished call.
@@ -222,6 +230,7 @@ class Breaker(Core):
             self.attempt, self._retry_at = 0, None
             if self.state == "closed":
                 self._rejected = 0
+                self._settle()
                 return self._within(now, cause)
             return self._move("closed", now, cause)
         if verb == "force_open":
@@ -270,7 +279,7 @@ class Breaker(Core):
         now = self._latest(now)
         old, self.policy = self.policy.mode, policy
         self._evidence.adapt(policy, now)
-        self._pass = self._passing()
+        self._settle()
         return self._follow_mode(old, now)
 
     def snapshot(self) -> bytes:
@@ -318,7 +327,7 @@ class Breaker(Core):
             *numbers, outstanding = saved.half_open
             breaker._half_open = HalfOpen.load(numbers, outstanding)
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
-        breaker._pass = breaker._passing()
+        breaker._settle()
         breaker._follow_mode(saved.mode, saved.clock)
         return breaker
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
+from switchgear.breaker.cause import Cause, Tally
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.permit import Permit, Transition
 from switchgear.breaker.result import Outcome, Result
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, check_transition
 from switchgear.breaker.wait import open_until as end_of_wait
-from switchgear_schemas.circuit import Cause, CircuitState, Counts
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import CircuitState
+
+if TYPE_CHECKING:
+    from switchgear_schemas.circuit import Counts
+    from switchgear_schemas.policy import BreakerPolicy
 
 _IGNORED: Final = Outcome.IGNORED
 _FAILURE: Final = Outcome.FAILURE
@@ -38,9 +43,11 @@ class Core:
         "changed_at",
         "circuit_id",
         "generation",
+        "on_move",
         "open_until",
         "policy",
         "previous_state",
+        "quiet",
         "state",
     )
 
@@ -54,6 +61,8 @@ class Core:
         self.changed_at = now
         self.open_until: float | None = None
         self.cause: Cause | None = None
+        self.on_move: Callable[[Transition], None] | None = None
+        """Called with every change of state, by whoever makes it and under the owner's lock."""
         self._clock = now
         self._retry_at: float | None = None
         self._rejected = 0
@@ -61,14 +70,25 @@ class Core:
         self._total_failed = 0
         self._half_open: HalfOpen | None = None
         self._evidence = Evidence(policy, now)
-        self._pass = self._passing()
+        self._pass: Permit | None
+        self.quiet: Permit | None
+        """The permit of a circuit that has nothing against anybody and would learn nothing from one more success; else None.
+
+        May be read without the owner's lock: while it is one and the same object, asking and telling of a success change
+        nothing but the number of calls in :meth:`counts`, so both can be left out.
+        """
+        self._settle()
 
     def counts(self, now: float) -> Counts:
         """The window at ``now``; while open the one that opened it, with the calls refused since."""
+        return self.tally(now).for_record()
+
+    def tally(self, now: float) -> Tally:
+        """:meth:`counts`, for those who publish nothing."""
         evidence = self._evidence
         window = evidence.window
         window.roll(max(now, self._clock))
-        return Counts(
+        return Tally(
             calls=window.calls,
             failed=window.failed,
             slow=window.slow,
@@ -107,13 +127,14 @@ class Core:
         self._clock = now
         self._retry_at = None
         self._evidence.rewind(self.policy, now)
-        self._pass = self._passing()
+        self._settle()
         return now
 
-    def _passing(self) -> Permit | None:
-        if self.state in PASSING and not self._evidence.window.fixed:
-            return Permit(self.circuit_id, self.generation)
-        return None
+    def _settle(self) -> None:
+        """State, policy or evidence are others now: what follows for a call that only asks."""
+        passes = self.state in PASSING and not self._evidence.window.fixed
+        self._pass = Permit(self.circuit_id, self.generation) if passes else None
+        self.quiet = self._pass if self._evidence.clean or self.state == "disabled" else None
 
     def _is_void(self, now: float, permit: Permit) -> bool:
         if permit.generation != self.generation:
@@ -127,11 +148,14 @@ class Core:
             if outcome == _IGNORED:
                 self._evidence.window.add_ignored(now)
                 return None
+            self.quiet = None
             self._note_failure(now, result)
         self._total_calls += 1
-        if not self._evidence.add(now, result):
-            return None
-        return self._judge(now)
+        if self._evidence.add(now, result):
+            return self._judge(now)
+        if self.quiet is None and outcome is _SUCCESS and self._evidence.clean:
+            self.quiet = self._pass
+        return None
 
     def _note_failure(self, now: float, result: Result) -> None:
         self._total_failed += 1
@@ -147,8 +171,8 @@ class Core:
         breach, reporters = found
         cause = Cause(
             rule=breach.rule,
-            value=breach.value,
-            threshold=breach.threshold,
+            value=float(breach.value),
+            threshold=float(breach.threshold),
             sample=breach.sample,
             reporters=reporters,
             reason="would have opened" if self.state == "metrics_only" else None,
@@ -224,7 +248,7 @@ class Core:
     def _move(self, state: CircuitState, at: float, cause: Cause, *, open_until: float | None = None) -> Transition:
         previous = self.state
         check_transition(self.circuit_id, previous, state)
-        counts = self.counts(at)
+        tally = self.tally(at)
         self.previous_state, self.state = previous, state
         self.generation += 1
         self.changed_at = at
@@ -244,15 +268,18 @@ class Core:
             else:
                 self.open_until = None
                 self.attempt, self._retry_at = 0, None
-        self._pass = self._passing()
-        return self._transition(previous, at, cause, counts)
+        self._settle()
+        moved = self._transition(previous, at, cause, tally)
+        if self.on_move is not None:
+            self.on_move(moved)
+        return moved
 
     def _within(self, now: float, cause: Cause) -> Transition:
         if cause.rule != "lease_granted":
             self.cause = cause
-        return self._transition(self.state, now, cause, self.counts(now))
+        return self._transition(self.state, now, cause, self.tally(now))
 
-    def _transition(self, previous: CircuitState, at: float, cause: Cause, counts: Counts) -> Transition:
+    def _transition(self, previous: CircuitState, at: float, cause: Cause, tally: Tally) -> Transition:
         return Transition(
             self.circuit_id,
             previous,
@@ -262,5 +289,5 @@ class Core:
             cause,
             self.open_until,
             self.attempt,
-            counts,
+            tally,
         )

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear_schemas.policy import Cusum
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import Cusum
+
 
 TOLERANCE: Final = 0.002
 """Wanted relative error of the rounded weights."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker.reporters import Reporters
 from switchgear.breaker.result import Outcome, Result
-from switchgear.breaker.rules import Breach, breach_of, thresholds_of
+from switchgear.breaker.rules import Breach, Thresholds, breach_of, thresholds_of
 from switchgear.breaker.window_count import CountWindow
 from switchgear.breaker.window_time import TimeWindow, panes_of
-from switchgear_schemas.policy import BreakerPolicy
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 MOST_TOKENS: Final = 10**12
 """Tokens of one call beyond which a number is a mistake, and a sum of 64 bits would overflow."""
@@ -26,10 +29,20 @@ def make_window(policy: BreakerPolicy, now: float) -> Window:
     return TimeWindow(size, panes_of(size, policy.sliding_window_panes), now)
 
 
+def _is_forgiving(limits: Thresholds, window: Window) -> bool:
+    """Whether a success takes part in no rule but those it ends, a run or a sum.
+
+    That is: none compares with all calls or callers, and none has a window of calls, out of which successes move failures.
+    """
+    compares = min(limits.rate, limits.slow_rate, limits.slow_ms) < math.inf or limits.minimum_reporters > 1
+    moves = isinstance(window, CountWindow) and min(limits.count, limits.tokens) < math.inf
+    return not compares and not moves
+
+
 class Evidence:
     """Window, run of failures, CUSUM and reporters of one circuit; constant time a call."""
 
-    __slots__ = ("callers", "cusum", "failers", "limits", "streak", "window")
+    __slots__ = ("_forgiving", "callers", "cusum", "failers", "limits", "streak", "window")
 
     def __init__(self, policy: BreakerPolicy, now: float) -> None:
         self.limits = thresholds_of(policy)
@@ -43,6 +56,12 @@ class Evidence:
         if policy.minimum_reporters > 1:
             self.failers = Reporters(policy.minimum_reporters)
             self.callers = Reporters(policy.minimum_reporters)
+        self._forgiving = _is_forgiving(self.limits, self.window)
+
+    @property
+    def clean(self) -> bool:
+        """Whether one more success would decide nothing, now and later: no run, no sum, no rule about shares of the calls."""
+        return self._forgiving and self.streak == 0 and self.cusum == 0
 
     def clear(self) -> None:
         """Forget everything."""
@@ -142,6 +161,7 @@ class Evidence:
             self.window.forget_slow()
         self.cusum = min(self.cusum, int(new.height)) if new.up and (new.up, new.down) == (old.up, old.down) else 0
         self._adapt_window(policy, now)
+        self._forgiving = _is_forgiving(new, self.window)
         if new.minimum_reporters == old.minimum_reporters:
             return
         if new.minimum_reporters == 1:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from switchgear_schemas.circuit import Cause
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear.breaker.cause import Cause
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 IGNORED_PER_PERMIT: Final = 10
 """Ignored probes that one permit may bring back: a tool whose every call is ignored is not asked for ever, and one
@@ -106,4 +108,4 @@ class HalfOpen:
 
 
 def _cause(rule: str, value: float, threshold: float | None, sample: int) -> Cause:
-    return Cause(rule=rule, value=value, threshold=threshold, sample=sample)
+    return Cause(rule, float(value), None if threshold is None else float(threshold), sample)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from switchgear_schemas.circuit import Cause, CircuitState, Counts
+from switchgear.breaker.cause import Cause, Tally
+from switchgear_schemas.words import CircuitState
+
+if TYPE_CHECKING:
+    from switchgear_schemas.circuit import Counts
 
 
 class Permit(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +75,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
         cause: Which rule with its value, threshold and sample, or which actor with a reason.
         open_until: From when a probe may go, in seconds.
         attempt: Opens in a row without a close between them.
-        counts: The evidence at that moment, before it was cleared.
+        tally: See :attr:`counts`.
     """
 
     circuit_id: str
@@ -80,4 +86,9 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     cause: Cause
     open_until: float | None
     attempt: int
-    counts: Counts
+    tally: Tally
+
+    @property
+    def counts(self) -> Counts:
+        """The evidence at that moment, before it was cleared."""
+        return self.tally.for_record()

@@ -7,7 +7,6 @@ enough to keep the m processes seen last: if the oldest of them has left the win
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 from typing import Final
 
 LONGEST_NAME: Final = 64
@@ -20,6 +19,8 @@ def bounded(name: str) -> str:
     """``name`` where it is short enough; else its beginning and a hash of all of it, the same in every process."""
     if len(name) <= LONGEST_NAME:
         return name
+    from hashlib import blake2b  # noqa: PLC0415 - takes 5 ms to import, and a local circuit counts no reporters
+
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASHED // 2).hexdigest()
     return f"{name[: LONGEST_NAME - _HASHED - 1]}#{digest}"
 

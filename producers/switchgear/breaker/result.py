@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear_schemas.execution import ErrorClass, Status
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import ErrorClass, Status
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 ANSWERED: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input"})
 """Errors in which the tool itself answered: where they do not count as failures they are proof that it works."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from switchgear.breaker.cusum import Detector, solve
-from switchgear_schemas.policy import BreakerPolicy
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 
 class Thresholds(msgspec.Struct, frozen=True, gc=False):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from switchgear.breaker.breaker import Breaker
+from switchgear.breaker.plain_policy import PlainPolicy, policy_in_force
 from switchgear.breaker.retirement import IDLE_S
-from switchgear_schemas.policy import BreakerPolicy
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 MAX_TOOLS: Final = 10_000
 MAX_CIRCUITS_PER_TOOL: Final = 1_000
@@ -118,7 +121,7 @@ class Shelves(ABC, Generic[C]):
     def _let_through(self, now: float) -> C:
         self.overflowed += 1
         if self._overflow is None:
-            self._overflow = self._hold(Breaker("", BreakerPolicy(mode="disabled"), now))
+            self._overflow = self._hold(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), now))
         return self._overflow
 
     def _retire_some(self, shelf: Shelf[C], now: float) -> None:

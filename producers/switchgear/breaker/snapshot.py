@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from switchgear.breaker.cause import Cause
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.reporters import Reporters
 from switchgear.breaker.window_count import CountWindow
 from switchgear.breaker.window_time import TimeWindow
-from switchgear_schemas.circuit import Cause, Mode
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import Mode
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
 
 FORMAT: Final = 1
 """Number of the format that is written. A reader knows it and every smaller one."""

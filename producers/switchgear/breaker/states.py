@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from switchgear_schemas.circuit import CircuitState, Mode
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import CircuitState, Mode
 
 STATES: Final[tuple[CircuitState, ...]] = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
 """Their position is their number in snapshots and in the ``state`` gauge: append only."""

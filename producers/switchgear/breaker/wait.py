@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from switchgear_schemas.policy import BreakerPolicy
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
+
 
 _MOST_DOUBLINGS: Final = 10_000
 """Attempts beyond which the grown wait is the cap in any case; keeps the power finite."""

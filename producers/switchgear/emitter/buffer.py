@@ -12,8 +12,10 @@ from typing import Any
 
 from switchgear.emitter.event import Event
 
-Item = tuple[Event | dict[str, Any], float]
-"""An event and the time it ended, in seconds since 1970."""
+Succeeded = tuple[str, float, float, int | None]
+"""A plain success, before anything is made of it: tool, start and end by ``time.monotonic``, generation."""
+Item = tuple[Event | dict[str, Any], float] | Succeeded
+"""An event and the time it ended, in seconds since 1970; or a success of the guard."""
 
 
 class Buffer:
@@ -67,5 +69,6 @@ class Buffer:
 
     @property
     def accepted(self) -> int:
-        """Events appended so far."""
-        return self._taken + self._dropped + len(self.items)
+        """Events appended so far; never less, for who waits until all are sent would go too early."""
+        with self._lock:
+            return self._taken + self._dropped + len(self.items)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
+import contextlib
 import functools
 import logging
+import os
 import time
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from switchgear.background import Background
+from switchgear.emitter.at_exit import leave_at_exit
 from switchgear.emitter.buffer import Buffer, Item
-from switchgear.emitter.encode import encode_event, encode_fields
+from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
+from switchgear.emitter.feeder import Feeder, Source, feeder
+from switchgear.emitter.moments import Moments
 from switchgear.emitter.outbox import Outbox, Record
 from switchgear.emitter.receipt import Receipt
 from switchgear.emitter.status import EmitterStatus
@@ -27,10 +30,10 @@ from switchgear_schemas.topics import TopicNames
 
 log: Final = logging.getLogger("switchgear.emitter")
 
-_open: Final[weakref.WeakSet[Emitter]] = weakref.WeakSet()
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _REPORT_DROPS_S: Final = 10.0
+_STOW_LIMIT_S: Final = 2.0
 
 
 class Emitter:
@@ -46,9 +49,16 @@ class Emitter:
         linger_s: least time between two sends. The first event after a pause goes at once, urgent ones always.
         in_flight: most records handed to Kafka and not yet acknowledged.
         compression: None, gzip, snappy, lz4 or zstd (the last three need their library).
+        spool_dir: folder on a local disk where events wait while Kafka is away, and outlive this process; None: in memory alone.
+            Processes may share it: each has a folder of its own in it, and takes over those of the dead.
+        spool_bytes: most bytes of this process in it; when full the oldest go. 16 MiB at least.
+        spool_fsync: wait for the disk itself after each write, so that a power cut loses nothing either.
         exit_timeout: longest wait for the last events when the interpreter ends, in seconds; without a connection it doesn't wait.
         background: the thread to run in; an own one unless given.
     """
+
+    takes_tuples: ClassVar[bool] = True
+    """The guard may append a plain success to ``_items`` itself; a subclass that must see every event in emit() says no."""
 
     def __init__(
         self,
@@ -60,6 +70,9 @@ class Emitter:
         linger_s: float = 0.005,
         in_flight: int = 20_000,
         compression: str | None = None,
+        spool_dir: str | os.PathLike[str] | None = None,
+        spool_bytes: int = 268_435_456,
+        spool_fsync: bool = False,
         exit_timeout: float = 2.0,
         background: Background | None = None,
     ) -> None:
@@ -72,7 +85,13 @@ class Emitter:
         self._exit_timeout = exit_timeout
         self.emitter_id = mint_emitter_id(service)
         self._buffer = Buffer(buffer_size)
-        self._items, self._limit = self._buffer.items, buffer_size  # at hand: emit() is on every call's path
+        # At hand, here and in guard/plain.py, which appends to it: they are on every call's path.
+        self._items, self._limit = self._buffer.items, buffer_size
+        self._moments = Moments()
+        self._feeder: Feeder | None = None
+        if spool_dir is not None:
+            source = Source(self._until_events, self._linger, self._encode)
+            self._feeder = feeder(self._buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
         self._outbox: Outbox | None = None
         self._wake: asyncio.Event | None = None
         self._hurry: asyncio.Event | None = None
@@ -83,11 +102,13 @@ class Emitter:
         self._next_drop_report = 0.0
         self._lost_counts = (0, 0)
         self._sent = 0
+        self.before_close: list[Callable[[], None]] = []
+        """Called before the last events are sent: for what others have summed up and not emitted yet."""
         self._background = background or Background("switchgear-emitter")
         self._background.add("emitter", self._work)
         self._background.after_fork.append(self._forked)
         self._background.after_death.append(self._orphaned)
-        _open.add(self)
+        leave_at_exit(self)
 
     # -- callers ------------------------------------------------------------------------------------------------------
 
@@ -143,7 +164,7 @@ class Emitter:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until nothing is buffered or in flight; False when ``timeout`` seconds did not suffice. Not for event loops."""
         deadline = time.monotonic() + timeout
-        while self.status().buffered:
+        while (status := self.status()).buffered or status.spooled:
             if not self._closed:
                 self._rouse(urgent=True)
             if time.monotonic() >= deadline:
@@ -156,19 +177,30 @@ class Emitter:
         return await asyncio.to_thread(self.flush, timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Flush, then end the background thread. What could not be sent counts as dropped. Closing twice is fine.
+        """Flush, then end the background thread. What could not be sent stays in the spool, or counts as dropped.
+
+        Closing twice is fine.
 
         Returns:
             True when every accepted event was answered.
         """
         if self._closed:
             return not self.status().buffered
+        for callback in self.before_close:
+            callback()
         flushed = self.flush(timeout)
-        left = self.status().buffered
+        dropped = self.status().dropped
         self._closed = True
-        if not flushed:
-            log.error("closed with %d events that Kafka did not acknowledge", left)
+        if self._feeder is not None and not flushed and self._background.alive:
+            self._feeder.stow(_STOW_LIMIT_S)
+        status = self.status()
+        if status.dropped > dropped or not (flushed or status.spooled):
+            log.error("closed with %d events that Kafka did not acknowledge", status.dropped - dropped)
+        if status.spooled:
+            log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
         self._background.close(5.0)
+        if self._feeder is not None:
+            self._feeder.close(_STOW_LIMIT_S)
         return flushed
 
     def __enter__(self) -> Self:
@@ -185,9 +217,13 @@ class Emitter:
         acknowledged, failed = (0, 0) if outbox is None else (outbox.acknowledged, outbox.failed)
         acknowledged += self._lost_counts[0]
         failed += self._lost_counts[1] + self._encoding_failed
+        spool = None if self._feeder is None else self._feeder.status()
         emitted = self._buffer.accepted + self._sent
         dropped = self._buffer.dropped
-        buffered = max(0, emitted - acknowledged - failed - dropped)
+        spooled = 0
+        if spool is not None:
+            emitted, dropped, spooled = emitted + spool.taken_over, dropped + spool.dropped, spool.records
+        buffered = max(0, emitted - acknowledged - failed - dropped - spooled)
         if self._closed:
             dropped, buffered = dropped + buffered, 0
         return EmitterStatus(
@@ -196,6 +232,9 @@ class Emitter:
             dropped=dropped,
             failed=failed,
             buffered=buffered,
+            spooled=spooled,
+            spool=spool,
+            away_s=None if outbox is None else outbox.away_s(time.monotonic()),
             connected=outbox is not None and outbox.connected,
             alive=self._background.alive,
             last_error=None if outbox is None else outbox.last_error,
@@ -231,7 +270,7 @@ class Emitter:
         if self._outbox is not None:  # started again after a death: what was in flight has no answer
             self._lost_counts = (
                 self._lost_counts[0] + self._outbox.acknowledged,
-                self._lost_counts[1] + self._outbox.failed + self._outbox.pending,
+                self._lost_counts[1] + self._outbox.failed + self._outbox.abandoned,
             )
         outbox = self._outbox = Outbox(
             self._connection, self._topic, limit=self._in_flight, compression=self._compression
@@ -240,42 +279,56 @@ class Emitter:
         self._wake.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
-            group.create_task(self._drain(outbox, self._wake, self._hurry))
+            group.create_task(self._drain(outbox))
+            group.create_task(self._moments.watch())
 
-    async def _drain(self, outbox: Outbox, wake: asyncio.Event, hurry: asyncio.Event) -> None:
+    async def _drain(self, outbox: Outbox) -> None:
+        if self._feeder is not None:
+            await self._feeder.run(outbox)
         while True:
             await outbox.room()
-            hurry.clear()
             taken = self._buffer.take(_AT_ONCE)
             if not taken:
-                wake.clear()
-                self._idle = True
-                if not len(self._buffer):  # else one came between: a second look closes the race with emit()
-                    await wake.wait()
-                self._idle = False
+                await self._until_events(None)
                 continue
-            outbox.offer([record for item in taken if (record := self._encode(item)) is not None])
-            if len(taken) < _AT_ONCE and self._linger_s > 0:
-                try:
-                    async with asyncio.timeout(self._linger_s):
-                        await hurry.wait()
-                except TimeoutError:
-                    pass
+            outbox.offer(self._encode(taken))
+            if len(taken) < _AT_ONCE:
+                await self._linger()
             else:
                 await asyncio.sleep(0)
 
-    def _encode(self, item: Item) -> Record | None:
-        event, ended_at = item
-        try:
-            if isinstance(event, Event):
-                value = encode_event(event, ended_at, emitter_id=self.emitter_id, service=self._service)
-                return Record(event.tool_name, value)
-            tool, value = encode_fields(event, ended_at, emitter_id=self.emitter_id, service=self._service)
-            return Record(tool, value)
-        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the others must go
-            self._encoding_failed += 1
-            log.error("an event was not sent: %s", error)  # noqa: TRY400 - the trace shows nothing but us
-            return None
+    async def _until_events(self, limit_s: float | None) -> None:
+        assert self._wake is not None
+        self._wake.clear()
+        self._idle = True
+        if not len(self._buffer):  # else one came between: a second look closes the race with emit()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await self._wake.wait()
+        self._idle = False
+
+    async def _linger(self) -> None:
+        assert self._hurry is not None
+        if self._linger_s > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._linger_s):
+                    await self._hurry.wait()
+        self._hurry.clear()
+
+    def _encode(self, items: Sequence[Item]) -> list[Record]:
+        self._moments.look()
+        return encode_items(
+            items,
+            Record,
+            emitter_id=self.emitter_id,
+            service=self._service,
+            moments=self._moments,
+            failed=self._not_encoded,
+        )
+
+    def _not_encoded(self, error: Exception) -> None:
+        self._encoding_failed += 1
+        log.error("an event was not sent: %s", error)
 
     async def _deliver(self, records: Sequence[tuple[str, bytes]]) -> Receipt:
         outbox = self._outbox
@@ -322,6 +375,8 @@ class Emitter:
     def _forked(self) -> None:
         """In a child: the parent's events are the parent's to send, and the identity is its own."""
         self._buffer.clear()
+        if self._feeder is not None:
+            self._feeder.forked()
         self._outbox = self._wake = self._hurry = None
         self._idle = True
         self._encoding_failed = self._sent = self._reported_drops = 0
@@ -332,14 +387,7 @@ class Emitter:
         """The thread died: let the next event start it again."""
         self._idle = True
 
-    def _exit(self) -> None:
+    def leave(self) -> None:
+        """The interpreter ends: send what can be sent soon, keep the rest in the spool, or count it as dropped."""
         status = self.status()
         self.close(self._exit_timeout if status.connected else min(0.2, self._exit_timeout))
-
-
-def _close_all() -> None:
-    for emitter in list(_open):
-        emitter._exit()  # noqa: SLF001 - the hook of this class
-
-
-atexit.register(_close_all)

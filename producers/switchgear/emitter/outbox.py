@@ -18,46 +18,57 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from switchgear.background import stop_if_cancelled
+from switchgear.emitter.batch import fill
 from switchgear.emitter.producer import Link, open_link
-from switchgear.emitter.verdict import Verdict, judge
+from switchgear.emitter.spool.place import Place
+from switchgear.emitter.verdict import Verdict, is_outage, judge
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.execution import MAX_EVENT_BYTES
-from switchgear_schemas.headers import RESENT
+from switchgear_schemas.words import MAX_EVENT_BYTES
 
 log: Final = logging.getLogger("switchgear.emitter")
 
 LARGEST_RECORD: Final = 4 * MAX_EVENT_BYTES
 """Beyond the executions topic's own limit nothing is sent: a request past the broker's limit would cost the connection."""
+AWAY_AFTER_S: Final = 1.0
+"""Kafka is taken as away when it has answered nothing for so long: more than a start or a change of leader takes as a rule."""
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
-_MARKED: Final = [(RESENT, b"1")]
 
 Answer = Callable[[str | None], None]
 """Told once about its record: None when it was acknowledged, else why it was refused."""
 
 
-class Record:
-    """One record on its way. ``answer`` is None where nobody waits for it."""
+class Record(msgspec.Struct, eq=False):
+    """One record on its way. ``answer`` is None where nobody waits for it; ``place`` is where it lies in the spool.
 
-    __slots__ = ("answer", "key", "marked", "tool", "value")
+    A struct is made in a quarter of a class's time, and the collector does not look at one that holds plain values alone.
+    """
 
-    def __init__(self, tool: str, value: bytes, answer: Answer | None = None) -> None:
-        self.tool = tool
-        self.key = tool.encode()
-        self.value = value
-        self.answer = answer
-        self.marked = False
+    tool: str
+    value: bytes
+    answer: Answer | None = None
+    marked: bool = False
+    """Kafka may have it already."""
+    place: Place | None = None
+
+    @property
+    def key(self) -> bytes:
+        """Of the record in Kafka."""
+        return self.tool.encode()
 
 
 class _Lane:
     """A partition's queue, oldest first."""
 
-    __slots__ = ("attempts", "busy", "one_by_one", "queue")
+    __slots__ = ("attempts", "busy", "flying", "one_by_one", "queue")
 
     def __init__(self) -> None:
         self.queue: deque[Record] = deque()
+        self.flying: list[Record] = []
         self.busy = False
         self.one_by_one = 0
         self.attempts = 0
@@ -69,22 +80,43 @@ class Outbox:
     def __init__(self, connection: KafkaConnection, topic: str, *, limit: int, compression: str | None) -> None:
         self._connection = connection
         self._topic = topic
-        self._limit = limit
+        self.limit = limit
         self._compression = compression
         self._lanes: dict[int, _Lane] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._space = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._progress_at = time.monotonic()
         self.pending = 0
         self.acknowledged = 0
         self.failed = 0
+        self.abandoned = 0
+        """Records without an answer at the end, but for those that are on disk."""
         self.last_error: str | None = None
 
     @property
     def connected(self) -> bool:
         """A producer is ready."""
         return self._link is not None
+
+    @property
+    def room_left(self) -> int:
+        """Records that may be offered now."""
+        return 0 if self._link is None else max(0, self.limit - self.pending)
+
+    def silent_s(self, now: float) -> float:
+        """Seconds that Kafka has answered nothing although something waits for it: a connection, or an acknowledgement."""
+        return max(0.0, now - self._progress_at) if self._link is None or self.pending else 0.0
+
+    def away_s(self, now: float) -> float | None:
+        """:meth:`silent_s`, from :data:`AWAY_AFTER_S` on; None below: a start, or an answer that takes its time."""
+        silent = self.silent_s(now)
+        return silent if silent >= AWAY_AFTER_S else None
+
+    def unanswered(self) -> list[Record]:
+        """Everything in flight or waiting, in the order of each lane."""
+        return [record for lane in self._lanes.values() for record in (*lane.flying, *lane.queue)]
 
     async def run(self) -> None:
         """Keep a producer ready, for ever; cancel to end. Connecting is retried with a growing, jittered pause."""
@@ -102,6 +134,7 @@ class Outbox:
                 pause = _FIRST_PAUSE_S
                 log.info("connected to Kafka at %s", self._connection.bootstrap_servers)
                 self._wanted.clear()
+                self._progress_at = time.monotonic()
                 self._space.set()
                 self._relane()
                 await self._wanted.wait()
@@ -110,7 +143,7 @@ class Outbox:
 
     async def room(self) -> None:
         """Wait until connected with room for a record."""
-        while self._link is None or self.pending >= self._limit:
+        while self._link is None or self.pending >= self.limit:
             self._space.clear()
             await self._space.wait()
 
@@ -118,22 +151,30 @@ class Outbox:
         """Queue records; call after :meth:`room`. Too large a one is refused at once."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
-        touched = set()
+        touched, accepted = set(), 0
+        if not self.pending and self._link is not None:
+            self._progress_at = time.monotonic()
         link = self._link
         count = 1 if link is None else link.partitions()
+        queues: dict[str, deque[Record]] = {}  # by tool: most of many records are of few
         for record in records:
-            self.pending += 1
             if len(record.value) > LARGEST_RECORD:
+                self.pending += 1
                 self._refuse(
                     record, f"the event has {len(record.value)} bytes, more than the {LARGEST_RECORD} Kafka is given"
                 )
                 continue
-            partition = owner_partition(record.tool, count)
-            lane = self._lanes.get(partition)
-            if lane is None:
-                lane = self._lanes[partition] = _Lane()
-            lane.queue.append(record)
-            touched.add(partition)
+            queue = queues.get(record.tool)
+            if queue is None:
+                partition = owner_partition(record.tool, count)
+                touched.add(partition)
+                lane = self._lanes.get(partition)
+                if lane is None:
+                    lane = self._lanes[partition] = _Lane()
+                queue = queues[record.tool] = lane.queue
+            queue.append(record)
+            accepted += 1
+        self.pending += accepted
         for partition in touched:
             self._pump(partition)
 
@@ -150,15 +191,18 @@ class Outbox:
         try:
             while lane.queue and (link := self._link) is not None:
                 batch, records = self._fill(link, lane)
+                lane.flying = records
                 link.began()
                 try:
                     await (await link.producer.send_batch(batch, self._topic, partition=partition))
                 except asyncio.CancelledError:
+                    lane.flying = []
                     lane.queue.extendleft(reversed(records))
                     raise
                 except Exception as error:  # noqa: BLE001 - judged by its type
                     await self._failed(lane, records, error, link)
                 else:
+                    lane.flying = []
                     lane.attempts = 0
                     lane.one_by_one = max(0, lane.one_by_one - len(records))
                     self._acknowledge(records)
@@ -170,21 +214,13 @@ class Outbox:
     @staticmethod
     def _fill(link: Link, lane: _Lane) -> tuple[Any, list[Record]]:
         batch = link.producer.create_batch()
-        append = batch.append
-        now = int(time.time() * 1000)
-        records: list[Record] = []
-        queue = lane.queue
-        while queue:
-            record = queue[0]
-            headers = _MARKED if record.marked else []
-            if append(key=record.key, value=record.value, timestamp=now, headers=headers) is None:
-                break
-            records.append(queue.popleft())
-            if lane.one_by_one:
-                break
-        return batch, records
+        most = 1 if lane.one_by_one else len(lane.queue)
+        return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
 
     def _acknowledge(self, records: list[Record]) -> None:
+        for record in records:
+            if record.place is not None:
+                record.place.settle()
         self.acknowledged += len(records)
         self._settle(len(records))
         for record in records:
@@ -196,21 +232,26 @@ class Outbox:
         self.last_error = f"an event of {record.tool} was refused: {reason}"
         log.error("%s", self.last_error)
         self._settle(1)
+        if record.place is not None:
+            record.place.settle()
         if record.answer is not None:
             record.answer(reason)
 
     def _settle(self, count: int) -> None:
         self.pending -= count
+        self._progress_at = time.monotonic()
         self._space.set()
 
     async def _failed(self, lane: _Lane, records: list[Record], error: Exception, link: Link) -> None:
         """Put back, or refuse, the records of a failed batch, and have a fresh producer."""
         self._retire(link)
+        lane.flying = []
         lane.attempts += 1
         verdict = judge(error, len(records))
         reason = f"{type(error).__name__}: {error}"
         self._note(f"a batch of {len(records)} events failed with {reason}; {verdict.value}", 0)
-        if verdict is Verdict.REFUSE or (lane.attempts > _ATTEMPTS and verdict is not Verdict.SPLIT):
+        hopeless = lane.attempts > _ATTEMPTS and verdict is not Verdict.SPLIT and not is_outage(error)
+        if verdict is Verdict.REFUSE or hopeless:
             lane.attempts = 0
             lane.one_by_one = max(0, lane.one_by_one - len(records))
             for record in records:
@@ -260,6 +301,7 @@ class Outbox:
         link, self._link = self._link, None
         if link is not None:
             await link.close(1.0)
+        self.abandoned = self.pending - sum(record.place is not None for record in self.unanswered())
         for lane in self._lanes.values():
             for record in lane.queue:
                 if record.answer is not None:

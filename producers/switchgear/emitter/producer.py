@@ -13,7 +13,7 @@ from switchgear_schemas.errors import BrokerUnavailableError
 
 log: Final = logging.getLogger("switchgear.emitter")
 
-BATCH_BYTES: Final = 131_072
+BATCH_BYTES: Final = 262_144
 """Below every sensible limit of a topic, so a record that is too large is always alone in its batch."""
 _CONNECT_LIMIT_S: Final = 20.0
 _IDLE_LIMIT_S: Final = 60.0

@@ -23,6 +23,8 @@ _REFUSED: Final = frozenset(
         "PolicyViolationError",
     }
 )
+# Not among them: NotLeaderForPartitionError and LeaderNotAvailableError. aiokafka gives up a batch with these when its partition has had
+# no leader for too long, also one that it had sent before and never heard of (MessageAccumulator.drain_by_nodes): it may be written.
 _NOT_WRITTEN: Final = frozenset(
     {
         "OutOfOrderSequenceNumber",
@@ -34,11 +36,24 @@ _NOT_WRITTEN: Final = frozenset(
         "ClusterAuthorizationFailedError",
         "InvalidTopicError",
         "UnknownTopicOrPartitionError",
-        "NotLeaderForPartitionError",
-        "LeaderNotAvailableError",
         "NotEnoughReplicasError",
         "ProducerClosed",
         "AssertionError",
+    }
+)
+_OUTAGE: Final = frozenset(
+    {
+        "KafkaTimeoutError",
+        "RequestTimedOutError",
+        "KafkaConnectionError",
+        "NodeNotReadyError",
+        "BrokerNotAvailableError",
+        "NotLeaderForPartitionError",
+        "LeaderNotAvailableError",
+        "NotEnoughReplicasError",
+        "NotEnoughReplicasAfterAppendError",
+        "ProducerClosed",
+        "TimeoutError",
     }
 )
 
@@ -58,3 +73,8 @@ def judge(error: BaseException, records: int) -> Verdict:
     if names & _REFUSED:
         return Verdict.SPLIT if records > 1 else Verdict.REFUSE
     return Verdict.AGAIN if names & _NOT_WRITTEN else Verdict.UNSURE
+
+
+def is_outage(error: BaseException) -> bool:
+    """The cluster, not the record, is at fault: it is waited out for however long, within the buffer's bound."""
+    return any(kind.__name__ in _OUTAGE for kind in type(error).__mro__)

@@ -60,7 +60,7 @@ class LiveCircuit:
             previous_state=breaker.previous_state,
             version=row.version,
             generation=breaker.generation,
-            cause=cause or breaker.cause,
+            cause=cause or (None if breaker.cause is None else breaker.cause.for_record()),
             changed_at=_instant(breaker.changed_at),
             open_until=None if breaker.open_until is None else _instant(breaker.open_until),
             attempt=breaker.attempt,
@@ -68,10 +68,12 @@ class LiveCircuit:
                 Lease(lease_id=lease.lease_id, emitter_id=lease.emitter_id, expires_at=_instant(lease.expires_at))
                 for lease in breaker.leases
             ),
+            permits_left=breaker.remaining_probes,
             counts=counts,
             last_error=row.last_error,
             mode=policy.mode,
             fallback=policy.fallback,
+            stands_until=None if row.standing_until is None else _instant(row.standing_until),
         )
         value = record.model_dump_json().encode()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
@@ -87,14 +89,36 @@ class LiveCircuit:
     def command(
         self, verb: Verb, now: float, *, actor: str, reason: str, until: float | None, policy: BreakerPolicy | None
     ) -> Published | None:
-        """Apply an operator's command; null where nothing changed."""
+        """Apply an operator's command; null where nothing changed.
+
+        ``until`` of ``disable`` and ``metrics_only`` is kept in the row, and :meth:`end_standing` acts on it. So is that of ``force_open``
+        for a tool whose circuits are its users' or sessions': no probe ever closes its own one.
+        """
         if verb == "set_policy":
             assert policy is not None
             self.policy = policy
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
-        transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=until)
-        return None if transition is None else self.follow(transition, now)
+        row = self.row
+        before, row.standing_until = row.standing_until, None
+        if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
+            row.standing_until = until
+        timed = None if verb != "force_open" and until is not None else until
+        transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=timed)
+        if transition is not None:
+            return self.follow(transition, now)
+        if row.standing_until == before:
+            return None
+        return self.publish(now, Cause(rule="command", actor=actor, reason=reason or None))
+
+    def end_standing(self, now: float) -> Published | None:
+        """Give the circuit back to its policy where an operator's time is over; null where it isn't, or there is none."""
+        until = self.row.standing_until
+        if until is None or now < until:
+            return None
+        cause = self.breaker.cause
+        actor = (cause and cause.actor) or "switchgear"
+        return self.command("auto", now, actor=actor, reason="the time given is over", until=None, policy=None)
 
 
 def _instant(seconds: float) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,66 +11,119 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.limits import TooManyToolsError
 from switchgear.fleet.log import Changes, LogRecord, Rekeyed
 from switchgear.fleet.origin import dead_letter, origin_of
+from switchgear.fleet.overlay import given, laid_over, merged
 from switchgear.fleet.shelf import Shelf
-from switchgear_schemas import Command, InvalidExecutionError
+from switchgear.fleet.standing import is_standing
+from switchgear.fleet.standing_commands import fold_standing
+from switchgear.policies import PolicyError
+from switchgear_schemas import BreakerPolicy, Command, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
 
 MAX_COMMAND_BYTES = 65_536
 """A command with its policy is below 4 kB; what is larger is not one."""
 
+Touch = Callable[[LiveCircuit], None]
 
-def fold_command(
-    record: LogRecord, shelf: Shelf, partitions: int, changes: Changes, touch: Callable[[LiveCircuit], None]
-) -> None:
-    """Apply one message of the commands topic to every circuit of its tool; a malformed one goes to the dead letters."""
+
+def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Changes, touch: Touch) -> None:
+    """Apply one message of the commands topic to the circuits it is about; one that can't be goes to the dead letters."""
     try:
         command = _decode(record.value)
-        partition, offset = origin_of(record, partitions)
-    except InvalidExecutionError as error:
+        origin = origin_of(record, partitions)
+        if is_standing(command):
+            fold_standing(record, origin, command, shelf, changes, touch)
+        elif owner_partition(command.tool_name, partitions) != record.partition:
+            assert record.value is not None
+            headers = [(REKEYED, b"%d:%d" % origin)]
+            changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers))
+        else:
+            _fold(record, origin, command, shelf, changes, touch)
+    except (InvalidExecutionError, TooManyToolsError) as error:
         changes.dead.append(dead_letter(record, error.field, error.reason))
-        return
-    if owner_partition(command.tool_name, partitions) != record.partition:
-        assert record.value is not None
-        headers = [(REKEYED, b"%d:%d" % (partition, offset))]
-        changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers))
-        return
-    try:
-        tool = shelf.tool(command.tool_name, record.timestamp / 1000)
-    except TooManyToolsError as error:
-        changes.dead.append(dead_letter(record, error.field, error.reason))
-        return
+
+
+def _fold(
+    record: LogRecord, origin: tuple[int, int], command: Command, shelf: Shelf, changes: Changes, touch: Touch
+) -> None:
+    partition, offset = origin
+    arrived = record.timestamp / 1000
+    tool = shelf.tool(command.tool_name, arrived)
+    touch(tool)
+    known = tool.remembers(str(command.command_id))
+    # Refused before the fence is raised: a crash then makes the dead letter up.
+    circuits = [] if known else _addressed(shelf, tool, command, arrived)
+    layer = tool.row.policy if known or command.policy is None else _with_values(shelf, tool, command.policy)
     if offset <= tool.row.command_fences.get(partition, -1):
         changes.duplicates += 1
         return
-    applied_before = tool.remembers(str(command.command_id))
     tool.row.command_fences[partition] = offset
     tool.row.applied += 1
-    touch(tool)
-    if applied_before:
+    if known:
         changes.duplicates += 1
         return
     changes.commands += 1
-    if command.policy is not None:
-        tool.row.policy = command.policy.model_dump_json().encode()
-    for live in list(shelf.of_tool(command.tool_name)):
-        _apply(live, command, record.timestamp / 1000, changes)
+    tool.row.policy = layer
+    tool.row.clock = max(arrived, tool.row.clock)
+    tool.remember(str(command.command_id))
+    policy = None if command.policy is None else shelf.policy_of(tool.row)
+    for live in circuits:
+        _apply(live, command, policy, arrived, changes)
         touch(live)
 
 
-def _apply(live: LiveCircuit, command: Command, arrived: float, changes: Changes) -> None:
+def _addressed(shelf: Shelf, tool: LiveCircuit, command: Command, now: float) -> Sequence[LiveCircuit]:
+    """The circuits that the command is about: the one it names, made where it is new, or all of the tool.
+
+    Raises:
+        InvalidExecutionError: it names a circuit that nothing would be counted in.
+    """
+    name, circuit_id = tool.row.tool_name, command.circuit_id
+    if circuit_id is None:
+        return list(shelf.of_tool(name))
+    if circuit_id == name:
+        return [tool]
+    scope = tool.policy.scope
+    head, whose = circuit_id[: len(name) + len(scope) + 2], circuit_id[len(name) + len(scope) + 2 :]
+    if scope == "tool" or head != f"{name}|{scope}=" or not whose:
+        wanted = name if scope == "tool" else f"{name}|{scope}=…"
+        raise InvalidExecutionError("circuit_id", f"the policy's scope is {scope}: circuits of this tool are {wanted}")
+    live = shelf.scoped(tool, scope, whose, now)
+    if live is tool:
+        raise InvalidExecutionError("circuit_id", "the tool has as many circuits as it may, and none of them is idle")
+    return [live]
+
+
+def _with_values(shelf: Shelf, tool: LiveCircuit, policy: BreakerPolicy) -> bytes | None:
+    """What is set of the tool's policy once the command's values are in.
+
+    Raises:
+        InvalidExecutionError: together with what is in force they are impossible.
+    """
+    row = tool.row
+    layer = merged(row.policy, given(policy))
+    if layer is not None:
+        below = shelf.layers(row)[:-1] if row.policy is not None else shelf.layers(row)
+        try:
+            laid_over(shelf.file_policy(row.tool_name), (*below, layer))
+        except PolicyError as error:
+            raise InvalidExecutionError("policy", error.message) from None
+    return layer
+
+
+def _apply(live: LiveCircuit, command: Command, policy: BreakerPolicy | None, arrived: float, changes: Changes) -> None:
     row = live.row
     now = row.clock = max(arrived, row.clock)
     if row.circuit_id != row.tool_name:
         row.applied += 1
-    live.remember(str(command.command_id))
+        live.remember(str(command.command_id))
     published = live.command(
         command.verb,
         now,
         actor=command.actor,
         reason=command.reason,
         until=None if command.until is None else command.until.timestamp(),
-        policy=command.policy,
+        policy=policy,
     )
     if published is not None:
         changes.circuits.append(published)

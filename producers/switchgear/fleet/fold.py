@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Final
 
-from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.breaker import Breaker, Outcome, ProbeLease, Result, outcome_of
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.limits import Limits
@@ -18,8 +18,9 @@ from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
 from switchgear.fleet.origin import dead_letter, origin_of
 from switchgear.fleet.row import describe_error
 from switchgear.fleet.shelf import Policies, Shelf
+from switchgear.fleet.standing import home
 from switchgear.fleet.takeover import Known, reconcile
-from switchgear_schemas import InvalidExecutionError
+from switchgear_schemas import Cause, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.wire import Execution, decode_execution
@@ -76,6 +77,8 @@ class FleetFold:
                     changes.rows[live.row.key] = (live.row.tool_name, live.encode())
         for gone in self._shelf.gone.values():
             changes.rows[gone.row.key] = (gone.row.tool_name, None)
+        for standing in changes.standing.values():
+            changes.rows[standing.key] = (home(standing.partition, self._partitions), standing.encode())
         self._touched.clear()
         return changes
 
@@ -99,6 +102,7 @@ class FleetFold:
         """
         for record in records:
             fold_command(record, self._shelf, self._partitions, self._changes, self._touch)
+            self._bury_retired()
 
     def take_over(self, known: Known) -> dict[str, str]:
         """Continue above what the circuits topic already holds, and publish again what differs from the rows.
@@ -151,10 +155,10 @@ class FleetFold:
         whose = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
         if not whose:
             return tool
+        if tool.row.standing_until is not None:  # no event of a user or session wakes the tool's own circuit
+            self._end_standing(tool, max(arrived, tool.row.clock))
         live = self._shelf.scoped(tool, scope, whose, arrived)
-        for retired in self._shelf.retired:
-            self._bury(retired)
-        self._shelf.retired.clear()
+        self._bury_retired()
         if live is tool:
             return tool
         tool.row.clock = max(arrived, tool.row.clock)
@@ -169,15 +173,24 @@ class FleetFold:
         self._touch(live)
         return True
 
-    def _bury(self, live: LiveCircuit) -> None:
-        row = live.row
-        self._changes.retired += 1
-        self._touched.pop(row.circuit_id, None)
-        if row.record is not None:
-            self._publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
+    def _bury_retired(self) -> None:
+        for live in self._shelf.retired:
+            row = live.row
+            self._changes.retired += 1
+            self._touched.pop(row.circuit_id, None)
+            if row.record is not None:
+                self._publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
+        self._shelf.retired.clear()
+
+    def _end_standing(self, live: LiveCircuit, now: float) -> None:
+        """What an operator commanded for a time ends with the first event after it."""
+        published = live.end_standing(now)
+        if published is not None:
+            self._publish(published)
 
     def _wake(self, live: LiveCircuit, now: float) -> None:
         """Time-driven changes happen with the first event after them; a circuit born pinned is announced once."""
+        self._end_standing(live, now)
         transition = live.breaker.advance(now)
         if transition is not None:
             self._publish(live.follow(transition, now))
@@ -190,11 +203,15 @@ class FleetFold:
     def _rejected(self, live: LiveCircuit, event: Execution, now: float) -> None:
         live.row.rejected += 1
         live.row.total_rejected += 1
-        if event.probe_requested and event.emitter_id:
-            transition = live.breaker.request_lease(now, event.emitter_id)
-            if transition is not None:
-                self._changes.leases += 1
-                self._publish(live.follow(transition, now))
+        if not event.probe_requested or not event.emitter_id:
+            return
+        transition = live.breaker.request_lease(now, event.emitter_id)
+        if transition is not None:
+            self._changes.leases += 1
+            self._publish(live.follow(transition, now))
+        elif live.breaker.state == "closed" and _knows_more(event, live):
+            # Who asks holds a record of a life before this one (a zombie's, past the tombstone): tell what holds now.
+            self._publish(live.publish(now, Cause(rule="asked", actor=event.emitter_id)))
 
     def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
         row = live.row
@@ -218,6 +235,7 @@ class FleetFold:
         # Of an unguarded call only its end is known: by the broker's clock, and by the caller's if that is earlier.
         # The earlier one is used, so that a call made before the cooldown ended never passes for a probe.
         ended = now if recorded is None or recorded > now else recorded
+        probes = _probes(live.breaker)
         transition = live.breaker.record_event(
             now,
             result,
@@ -227,12 +245,24 @@ class FleetFold:
         )
         if transition is not None:
             self._publish(live.follow(transition, now))
+        elif probes is not None and probes != _probes(live.breaker):
+            # A probe came back and decided nothing yet: untold, its process would hold a used lease to the end of the stay.
+            self._publish(live.publish(now, Cause(rule="probe_returned", actor=event.emitter_id or None)))
 
     def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
         headers = [(name, value) for name, value in record.headers if name != REKEYED]
         headers.append((REKEYED, b"%d:%d" % (partition, offset)))
         assert record.value is not None
         self._changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers))
+
+
+def _knows_more(event: Execution, live: LiveCircuit) -> bool:
+    return live.row.record is None or (event.generation or 0) > live.breaker.generation
+
+
+def _probes(breaker: Breaker) -> tuple[tuple[ProbeLease, ...], int] | None:
+    """The leases that are out and the permits left; null where the circuit is not half-open."""
+    return (breaker.leases, breaker.remaining_probes) if breaker.state == "half_open" else None
 
 
 def _recorded(event: Execution) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from switchgear.fleet.standing import Standing
 from switchgear_schemas import DeadLetter
 
 
@@ -59,6 +60,8 @@ class Changes:
 
     rows: dict[bytes, tuple[str, bytes | None]] = field(default_factory=dict)
     """Key of the table to (tool name, new value; null: the row goes). The order matters, see :meth:`FleetFold.take`."""
+    standing: dict[int, Standing] = field(default_factory=dict)
+    """Policies by glob that changed, by partition; :meth:`FleetFold.take` makes rows of them, the last ones."""
     circuits: list[Published] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     rekeyed: list[Rekeyed] = field(default_factory=list)

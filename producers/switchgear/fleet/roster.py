@@ -68,7 +68,11 @@ class Roster:
 
     def tools_beside(self, tool_name: str) -> Ring:
         """The tools of the partition that owns ``tool_name``."""
-        return self._tools.setdefault(owner_partition(tool_name, self._partitions), Ring())
+        return self.tools_in(owner_partition(tool_name, self._partitions))
+
+    def tools_in(self, partition: int) -> Ring:
+        """The tools of a partition."""
+        return self._tools.setdefault(partition, Ring())
 
     def scoped_of(self, tool_name: str) -> Ring:
         """The users' and sessions' circuits of a tool; a copy where there are none."""

@@ -55,7 +55,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     commands: tuple[str, ...] = ()
     """Ids of the commands applied last."""
     policy: bytes | None = None
-    """Policy set by command (JSON); null: the policy file's."""
+    """What operators set of the policy (JSON, only the values they named), over the policy file's; null: nothing."""
     version: int = 0
     """Of the last record of this circuit. A tool's starts at 0, a user's or session's at :func:`first_version`."""
     record: bytes | None = None
@@ -63,6 +63,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     state: str = "closed"
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    standing_until: float | None = None
+    """Until when an operator's ``disabled`` or ``metrics_only`` stands, by the broker's clock; null: until told otherwise."""
 
     @property
     def key(self) -> bytes:

@@ -14,9 +14,12 @@ from switchgear.breaker.retirement import IDLE_S, may_retire
 from switchgear.breaker.shelves import LOOKED_AT
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.limits import Limits, TooManyToolsError
+from switchgear.fleet.overlay import tolerant
 from switchgear.fleet.roster import Ring, Roster
 from switchgear.fleet.row import Row, first_mark, first_version
+from switchgear.fleet.standing import Standing, is_circuit
 from switchgear_schemas import BreakerPolicy, Scope, Verb
+from switchgear_schemas.partitioner import owner_partition
 
 MAX_AWAKE: Final = 50_000
 """Circuits kept awake between batches, about 2 kB each; beyond it all go back to sleep."""
@@ -52,6 +55,7 @@ class Shelf:
         self._policies = policies
         self._partitions = partitions
         self._known: Roster | None = None
+        self._standing: dict[int, Standing] = {}
         self.awake: dict[str, LiveCircuit] = {}
         self.gone: dict[str, LiveCircuit] = {}
         """Retired since the last :meth:`settle`: still in the table."""
@@ -63,7 +67,7 @@ class Shelf:
         """The names of all circuits, read from the table when first needed: nothing was added before."""
         if self._known is None:
             self._known = Roster(self._partitions)
-            self._known.fill(self.rows.values())
+            self._known.fill(data for key, data in self.rows.items() if is_circuit(key))
         return self._known
 
     def forget(self) -> None:
@@ -71,6 +75,7 @@ class Shelf:
         self.awake.clear()
         self.gone.clear()
         self.retired.clear()
+        self._standing.clear()
         self._known = None
 
     def settle(self) -> None:
@@ -80,10 +85,36 @@ class Shelf:
             self.awake.clear()
 
     def policy_of(self, row: Row) -> BreakerPolicy:
-        """The policy set by command, else the file's."""
-        if row.policy is not None:
-            return BreakerPolicy.model_validate_json(row.policy)
-        return self._policies.effective(row.tool_name)
+        """The file's, under what operators set by glob, under what they set for this tool."""
+        base, layers = self._policies.effective(row.tool_name), self.layers(row)
+        return tolerant(base, layers) if layers else base
+
+    def layers(self, row: Row) -> tuple[bytes, ...]:
+        """What operators set of a tool's policy, topmost last."""
+        return self.layers_in(self.standing(owner_partition(row.tool_name, self._partitions)), row)
+
+    @staticmethod
+    def layers_in(standing: Standing, row: Row) -> tuple[bytes, ...]:
+        """:meth:`layers` with the policies by glob given."""
+        layers = standing.layers(row.tool_name) if standing.tables else []
+        return (*layers, row.policy) if row.policy is not None else tuple(layers)
+
+    def standing(self, partition: int) -> Standing:
+        """The policies that operators set by glob, as ``partition`` has them."""
+        found = self._standing.get(partition)
+        if found is None:
+            found = Standing(partition=partition)
+            data = self.rows.get(found.key)
+            found = self._standing[partition] = found if data is None else Standing.decode(data)
+        return found
+
+    def file_policy(self, tool_name: str) -> BreakerPolicy:
+        """The policy file's alone."""
+        return self._policies.effective(tool_name)
+
+    def tools_of(self, partition: int) -> list[str]:
+        """The names of a partition's tools."""
+        return list(self.roster.tools_in(partition))
 
     def find(self, circuit_id: str) -> LiveCircuit | None:
         """A circuit that has been seen before and is not retired."""
@@ -137,6 +168,7 @@ class Shelf:
         if tool.breaker.state == "open" and cause is not None and cause.rule == "command":
             verb = "force_open"  # until an instant: the state is open, and probes end it
         if verb is not None and tool.breaker.state != live.breaker.state:
+            live.row.standing_until = tool.row.standing_until if verb != "force_open" else None
             live.breaker.command(
                 verb,
                 now,

@@ -15,6 +15,7 @@ import msgspec
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.shelf import Shelf
+from switchgear.fleet.standing import is_circuit
 from switchgear_schemas import Cause, Scope
 
 
@@ -73,7 +74,7 @@ def reconcile(
         State by circuit id, of those that are not closed.
     """
     states: dict[str, str] = {}
-    for data in list(shelf.rows.values()):
+    for data in [data for key, data in shelf.rows.items() if is_circuit(key)]:
         live = shelf.load(data)
         row = live.row
         last = known.published.get(row.circuit_id)
@@ -81,8 +82,10 @@ def reconcile(
             row.applied += 1
             touch(live)
         if last is not None and last.version > row.version:
-            # Published above the row: by a zombie, or the changelog was lost. Readers must see something higher.
+            # Published above the row: by a zombie, or the changelog was lost. Readers must see something higher, and a generation of its
+            # own: probes that the other one permitted must not pass for ours, nor a state follow under a number that readers have seen.
             row.version = last.version
+            live.breaker.generation = max(live.breaker.generation, last.generation) + 1
             _announce(live, changes, touch)
         elif row.record is not None and (last is None or last.version < row.version):
             changes.circuits.append(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
@@ -110,17 +113,21 @@ def _announce(live: LiveCircuit, changes: Changes, touch: Callable[[LiveCircuit]
 
 
 def _without_row(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
-    if last.state != "closed":
+    if last.state != "closed" or last.scope == "tool":
         _adopt(shelf, last, changes, touch)
-    elif last.scope != "tool":  # it retired, and its tombstone was lost in a crash
+    else:  # it retired, and its tombstone was lost in a crash
         changes.circuits.append(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
 
 
 def _adopt(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
-    """A circuit published as not closed of which no row is left (a lost changelog): close it, or readers refuse for ever."""
+    """A published circuit of which no row is left (a lost changelog).
+
+    Close it, or readers refuse for ever; and go on above its version, or they drop what it says next. A tool that was published never
+    retires, so its row was lost even where it is closed.
+    """
     live = shelf.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
     live.row.version = last.version
-    live.breaker.generation = last.generation + 1
+    live.breaker.generation = last.generation + (last.state != "closed")
     cause = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts anew")
     changes.circuits.append(live.publish(live.row.clock, cause))
     touch(live)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear.background import Background, clean_up, stop_if_cancelled
-from switchgear.follower.status import FollowerStatus
+from switchgear.follower.broker_time import FRESH_S, BrokerTime
+from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear_schemas.connection import KafkaConnection
@@ -50,6 +51,7 @@ class CircuitFollower:
         self._background.add("follower", self._run)
         self._background.after_fork.append(self._forked)
         self.table = CircuitTable()
+        self.broker_time = BrokerTime()
         self.loaded = False
         """The topic was read to the end it had when we came."""
         self.listeners: list[Callable[[CircuitView], None]] = []
@@ -82,14 +84,16 @@ class CircuitFollower:
 
     def status(self) -> FollowerStatus:
         """Condition, as of now."""
+        age_s = self.age_s()
         return FollowerStatus(
             loaded=self.loaded,
             connected=self._consumer is not None,
             circuits=len(self.table.views),
             lag=self._lag if self.loaded else None,
-            age_s=self.age_s(),
+            age_s=age_s,
             malformed=self.table.malformed,
             last_error=self._last_error,
+            stale=age_s is None or age_s >= STALE_AFTER_S,
         )
 
     async def _run(self) -> None:
@@ -153,11 +157,15 @@ class CircuitFollower:
             await clean_up(consumer.stop(), _STOP_LIMIT_S, "closing a consumer")
 
     def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
+        age_s = self.age_s()  # a record that lay there before we came, or came back, says nothing of the time
+        fresh = self.loaded and age_s is not None and age_s < FRESH_S
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
                 raise _TopicMadeAnewError
             for record in records:
                 malformed = table.malformed
+                if fresh:
+                    self.broker_time.heard(record.timestamp)
                 view = table.apply(record.key, record.value)
                 if view is not None:
                     for listener in self.listeners:

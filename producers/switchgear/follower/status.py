@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+STALE_AFTER_S: Final = 15.0
+"""A broker that has not answered the follower for so long is taken as away: thirty missed fetches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +20,5 @@ class FollowerStatus:
     age_s: float | None
     malformed: int
     last_error: str | None
+    stale: bool = False
+    """The broker has not answered for :data:`STALE_AFTER_S`, or never: the picture may be an old one."""

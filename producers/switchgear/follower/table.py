@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
+from switchgear.follower.views import Views
 
 
 class CircuitTable:
     """The highest version of every circuit. Records may come twice, late, or from a paused former owner: lower versions are dropped."""
 
+    decode = staticmethod(decode_view)
+    """From a record's bytes to its view; many followers in one process may share the work."""
+
     def __init__(self) -> None:
-        self.views: dict[str, CircuitView] = {}
+        self.views = Views()
         """By circuit id; read it, never write it."""
         self.scoped: set[str] = set()
         """Tools that have, or had, a circuit for a user or a session alone."""
@@ -33,12 +37,12 @@ class CircuitTable:
                 self.applied += 1
             return None
         try:
-            view = decode_view(value)
+            view = self.decode(value)
         except UnreadableCircuitError as error:
             self.malformed += 1
             self.last_malformed = str(error)
             return None
-        known = self.views.get(view.circuit_id)
+        known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
             self.outdated += 1
             return None

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from switchgear_schemas.circuit import CircuitState, Mode, Scope
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import CircuitState, Mode, Scope
 
 
 class UnreadableCircuitError(SwitchgearError):
@@ -43,6 +43,7 @@ class _Circuit(msgspec.Struct, frozen=True):
     open_until: datetime | None = None
     attempt: int = 0
     leases: tuple[_Lease, ...] = ()
+    permits_left: int = 0
     last_error: str | None = None
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
@@ -81,6 +82,8 @@ class CircuitView:
     """Let every call through whatever the process's own breaker says: an operator's ``disabled`` or ``metrics_only``."""
     forced: bool
     """Refused by an operator."""
+    permits_left: int = 0
+    """Half-open: probes that may be asked for beside the leases that are out; 0 in records of older workers."""
 
 
 _decoder: Final = msgspec.json.Decoder(_Circuit)
@@ -116,6 +119,7 @@ def decode_view(value: bytes) -> CircuitView:
         passes=overrides or (found.state == "closed" and not forced),
         overrides=overrides,
         forced=forced,
+        permits_left=found.permits_left,
     )
 
 

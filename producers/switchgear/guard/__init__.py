@@ -1,6 +1,18 @@
 """The guard: two breakers decide about a call, its outcome is reported. The pieces under ``Switchgear``."""
 
+from switchgear.guard.options import GuardOptions, OptionError
 from switchgear.guard.permit import Permit
-from switchgear.guard.rejection import CircuitOpenError, Rejection
+from switchgear.guard.rejection import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
+from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
 
-__all__ = ["CircuitOpenError", "Permit", "Rejection"]
+__all__ = [
+    "CallTimeoutError",
+    "CircuitOpenError",
+    "DuplicateCallError",
+    "GuardOptions",
+    "OptionError",
+    "Permit",
+    "Rejection",
+    "SessionExhaustedError",
+    "ThreadsBusyError",
+]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from switchgear.breaker import Permit as BreakerPermit
 from switchgear.breaker import Rejection as BreakerRejection
 from switchgear.classify import Classifier
+from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.outcome import OutcomeRecorder
-from switchgear.guard.permit import Caller, Permit
+from switchgear.guard.permit import NOBODY, Caller, Permit
 from switchgear.guard.probe import ProbeDesk
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.report import RefusalReporter
@@ -24,12 +26,6 @@ if TYPE_CHECKING:
 
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
-
-STALE_AFTER_S: Final = 15.0
-"""A broker that has not answered the follower for so long is taken as away: thirty missed fetches."""
-
-
-_NOBODY: Final[Caller] = ("", None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +53,17 @@ class Gate(OutcomeRecorder):
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(emitter, classifier, clock)
-        self.local = local
+        super().__init__(local, emitter, classifier, clock)
         self._follower = follower
         self._circuits = local.circuits
         self._scoped: set[str] = set() if follower is None else follower.table.scoped
         self._views: Mapping[str, CircuitView] = {} if follower is None else follower.table.views
         self._wall = wall
+        if follower is not None:
+            follower.broker_time.wall = wall
+            self._wall = follower.broker_time
+        self.routed: set[str] = set()
+        """Tools that have a fallback here: their refusals are not the end of the call."""
         self.desk = ProbeDesk(silence_s=silence_s, clock=clock)
         self.refusals = None if emitter is None else RefusalReporter(emitter, clock)
         if emitter is not None:
@@ -78,7 +78,7 @@ class Gate(OutcomeRecorder):
         view = self._views.get(tool)
         if self._scoped and tool in self._scoped:
             view = self._narrowest(tool, user_id, session_id, view)
-        caller = (user_id, session_id, request_id) if user_id or session_id or request_id else _NOBODY
+        caller = (user_id, session_id, request_id) if user_id or session_id or request_id else NOBODY
         if view is not None and not view.passes:
             return self._not_closed(view, caller)
         if view is not None and view.overrides:
@@ -102,12 +102,42 @@ class Gate(OutcomeRecorder):
         """The fleet has nothing against it, or is out of reach: the process's own breaker decides."""
         now = self._clock()
         circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
-        with circuit.lock:
-            inner = circuit.breaker.try_acquire(now)
+        inner: BreakerPermit | BreakerRejection | None = circuit.breaker.quiet
+        if inner is None:
+            with circuit.lock:
+                inner = circuit.breaker.try_acquire(now)
+            if self.teller is not None:  # an open circuit whose wait is over becomes half-open by being asked
+                self.teller.tell()
         if isinstance(inner, BreakerRejection):
             return _local_refusal(tool, inner, circuit, view)
         generation = self._unseen() if view is None else view.generation
         return Permit(self, tool, circuit, inner, now, generation, caller, lease)
+
+    def refused_at_once(self, tool: str, circuit: LocalCircuit) -> Rejection | None:
+        """A refusal that nothing but an instant decides, reported in bounded number; None: ask :meth:`acquire`.
+
+        Args:
+            tool: of scope ``tool``, here and in the fleet's circuit.
+            circuit: the tool's own.
+        """
+        view = self._views.get(tool)
+        if tool in self.routed:
+            return None
+        if view is not None and (view.fallback or view.overrides or view.leases or tool in self._scoped):
+            return None
+        now = self._clock()
+        if view is not None and not view.passes:
+            if view.state == "half_open" or view.open_until is None or self._wall() >= view.open_until:
+                return None
+            refusal = self._refusal(view)
+        else:
+            found = circuit.refusal(tool, now, None if view is None else view.generation)
+            if found is None:
+                return None
+            refusal = found
+        if self.refusals is not None:
+            self.refusals.refused_again(refusal, now)
+        return refusal
 
     def asked(self, asking: Asking) -> Permit | Rejection:
         """The answer to a requested probe, by what the follower knows now: a lease, a closed circuit, or a refusal."""
@@ -130,16 +160,18 @@ class Gate(OutcomeRecorder):
 
     def unguarded(self, tool: str) -> Permit:
         """A permit that nobody was asked for: when every fallback is open too, the primary is tried all the same."""
-        return Permit(self, tool, None, None, self._clock(), None, _NOBODY)
+        return Permit(self, tool, None, None, self._clock(), None, NOBODY)
 
-    def is_open(self, tool: str) -> bool:
+    def is_open(self, tool: str, user_id: str = "", session_id: str | None = None) -> bool:
         """Would a call be refused now? Asks without taking anything."""
         view = self._views.get(tool)
+        if self._scoped and tool in self._scoped:
+            view = self._narrowest(tool, user_id, session_id, view)
         if view is not None and not view.passes and judge(view, self._wall(), self.desk.emitter_id) is Verdict.REFUSE:
             return True
         if view is not None and view.overrides:
             return False
-        circuit = self.local.circuits.get(tool)
+        circuit = self.local.known(tool, user_id, session_id)
         if circuit is None:
             return False
         now = self._clock()
@@ -155,6 +187,19 @@ class Gate(OutcomeRecorder):
             self._put_back(permit._circuit, permit._inner)  # noqa: SLF001
         if permit._lease is not None:  # noqa: SLF001
             self.desk.give_back(*permit._lease)  # noqa: SLF001
+
+    def fleet_fallback(self, tool: str) -> tuple[str, ...]:
+        """The fallback tools that the fleet's circuit names."""
+        view = self._views.get(tool)
+        return () if view is None else view.fallback
+
+    def with_breakers(self, local: LocalBreakers) -> Gate:
+        """The same gate before other breakers, a session's: what the fleet says and who is told of it stay the same."""
+        twin = copy.copy(self)
+        local.on_move = self.local.on_move
+        twin.local = local
+        twin._circuits = local.circuits  # noqa: SLF001 - of this class
+        return twin
 
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity."""
@@ -196,10 +241,14 @@ class Gate(OutcomeRecorder):
     def _narrowest(
         self, tool: str, user_id: str, session_id: str | None, view: CircuitView | None
     ) -> CircuitView | None:
-        """Of the circuits that a call belongs to, the one that refuses; with none, the tool's."""
+        """Of the circuits that a call belongs to, the one that refuses; with none, the one of the highest generation.
+
+        Which of them counts the call is its owner's to say: with a lower generation than that one's the result would be void.
+        """
         candidates = [view, self._views.get(f"{tool}|user={user_id}"), self._views.get(f"{tool}|session={session_id}")]
         found = [candidate for candidate in candidates if candidate is not None]
-        return next((candidate for candidate in found if not candidate.passes), found[0] if found else None)
+        refusing = next((candidate for candidate in found if not candidate.passes), None)
+        return refusing or max(found, key=lambda each: (each.overrides, each.generation), default=None)
 
     def _reachable(self, view: CircuitView) -> bool:
         """Whether somebody can answer a request. If not, the process's own breaker decides alone from here on."""
@@ -235,12 +284,11 @@ class Gate(OutcomeRecorder):
 
 
 def _local_refusal(tool: str, inner: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None) -> Rejection:
-    cause = inner.cause
     return Rejection(
         tool=tool,
         state=inner.state,
         source="local",
-        reason="" if cause is None else cause.reason or cause.rule,
+        reason=circuit.words()[0],
         retry_after_s=inner.retry_after_s,
         last_error=circuit.shown_error(),
         fallback=None if view is None or not view.fallback else view.fallback[0],

@@ -4,50 +4,79 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from switchgear.breaker import Breaker
+from switchgear.breaker import Breaker, Transition
+from switchgear.breaker.cause import Cause
+from switchgear.breaker.plain_policy import PlainPolicy, policy_in_force
 from switchgear.breaker.retirement import may_retire
 from switchgear.breaker.shelves import MAX_TOOLS, Shelves, circuit_id_of
+from switchgear.guard.rejection import Rejection
 from switchgear.redact import redact
-from switchgear_schemas.circuit import CircuitState
-from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
+from switchgear_schemas.words import CircuitState
 
-LocalPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
+
+LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]"
 """One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
+
+
+_DEFAULT: Final = policy_in_force(PlainPolicy(consecutive_failures=5))
+"""``LOCAL_DEFAULT``, without waiting for pydantic: who gives no policy needs none of its checks."""
 
 
 def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
     """The look-up a caller's ``policies`` stand for."""
     if policies is None:
-        return lambda _tool: LOCAL_DEFAULT
-    if isinstance(policies, BreakerPolicy):
-        return lambda _tool: policies
+        return lambda _tool: _DEFAULT
     if isinstance(policies, Mapping):
         named = dict(policies)
-        return lambda tool: named.get(tool, LOCAL_DEFAULT)
-    return policies
+        return lambda tool: named.get(tool, _DEFAULT)
+    if callable(policies):
+        return policies
+    return lambda _tool: policies
 
 
 class LocalCircuit:
     """A breaker and the lock around its calls; never held while a user's code runs."""
 
-    __slots__ = ("_shown", "breaker", "last_error", "lock")
+    __slots__ = ("_words", "breaker", "last_error", "lock", "retired")
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
         self.last_error: str | None = None
         """Of the last failure that counted, as it was."""
-        self._shown: tuple[str, str] | None = None
+        self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
         self.lock = threading.Lock()
+        self.retired = False
+        """It was forgotten; a call that is still out reports to the one that took its place."""
+
+    def refusal(self, tool: str, now: float, generation: int | None) -> Rejection | None:
+        """The refusal of a call at ``now``, where the circuit's wait is not over; else None: ask the breaker.
+
+        Needs no lock and changes nothing, so these refusals are not in the breaker's ``counts``: no rule asks for them.
+        """
+        breaker = self.breaker
+        until = breaker.open_until
+        if until is None or now >= until or breaker.state != "open":
+            return None
+        reason, error = self.words()
+        return Rejection(tool, "open", "local", reason, until - now, error, None, generation)
+
+    def words(self) -> tuple[str, str | None]:
+        """Why it is in its state, and the last error without secrets: put into words once, not at every refusal."""
+        cause, error, reason, shown = self._words
+        if cause is not self.breaker.cause or error is not self.last_error:
+            cause, error = self.breaker.cause, self.last_error
+            reason = "" if cause is None else cause.reason or cause.rule
+            shown = None if error is None else redact(error)
+            self._words = (cause, error, reason, shown)
+        return reason, shown
 
     def shown_error(self) -> str | None:
-        """The last error without secrets; redacted once, not at every refusal."""
-        error = self.last_error
-        if error is None:
-            return None
-        if self._shown is None or self._shown[0] is not error:
-            self._shown = (error, redact(error))
-        return self._shown[1]
+        """The last error without secrets."""
+        return self.words()[1]
 
 
 class LocalBreakers(Shelves[LocalCircuit]):
@@ -66,20 +95,17 @@ class LocalBreakers(Shelves[LocalCircuit]):
         super().__init__(policy_of(policies), max_tools=limit)
         self._clock = clock
         self._lock = threading.Lock()
+        self.on_move: Callable[[Transition], None] | None = None
+        """Called with every change of state of a circuit made from here on, with the circuit's lock held."""
         self.circuits: dict[str, LocalCircuit] = {}
         """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. The others are asked for by
         :meth:`get` with whom the call is for."""
 
     def get(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit:
         """The circuit that decides on a call of ``tool``, of a user or session where the policy's scope asks."""
-        found = self.circuits.get(tool)
+        found = self.known(tool, user_id, session_id)
         if found is not None:
             return found
-        shelf = self._shelves.get(tool)
-        if shelf is not None:
-            found = shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
-            if found is not None:
-                return found
         with self._lock:  # looked for again: another thread may have made it, or be moving it
             found = self._find(tool, self._clock(), user_id, session_id or "")
             shelf = self._shelves.get(tool)
@@ -87,10 +113,24 @@ class LocalBreakers(Shelves[LocalCircuit]):
                 self.circuits[tool] = found
             return found
 
+    def known(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit | None:
+        """The same where there is one already: asking makes none."""
+        found = self.circuits.get(tool)
+        if found is not None:
+            return found
+        shelf = self._shelves.get(tool)
+        return (
+            None if shelf is None else shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
+        )
+
+    def all_now(self) -> list[LocalCircuit]:
+        """Every circuit there is at this moment, while other threads may make more."""
+        with self._lock:
+            return list(self)
+
     def not_closed(self) -> dict[str, CircuitState]:
         """Circuit id to state, of the circuits that are not simply closed."""
-        with self._lock:
-            circuits = list(self)
+        circuits = self.all_now()
         return {one.breaker.circuit_id: one.breaker.state for one in circuits if one.breaker.state != "closed"}
 
     def forked(self) -> None:
@@ -98,15 +138,17 @@ class LocalBreakers(Shelves[LocalCircuit]):
         self._lock = threading.Lock()
         for circuit in self:
             circuit.lock = threading.Lock()
+            circuit.breaker.abandon_probes()  # the parent's threads, which made them, are not here
         if self._overflow is not None:
             self._overflow.lock = threading.Lock()
 
     def _hold(self, breaker: Breaker) -> LocalCircuit:
+        breaker.on_move = self.on_move
         return LocalCircuit(breaker)
 
     def _may_retire(self, circuit: LocalCircuit, now: float) -> bool:
         with circuit.lock:
-            retires = may_retire(circuit.breaker, now, self._idle_s)
+            retires = circuit.retired = may_retire(circuit.breaker, now, self._idle_s)
         circuit_id = circuit.breaker.circuit_id
         if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit may be called as another tool is
             del self.circuits[circuit_id]

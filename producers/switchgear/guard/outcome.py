@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.breaker import Outcome, Result, outcome_of
 from switchgear.classify import Classification, Classifier, classify
 from switchgear.emitter.event import Event
+from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.permit import Permit
-from switchgear_schemas.execution import Status
+from switchgear.redact import Redactor
+from switchgear_schemas.words import Status
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
+    from switchgear.guard.telling import Teller
 
 log: Final = logging.getLogger("switchgear.guard")
 
@@ -21,7 +24,18 @@ log: Final = logging.getLogger("switchgear.guard")
 class OutcomeRecorder:
     """The half of the gate that a permit reports to."""
 
-    def __init__(self, emitter: Emitter | None, classifier: Classifier | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        local: LocalBreakers,
+        emitter: Emitter | None,
+        classifier: Classifier | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.local = local
+        self.teller: Teller | None = None
+        """Tells the hooks; None without any."""
+        self.redact_with: Redactor | None = None
+        """A user's rule for error messages, applied before they are kept, shown or sent."""
         self._emitter = emitter
         self._classifier = classifier
         self._clock = clock
@@ -64,8 +78,11 @@ class OutcomeRecorder:
                     cache_creation_tokens=cache_creation_tokens,
                     cost_usd=cost_usd,
                     metadata=None if metadata is None else dict(metadata),
+                    traceparent=None if self.teller is None else self.teller.traceparent(),
                 )
             )
+        if self.teller is not None:
+            self.teller.ended(permit, "success", duration_ms)
 
     def failed(
         self,
@@ -76,21 +93,24 @@ class OutcomeRecorder:
         cache_creation_tokens: int,
         cost_usd: float,
         metadata: Mapping[str, Any] | None,
+        classification: Classification | None = None,
     ) -> None:
         """The call of ``permit`` ended with an exception, or with a message of the tool's own."""
         now = self._clock()
         duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
-        found = Classification("tool") if isinstance(error, str) else self._classify(error)
+        found = classification or self.classification(error)
         status: Status = "timeout" if found.error_class == "timeout" else "error"
-        message = _message(error)
+        message = _message(error) if self.redact_with is None else self.redact_with(_message(error))
         kind = None if isinstance(error, str) else type(error).__name__
-        circuit = permit._circuit  # noqa: SLF001
+        circuit, inner = permit._circuit, permit._inner  # noqa: SLF001
         if circuit is not None:
+            if circuit.retired:
+                circuit, inner = self._successor(permit), None
             tokens = input_tokens + output_tokens + cache_creation_tokens
             with circuit.lock:
                 outcome = outcome_of(status, found.error_class, circuit.breaker.policy)
                 result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
-                circuit.breaker.record(now, result, permit._inner)  # noqa: SLF001
+                circuit.breaker.record(now, result, inner)
                 if outcome is Outcome.FAILURE:
                     circuit.last_error = f"{kind}: {message}" if kind else message
         emitter = self._emitter
@@ -116,9 +136,20 @@ class OutcomeRecorder:
                     cache_creation_tokens=cache_creation_tokens,
                     cost_usd=cost_usd,
                     metadata=None if metadata is None else dict(metadata),
+                    traceparent=None if self.teller is None else self.teller.traceparent(),
                 ),
                 urgent=permit._lease is not None,  # noqa: SLF001
             )
+        if self.teller is not None:
+            self.teller.ended(permit, status, duration_ms, found.error_class, kind)
+
+    def classification(self, error: BaseException | str) -> Classification:
+        """What kind of failure it is: by the client's classifier, else by default; a tool's own message is of class ``tool``."""
+        return Classification("tool") if isinstance(error, str) else self._classify(error)
+
+    def _successor(self, permit: Permit) -> LocalCircuit:
+        user_id, session_id, _ = permit._caller  # noqa: SLF001 - the permit is ours
+        return self.local.get(permit.tool, user_id, session_id)
 
     def _classify(self, error: BaseException) -> Classification:
         if self._classifier is None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from switchgear.breaker import Permit as BreakerPermit
+    from switchgear.classify import Classification
     from switchgear.guard.gate import Gate
     from switchgear.guard.local import LocalCircuit
+    from switchgear.session import Session
+    from switchgear.usage import Usage
 
 
 Caller = tuple[str, str | None, str | None]
 """User, session and request of a call."""
+NOBODY: Final[Caller] = ("", None, None)
 
 
 class Permit:
@@ -21,13 +25,19 @@ class Permit:
     ``generation`` and ``lease_id`` are those of the fleet's circuit; with a ``lease_id`` the call is a probe.
     """
 
+    _usage: list[Usage]
+    """Reported so far; of a metered permit alone, as its session is."""
+    _session: Session | None
+
     __slots__ = (
         "_caller",
         "_circuit",
         "_gate",
         "_inner",
         "_lease",
+        "_session",
         "_started",
+        "_usage",
         "generation",
         "parameters_hash",
         "tool",
@@ -53,6 +63,10 @@ class Permit:
         self._caller = caller
         self._lease = lease
         self.parameters_hash: str | None = None
+
+    if TYPE_CHECKING:  # every object is true as it is; this says it to type checkers, which then know the answer's type
+
+        def __bool__(self) -> Literal[True]: ...
 
     @property
     def lease_id(self) -> str | None:
@@ -83,16 +97,36 @@ class Permit:
         self,
         error: BaseException | str,
         *,
+        classification: Classification | None = None,
         input_tokens: int = 0,
         output_tokens: int = 0,
         cache_creation_tokens: int = 0,
         cost_usd: float = 0.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """The call failed with an exception, or with a message of the tool's own (class ``tool``). Classified, then counted or not."""
+        """The call failed with an exception, or with a message of the tool's own (class ``tool``). Classified, then counted or not.
+
+        ``classification`` is the caller's own verdict, in place of the client's.
+        """
         gate, self._gate = self._gate, None
         if gate is not None:
-            gate.failed(self, error, input_tokens, output_tokens, cache_creation_tokens, cost_usd, metadata)
+            gate.failed(
+                self, error, input_tokens, output_tokens, cache_creation_tokens, cost_usd, metadata, classification
+            )
+
+    def tokens(self, usage: Usage | int) -> None:
+        """Report tokens (and cost) while the call runs, as often as there is something to report; a plain number is of output.
+
+        Raises:
+            SwitchgearError: it is no usage, or less than nothing.
+        """
+        from switchgear.guard.metered import metered  # noqa: PLC0415 - it derives from this class
+
+        metered(self).tokens(usage)
+
+    def paused(self, seconds: float) -> None:
+        """So long the call waited for its caller, not for the tool: it is no part of its duration."""
+        self._started += seconds
 
     def release(self) -> None:
         """The call was never made: nothing is counted or recorded, and a probe is free for the next call."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
@@ -58,6 +58,16 @@ class ProbeDesk:
         """We have asked about this very version for longer than the limit: nobody owns the circuit now."""
         known = self._asked.get(view.circuit_id)
         return known is not None and known.version == view.version and known.last - known.first >= self._silence_s
+
+    def unanswered(self, views: Mapping[str, CircuitView]) -> dict[str, float]:
+        """Seconds since the first request, of circuits that were asked for again and whose owner has said nothing since."""
+        with self._lock:
+            now = self._clock()
+            return {
+                circuit_id: now - known.first
+                for circuit_id, known in self._asked.items()
+                if known.last > known.first and (view := views.get(circuit_id)) and view.version == known.version
+            }
 
     def take(self, circuit_id: str, lease_id: str) -> bool:
         """Use a lease for a call; False when a call of this process has it."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from switchgear_schemas.circuit import CircuitState
+import msgspec
+
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import CircuitState
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """The answer "no". It is false, where a Permit is true. To raise it costs 22 times more than to return it (Polly v8)."""
+class Rejection(msgspec.Struct, frozen=True):
+    """The answer "no". It is false, where a Permit is true. To raise it costs 22 times more than to return it (Polly v8).
+
+    A msgspec struct, not a dataclass: one is made at every refusal, and a frozen dataclass of eight fields takes ten times
+    as long. ``msgspec.structs.replace`` changes a copy.
+    """
 
     tool: str
     state: CircuitState
-    source: Literal["local", "fleet"]
-    """Whose circuit is open: this process's own, or the fleet's."""
+    source: Literal["local", "fleet", "session", "duplicate"]
+    """Whose circuit is open, this process's own or the fleet's; or a limit of the session, or that the same call was made before."""
     reason: str = ""
     """The rule that opened it, in words."""
     retry_after_s: float | None = None
@@ -26,11 +30,21 @@ class Rejection:
     """A tool to use instead."""
     generation: int | None = None
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
     def text(self) -> str:
         """For the model: what is wrong, not to try again before when, and what to use instead."""
+        if self.source == "session":
+            return (
+                f"The tool {self.tool} was not called: {self.reason}. Do not call any tool again in this session;"
+                " finish with what you have."
+            )
+        if self.source == "duplicate":
+            return (
+                f"The tool {self.tool} was not called: {self.reason}. Do not repeat this call; use the result you have,"
+                " change the parameters, or go on without it."
+            )
         words = [f"The tool {self.tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
         if self.last_error:
             words.append(f"Its last error was: {self.last_error.rstrip('.')}.")
@@ -44,28 +58,72 @@ class Rejection:
 
     def error(self) -> CircuitOpenError:
         """The same as an exception."""
-        return CircuitOpenError(self)
+        kind = _ERRORS.get(self.source, CircuitOpenError)
+        return kind(self)
 
 
 class CircuitOpenError(SwitchgearError):
-    """The call was not made. ``text`` is for the model; the attributes are the rejection's."""
+    """The call was not made. ``text`` is for the model; the attributes are the rejection's.
 
-    def __init__(self, rejection: Rejection) -> None:
-        why = f" ({rejection.reason})" if rejection.reason else ""
-        wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        super().__init__(
-            f"The {rejection.source} circuit of {rejection.tool} is {rejection.state}{why}{wait}.",
-            hint=f"Use {rejection.fallback} instead." if rejection.fallback else "",
-        )
-        self.rejection = rejection
-        self.tool = rejection.tool
-        self.state = rejection.state
-        self.source = rejection.source
-        self.reason = rejection.reason
-        self.retry_after_s = rejection.retry_after_s
-        self.last_error = rejection.last_error
-        self.fallback = rejection.fallback
-        self.text = rejection.text()
+    Nothing is put into words before somebody reads it: an agent in a loop is refused often, and most refusals are only
+    caught.
+    """
+
+    rejection: Rejection
+    tool: str
+    state: CircuitState
+    source: Literal["local", "fleet", "session", "duplicate"]
+    reason: str
+    retry_after_s: float | None
+    last_error: str | None
+    fallback: str | None
+    text: str
+
+    if TYPE_CHECKING:
+
+        def __init__(self, rejection: Rejection) -> None: ...
+
+    else:
+        __init__ = Exception.__init__  # keeps its argument in ``args``: no frame of ours at a refusal
+
+    def __getattr__(self, name: str) -> Any:
+        if not self.args or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        rejection: Rejection = self.args[0]
+        if name == "rejection":
+            return rejection
+        if name == "text":
+            return rejection.text()
+        if name == "message":
+            why = f" ({rejection.reason})" if rejection.reason else ""
+            wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
+            return f"{self._what(rejection)}{why}{wait}."
+        if name == "hint":
+            return f"Use {rejection.fallback} instead." if rejection.fallback else ""
+        return getattr(rejection, name)
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The {rejection.source} circuit of {rejection.tool} is {rejection.state}"
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Rejection]]:
         return type(self), (self.rejection,)
+
+
+class SessionExhaustedError(CircuitOpenError):
+    """A limit of the session is reached: no tool is called in it any more. The end of an agent's loop."""
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The session takes no more calls, so {rejection.tool} was not called"
+
+
+class DuplicateCallError(CircuitOpenError):
+    """The same call was made again and again in this session, and the guard was told to refuse that."""
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The same call of {rejection.tool} was made again and again"
+
+
+_ERRORS: Final[dict[str, type[CircuitOpenError]]] = {"session": SessionExhaustedError, "duplicate": DuplicateCallError}

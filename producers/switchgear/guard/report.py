@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.emitter.event import Event
 from switchgear.guard.rejection import Rejection
-from switchgear_schemas.execution import ServedBy
+from switchgear_schemas.words import ServedBy
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
@@ -17,19 +17,38 @@ if TYPE_CHECKING:
 REFUSAL_INTERVAL_S: Final = 1.0
 _FORGET_AFTER_S: Final = 60.0
 
+Details = tuple[ServedBy, str | None, str, str | None, str | None]
+"""What produced the result instead and by which tool; user, session and request of the call."""
+_NO_DETAILS: Final[Details] = ("none", None, "", None, None)
 
-@dataclass(slots=True)
+
 class _Refusals:
-    last_sent: float
-    waiting: int = 0
-    latest: Event | None = None
+    """Of one tool. ``tally`` counts the refusals that wait to be told of, also in threads that hold no lock."""
+
+    __slots__ = ("_looks", "_taken", "last_sent", "latest", "tally")
+
+    def __init__(self, last_sent: float) -> None:
+        self.last_sent = last_sent
+        self.latest: tuple[Rejection, Details] | None = None
+        self.tally = itertools.count(1).__next__  # one step in C, so none is lost between two threads
+        self._looks = 0
+        self._taken = 0
+
+    def take(self) -> int:
+        """Refusals since the last time."""
+        self.latest = None
+        self._looks += 1
+        so_far = self.tally() - self._looks
+        found, self._taken = so_far - self._taken, so_far
+        return found
 
 
 class RefusalReporter:
     """At most one ``rejected`` event a tool and second, with the number it stands for in ``metadata.refused``.
 
-    A hot loop on an open circuit so costs Kafka one event a second. The first refusal goes at once, the rest are summed until
-    the next one or the next :meth:`sweep`. A request for a probe always goes, past any linger.
+    A hot loop on an open circuit so costs Kafka one event a second, and itself no event at all in between. The first refusal
+    goes at once, the rest are summed until the next one or the next :meth:`sweep`. A request for a probe always goes, past
+    any linger.
     """
 
     def __init__(self, emitter: Emitter, clock: Callable[[], float]) -> None:
@@ -50,31 +69,29 @@ class RefusalReporter:
         request_id: str | None = None,
     ) -> None:
         """Report one refused call."""
-        event = Event(
-            tool_name=rejection.tool,
-            status="rejected",
-            generation=rejection.generation,
-            served_by=served_by,
-            fallback_tool=fallback_tool,
-            user_id=user_id,
-            session_id=session_id,
-            request_id=request_id,
-            probe_requested=probe_requested,
-        )
+        details = (served_by, fallback_tool, user_id, session_id, request_id)
         now = self._clock()
         with self._lock:
             known = self._tools.get(rejection.tool)
             if known is None:
                 known = self._tools[rejection.tool] = _Refusals(now)
             elif now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
-                known.waiting += 1
-                known.latest = event
+                known.tally()
+                known.latest = (rejection, details)
                 return
-            event.metadata = _meaning(known.waiting + (0 if probe_requested else 1), rejection.source)
-            known.waiting = 0
-            known.latest = None
+            waited = known.take()
             known.last_sent = now
-        self._emitter.emit(event, urgent=probe_requested)
+        meaning = {"refused": waited + (0 if probe_requested else 1), "refused_by": rejection.source}
+        self._emitter.emit(_event(rejection, details, meaning, probe_requested), urgent=probe_requested)
+
+    def refused_again(self, rejection: Rejection, now: float) -> None:
+        """:meth:`refused` of a call without details, at ``now``: within the second it takes no lock and makes no event."""
+        known = self._tools.get(rejection.tool)
+        if known is not None and now < known.last_sent + REFUSAL_INTERVAL_S:
+            known.tally()
+            known.latest = (rejection, _NO_DETAILS)
+        else:
+            self.refused(rejection)
 
     def sweep(self, *, everything: bool = False) -> None:
         """Send what has waited for its second (or ``everything``); forget tools that were not refused for a minute."""
@@ -82,11 +99,13 @@ class RefusalReporter:
         ready: list[Event] = []
         with self._lock:
             for tool, known in list(self._tools.items()):
-                if known.latest is not None and (everything or now >= known.last_sent + REFUSAL_INTERVAL_S):
-                    known.latest.metadata = _meaning(known.waiting, None)
-                    ready.append(known.latest)
-                    known.waiting, known.latest, known.last_sent = 0, None, now
-                elif known.latest is None and now >= known.last_sent + _FORGET_AFTER_S:
+                latest = known.latest
+                if latest is not None and (everything or now >= known.last_sent + REFUSAL_INTERVAL_S):
+                    refused = known.take()
+                    if refused:  # else the last one was summed before it left its details
+                        ready.append(_event(*latest, {"refused": refused}, probe_requested=False))
+                        known.last_sent = now
+                elif latest is None and now >= known.last_sent + _FORGET_AFTER_S:
                     del self._tools[tool]
         for event in ready:
             self._emitter.emit(event)
@@ -97,5 +116,17 @@ class RefusalReporter:
         self._tools.clear()
 
 
-def _meaning(refused: int, source: str | None) -> dict[str, Any]:
-    return {"refused": refused} if source is None else {"refused": refused, "refused_by": source}
+def _event(rejection: Rejection, details: Details, meaning: dict[str, Any], probe_requested: bool) -> Event:
+    served_by, fallback_tool, user_id, session_id, request_id = details
+    return Event(
+        tool_name=rejection.tool,
+        status="rejected",
+        generation=rejection.generation,
+        served_by=served_by,
+        fallback_tool=fallback_tool,
+        user_id=user_id,
+        session_id=session_id,
+        request_id=request_id,
+        probe_requested=probe_requested,
+        metadata=meaning,
+    )

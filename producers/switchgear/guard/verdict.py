@@ -29,7 +29,8 @@ def judge(view: CircuitView, now: float, emitter_id: str) -> Verdict | LeaseView
             return lease
     if view.state == "half_open" and not view.forced:
         # Others probe. Without a live lease the probe is lost or done, and the next one is free.
-        return Verdict.REFUSE if any(now < lease.expires_at for lease in view.leases) else Verdict.ASK
+        taken = view.permits_left <= 0 and any(now < lease.expires_at for lease in view.leases)
+        return Verdict.REFUSE if taken else Verdict.ASK
     if view.open_until is None:
         return Verdict.REFUSE if view.forced else Verdict.ASK
     return Verdict.REFUSE if now < view.open_until else Verdict.ASK

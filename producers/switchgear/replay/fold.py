@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from switchgear.breaker import Breaker, Outcome, Permit, Result, Transition, outcome_of
-from switchgear.breaker.registry import circuit_id_of
+from switchgear.breaker.shelves import circuit_id_of
 from switchgear.breaker.states import PASSING
 from switchgear.replay.report import Summary
-from switchgear_schemas.circuit import CircuitState
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
+from switchgear_schemas.words import CircuitState
 
 REMEMBERED_STATES: Final = 64
 """States of a circuit that a call which began long ago can still be decided by."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.execution import EARLIEST
 from switchgear_schemas.wire import Execution
+from switchgear_schemas.words import EARLIEST
 
 
 class UndatedCallError(SwitchgearError):

@@ -55,7 +55,7 @@ def transition_line(transition: Transition, tool_name: str) -> dict[str, Any]:
         "state": transition.state,
         "generation": transition.generation,
         "attempt": transition.attempt,
-        "cause": transition.cause.model_dump(exclude_none=True),
+        "cause": transition.cause.for_record().model_dump(exclude_none=True),
         "open_until": None if until is None else in_words(until),
         "counts": transition.counts.model_dump(exclude={"rejected"}),
     }

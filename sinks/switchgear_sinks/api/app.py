@@ -11,12 +11,14 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer, json_answer
+from switchgear_sinks.api.hosts import KnownHosts
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.sql import SqlRoute
 from switchgear_sinks.store import Store
@@ -63,7 +65,7 @@ def create_app(
 
     Args:
         store: Where everything is read.
-        settings: ``sql_max_rows`` and ``sql_max_seconds`` are used.
+        settings: ``sql_max_rows``, ``sql_max_seconds``, ``api_http`` and ``api_allowed_hosts`` are used.
         registry: What ``/metrics`` shows; the API's own counters join it.
         readiness: More to be ready for, by name; ``/readyz`` is 503 while one is False or the store does not answer.
     """
@@ -100,6 +102,7 @@ def create_app(
     return Starlette(
         routes=[Route(path, meter.over(path, handler), methods=[method]) for path, handler, method in handlers],
         exception_handlers={HTTPException: _http_error},
+        middleware=[Middleware(KnownHosts, settings)],
     )
 
 

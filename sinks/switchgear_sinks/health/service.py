@@ -12,6 +12,7 @@ from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHeal
 from switchgear_schemas.policy import DEFAULT_COUNTED
 from switchgear_sinks.health import assessment, reports
 from switchgear_sinks.health.assessment import Evidence, system_status
+from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.circuits import CircuitsRepository
 from switchgear_sinks.repository.tool_errors import ToolErrorsRepository
 from switchgear_sinks.repository.tool_metrics import Logger, ToolMetricsRepository
@@ -92,12 +93,13 @@ class ToolHealthService:
     async def check_tool_health(self, tool_name: str, period_hours: float = 1) -> ToolHealthReport:
         """Judge one tool by its calls of the last hours; a tool nobody called is unknown, not an error.
 
-        The period begins on the whole minute before.
+        The period begins on the whole minute before. Percentiles of two hours and more are those of the histograms: off by
+        9 % at most.
         """
         now = datetime.now(UTC)
         since = reports.start(now, period_hours)
         stats, types, circuits = await asyncio.gather(
-            self._repository.get_tool_stats(tool_name, since),
+            self._stats(tool_name, since, period_hours),
             self._errors.types(tool_name, since),
             self._circuits.current(now, tool_name),
         )
@@ -244,6 +246,12 @@ class ToolHealthService:
             "last_failure": last["last_failure"],
             "last_error": last["last_error"],
         }
+
+    async def _stats(self, tool_name: str, since: datetime, period_hours: float) -> dict[str, Any]:
+        if timedelta(hours=period_hours) < rollups.LONG:
+            return await self._repository.get_tool_stats(tool_name, since)
+        found = await self._repository.get_all_tool_stats(since, tool_name=tool_name)
+        return found.get(tool_name) or reports.no_calls(tool_name, since)
 
     def set_registered_tools(self, tool_names: list[str]) -> None:
         """Say which tools exist, so that reports show those nobody called as unknown."""

@@ -7,7 +7,7 @@ from switchgear_sinks.migrations.ledger import LEDGER
 from switchgear_sinks.migrations.retention import apply_retention, plan_retention, restamp
 from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules, write_rule
 from switchgear_sinks.migrations.runner import migrate, pending, planned
-from switchgear_sinks.migrations.tenant_reader import has_user, tenant_reader
+from switchgear_sinks.migrations.tenant_reader import check_policies, has_user, tenant_reader
 
 __all__ = [
     "LEDGER",
@@ -16,6 +16,7 @@ __all__ = [
     "MigrationError",
     "RetentionRules",
     "apply_retention",
+    "check_policies",
     "explained",
     "has_user",
     "load_migrations",

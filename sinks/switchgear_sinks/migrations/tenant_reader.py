@@ -20,6 +20,13 @@ TENANT_TABLES: Final = (
 """Tables with a ``tenant`` column. Circuits are the whole fleet's: their history names no tenant and is not granted."""
 TENANT_VIEWS: Final = ("tool_stats_1h", "slow_executions", "error_patterns", "duplicate_calls", "waste_by_tool")
 """Views over those alone; they read with the rights of who asks, so the policies hold in them."""
+REPAIRED: Final[dict[tuple[int, ...], tuple[int, ...]]] = {
+    (26, 3): (26, 3, 22, 6),
+    (26, 5): (26, 5, 8, 18),
+    (26, 6): (26, 6, 4, 10),
+    (26, 7): (26, 7, 6, 5),
+}
+"""By series, the first release in which row policies hold in the table functions that look into parts."""
 _LIMITS: Final = "readonly = 1, max_execution_time = 30, max_memory_usage = 4000000000, max_result_rows = 100000"
 
 
@@ -68,6 +75,25 @@ def tenant_reader(
     statements.append(f"GRANT{on} {role} TO {name}")
     statements.append(f"ALTER USER {name}{on} DEFAULT ROLE {role}")
     return statements
+
+
+def check_policies(server_version: str) -> None:
+    """See that row policies hold on this server.
+
+    Until August 2026 ``mergeTreeProjection`` and ``mergeTreeIndex`` read past them, so that the reader of one tenant could see the
+    rows of all (ClickHouse pull requests 112329 and 115304).
+
+    Raises:
+        SwitchgearError: the server is older than the repair of its series.
+    """
+    parts = tuple(int(part) for part in server_version.split(".")[:4] if part.isdigit())
+    repaired = REPAIRED.get(parts[:2], (26, 8))
+    if parts < repaired:
+        wanted = ", ".join(".".join(map(str, each)) for each in REPAIRED.values())
+        raise SwitchgearError(
+            f"ClickHouse {server_version} does not keep to row policies in mergeTreeProjection: a tenant's reader would see all rows.",
+            hint=f"Update the server to 26.8 or later, or to one of {wanted}.",
+        )
 
 
 async def has_user(store: Store, user: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime
 from typing import Any, Final
@@ -55,24 +56,23 @@ class CircuitsRepository:
             The fields of a Circuit, and ``opens``, ``last_opened_at``, ``last_closed_at`` (None: not in the records kept).
         """
         where = Conditions(None).equal("tool_name", tool_name)
-        parameters = where.parameters | {"since_us": microseconds(since)}
-        # in a tuple, because argMax passes over nulls: a closed circuit would keep the open_until it once had
-        latest = ", ".join(f"argMax(tuple({column}), version).1 AS latest_{column}" for column in RECORD[1:])
-        columns = f"""circuit_id, {latest},
+        # The newest record by its key, and not argMax of each column: that would read every document of the whole history.
+        newest = select("circuit_id, max(version)", "circuit_transitions", where, "GROUP BY circuit_id")
+        latest = Conditions(None).equal("tool_name", tool_name).that(f"(circuit_id, version) IN ({newest})")
+        order = f"ORDER BY state NOT IN {REFUSING}, changed_at DESC, circuit_id LIMIT 1 BY circuit_id"
+        tallies = f"""circuit_id,
             uniqExactIf(version, {_OPENED} AND changed_at >= fromUnixTimestamp64Micro({{since_us:Int64}}, 'UTC')) AS opens,
             maxIf(changed_at, {_OPENED}) AS opened, countIf({_OPENED}) AS times_opened,
             maxIf(changed_at, {_CLOSED}) AS closed, countIf({_CLOSED}) AS times_closed"""
-        rest = "GROUP BY circuit_id ORDER BY latest_state NOT IN ('open', 'forced_open'), latest_changed_at DESC, circuit_id"
-        rows = await self._db.rows(select(columns, "circuit_transitions", where, rest), parameters)
-        return [
-            _record({"circuit_id": row["circuit_id"]} | {name: row[f"latest_{name}"] for name in RECORD[1:]})
-            | {
-                "opens": row["opens"],
-                "last_opened_at": row["opened"] if row["times_opened"] else None,
-                "last_closed_at": row["closed"] if row["times_closed"] else None,
-            }
-            for row in rows
-        ]
+        records, counted = await asyncio.gather(
+            self._db.rows(select(RECORD, "circuit_transitions", latest, order), where.parameters),
+            self._db.rows(
+                select(tallies, "circuit_transitions", where, "GROUP BY circuit_id"),
+                where.parameters | {"since_us": microseconds(since)},
+            ),
+        )
+        known = {row["circuit_id"]: row for row in counted}
+        return [_record(row) | _tally(known.get(row["circuit_id"])) for row in records]
 
     async def history(self, circuit_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """Records of a circuit, or of all of them, newest first; a version that was published twice is one."""
@@ -82,6 +82,15 @@ class CircuitsRepository:
             select(RECORD, "circuit_transitions", where, rest), where.parameters | {"limit": limit}
         )
         return [_record(row) for row in rows]
+
+
+def _tally(row: dict[str, Any] | None) -> dict[str, Any]:
+    """Of a circuit that landed between the two queries there is none yet."""
+    return {
+        "opens": row["opens"] if row else 0,
+        "last_opened_at": row["opened"] if row and row["times_opened"] else None,
+        "last_closed_at": row["closed"] if row and row["times_closed"] else None,
+    }
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""All tools over a long period, from the rollups: exact counts at the cost of a few thousand rows."""
+"""All tools over a long period, from the rollups: exact counts at the cost of a few thousand rows.
+
+Whole hours come from the sums an hour that ClickHouse keeps beside the counts a minute (projection ``by_hour``), the ragged ends from
+the minutes, and what a period cuts of a minute from the raw rows: a period is counted to the microsecond.
+"""
 
 # ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
 
@@ -12,8 +16,9 @@ from switchgear_sinks.repository.queries import CALLS, microseconds
 LONG: Final = timedelta(hours=2)
 """From here on, the rows of the minutes that a period cuts are few beside those it has."""
 _MINUTE: Final = 60_000_000
+_HOUR: Final = 3_600_000_000
 _UNBOUNDED: Final = 4_102_444_800_000_000
-"""The year 2100, before which every ``recorded_at`` lies; a whole minute."""
+"""The year 2100, before which every ``recorded_at`` lies; a whole hour."""
 
 _ROLLED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(successes) AS success, sum(errors) AS error, sum(timeouts) AS timeout,
@@ -41,40 +46,76 @@ def serve(since: datetime, until: datetime | None) -> bool:
     return (until or datetime.now(UTC)) - since >= LONG
 
 
-def all_tools(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
-    """The SQL and its parameters.
+def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
+    """The SQL of every tool's counts, sums, shortest and longest call, and its parameters.
 
     Args:
-        where: A WHERE clause on ``tenant``, or nothing.
+        where: A WHERE clause on ``tenant`` and ``tool_name``, or nothing.
         since: Start of the period, included.
         until: End of the period, included; None: unbounded.
     """
-    start, end = microseconds(since), _UNBOUNDED if until is None else microseconds(until) + 1
-    first, last = -(-start // _MINUTE) * _MINUTE, end // _MINUTE * _MINUTE
+    start, end = _bounds(since, until)
+    first, last = _inner(start, end, _MINUTE)
     condition = f"{where} AND" if where else "WHERE"
-    rolled = f"""SELECT tool_name, {_ROLLED} FROM tool_counts_1m
-        {condition} minute >= toDateTime({{first:UInt32}}, 'UTC') AND minute < toDateTime({{last:UInt32}}, 'UTC') GROUP BY tool_name"""
-    edges = f"""SELECT tool_name, {_RAW} FROM tool_metrics {condition}
-        ((recorded_at >= {_moment("start")} AND recorded_at < {_moment("from")})
-        OR (recorded_at >= {_moment("to")} AND recorded_at < {_moment("end")})) GROUP BY tool_name"""
-    latencies = f"""SELECT tool_name, mapSort(sumMap(buckets)) AS merged, mapKeys(merged) AS ids, mapValues(merged) AS sizes,
-        [{", ".join(_PERCENTILE.replace("{quantile}", str(each)) for each in _PERCENTILES)}] AS percentiles
-        FROM tool_latency_15m {condition} period >= toStartOfFifteenMinutes(toDateTime({{first:UInt32}}, 'UTC'))
-        AND period < toDateTime({{last:UInt32}}, 'UTC') GROUP BY tool_name"""
-    sources = [rolled, edges] if (start, end) != (first, last) else [rolled]
+    sources, times = _whole_minutes(condition, first, last)
+    if (start, end) != (first, last):
+        edges = f"""SELECT tool_name, {_RAW} FROM tool_metrics {condition}
+            ((recorded_at >= {_moment("start")} AND recorded_at < {_moment("from")})
+            OR (recorded_at >= {_moment("to")} AND recorded_at < {_moment("end")})) GROUP BY tool_name"""
+        sources.append(edges)
+        times |= {"start": start, "from": first, "to": last, "end": end}
     sql = f"""
         SELECT tool_name, sum(made) AS total_calls, sum(success) AS success_count, sum(error) AS error_count,
             sum(timeout) AS timeout_count, sum(rejected) AS rejected_count,
             if(total_calls = 0, 0, sum(us) / 1000 / total_calls) AS avg_time_ms,
             if(total_calls = 0, 0, min(shortest)) AS min_time_ms, max(longest) AS max_time_ms,
-            sum(inputs) AS total_input_bytes, sum(outputs) AS total_output_bytes, sum(cost) / 1e9 AS total_cost_usd,
-            any(latency.percentiles) AS percentiles
-        FROM ({" UNION ALL ".join(sources)}) AS counts
-        LEFT JOIN (SELECT tool_name, percentiles FROM ({latencies})) AS latency USING (tool_name)
-        GROUP BY tool_name ORDER BY tool_name
+            sum(inputs) AS total_input_bytes, sum(outputs) AS total_output_bytes, sum(cost) / 1e9 AS total_cost_usd
+        FROM ({" UNION ALL ".join(sources)}) GROUP BY tool_name ORDER BY tool_name
     """
-    bounds = {"start": start, "from": first, "to": last, "end": end} if len(sources) > 1 else {}
-    return sql, bounds | {"first": first // 1_000_000, "last": last // 1_000_000}
+    return sql, times
+
+
+def latencies(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
+    """The SQL of every tool's ``percentiles`` over the quarters of an hour that the period touches, and its parameters."""
+    first, last = _inner(*_bounds(since, until), _MINUTE)
+    percentiles = ", ".join(_PERCENTILE.replace("{quantile}", str(each)) for each in _PERCENTILES)
+    sql = f"""
+        SELECT tool_name, mapSort(sumMap(buckets)) AS merged, mapKeys(merged) AS ids, mapValues(merged) AS sizes,
+            [{percentiles}] AS percentiles
+        FROM tool_latency_15m {f"{where} AND" if where else "WHERE"}
+            period >= toStartOfFifteenMinutes(toDateTime({{first:UInt32}}, 'UTC')) AND period < toDateTime({{last:UInt32}}, 'UTC')
+        GROUP BY tool_name
+    """
+    return f"SELECT tool_name, percentiles FROM ({sql})", {"first": first // 1_000_000, "last": last // 1_000_000}
+
+
+def _bounds(since: datetime, until: datetime | None) -> tuple[int, int]:
+    return microseconds(since), _UNBOUNDED if until is None else microseconds(until) + 1
+
+
+def _whole_minutes(condition: str, first: int, last: int) -> tuple[list[str], dict[str, Any]]:
+    """The SELECTs over whole minutes: the whole hours among them by the hour, the others by the minute."""
+    times: dict[str, Any] = {"first": first // 1_000_000, "last": last // 1_000_000}
+    within = "minute >= toDateTime({first:UInt32}, 'UTC') AND minute < toDateTime({last:UInt32}, 'UTC')"
+    from_hour, to_hour = _inner(first, last, _HOUR)
+    if from_hour >= to_hour:
+        return [_rolled(condition, within)], times
+    times |= {"from_hour": from_hour // 1_000_000, "to_hour": to_hour // 1_000_000}
+    lower, upper = "toDateTime({from_hour:UInt32}, 'UTC')", "toDateTime({to_hour:UInt32}, 'UTC')"
+    # toStartOfHour(minute) is what the projection is grouped by: a condition on minute itself would keep ClickHouse from using it
+    hours = _rolled(condition, f"toStartOfHour(minute) >= {lower} AND toStartOfHour(minute) < {upper}")
+    if (first, last) == (from_hour, to_hour):
+        return [hours], times
+    return [hours, _rolled(condition, f"{within} AND (minute < {lower} OR minute >= {upper})")], times
+
+
+def _rolled(condition: str, times: str) -> str:
+    return f"SELECT tool_name, {_ROLLED} FROM tool_counts_1m {condition} {times} GROUP BY tool_name"
+
+
+def _inner(start: int, end: int, unit: int) -> tuple[int, int]:
+    """The whole units that lie between."""
+    return -(-start // unit) * unit, end // unit * unit
 
 
 def _moment(name: str) -> str:

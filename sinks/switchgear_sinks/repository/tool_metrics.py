@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any, Protocol
 
 from switchgear_schemas.errors import StoreUnavailableError
@@ -96,45 +97,32 @@ class ToolMetricsRepository:
         return _stats(tool_name, rows[0], since, until)
 
     async def get_all_tool_stats(
-        self, since: datetime | None = None, until: datetime | None = None
+        self, since: datetime | None = None, until: datetime | None = None, *, tool_name: str | None = None
     ) -> dict[str, dict[str, Any]]:
-        """:meth:`get_tool_stats` of every tool that has rows in the period, in one query.
+        """:meth:`get_tool_stats` of every tool that has rows in the period, in one query; ``tool_name`` narrows it to one.
 
         A period that begins on a whole minute and is open at its end, or one of two hours and more, is read from the
-        counts a minute (and raw rows only where the period cuts a minute) and the latency histograms a quarter of an
-        hour: counts and sums are the same, percentiles are those of the quarters that the period touches, off by 9 % at
+        counts by the hour and minute (and raw rows only where the period cuts a minute) and the latency histograms a quarter
+        of an hour: counts and sums are the same, percentiles are those of the quarters that the period touches, off by 9 % at
         most. Rows that :meth:`cleanup_old_metrics` removed are still in those counts.
         """
-        if since is not None and rollups.serve(since, until):
-            where = self._where()
-            sql, times = rollups.all_tools(str(where), since, until)
-            where.parameters.update(times)
-        else:
-            where = self._where().recorded(since, until)
+        where = self._where().equal("tool_name", tool_name)
+        if since is None or not rollups.serve(since, until):
+            where.recorded(since, until)
             sql = select(f"tool_name, {STATS}", "tool_metrics", where, "GROUP BY tool_name ORDER BY tool_name")
-        rows = await self._db.rows(sql, where.parameters)
+            rows = await self._db.rows(sql, where.parameters)
+        else:
+            statements = (build(str(where), since, until) for build in (rollups.counts, rollups.latencies))
+            rows, latencies = await asyncio.gather(
+                *(self._db.rows(sql, where.parameters | times) for sql, times in statements)
+            )
+            percentiles = {row["tool_name"]: row["percentiles"] for row in latencies}
+            rows = [row | {"percentiles": percentiles.get(row["tool_name"])} for row in rows]
         return {row["tool_name"]: _stats(row["tool_name"], row, since, until) for row in rows}
 
     async def get_recent_errors(self, tool_name: str | None = None, limit: int = 10) -> list[ToolMetric]:
         """Errors and timeouts, newest first; of all tools where ``tool_name`` is None."""
-        order = "ORDER BY recorded_at DESC, metric_id"
-        where = self._where().equal("tool_name", tool_name)
-        # Each minute with failures has one at least: as many minutes as rows are wanted bound the search.
-        minutes = await self._db.rows(
-            select(
-                "minute",
-                "tool_counts_1m",
-                self._where().equal("tool_name", tool_name).that("errors + timeouts > 0"),
-                "GROUP BY minute ORDER BY minute DESC LIMIT {limit:UInt32}",
-            ),
-            where.parameters | {"limit": checked_limit(limit)},
-        )
-        if minutes:
-            near = self._where().equal("tool_name", tool_name).recorded(minutes[-1]["minute"], None)
-            found = await self._metrics("tool_errors", near, order, limit)
-            if len(found) >= limit or len(minutes) < limit:
-                return found
-        return await self._metrics("tool_errors", where, order, limit)  # rows of those minutes have been removed
+        return await self._newest("tool_errors", "errors + timeouts", tool_name, limit)
 
     async def get_all_tool_names(self) -> list[str]:
         """Names of all tools that have rows, sorted."""
@@ -147,11 +135,11 @@ class ToolMetricsRepository:
     async def get_known_tool_names(self) -> list[str]:
         """Names of all tools that were ever called, sorted: of those whose rows have been removed too.
 
-        From the counts a minute: it takes as long as there are tools and minutes, not calls.
+        From the counts by the hour: it takes as long as there are tools and hours, not calls.
         """
         where = self._where()
         rows = await self._db.rows(
-            select("DISTINCT tool_name", "tool_counts_1m", where, "ORDER BY tool_name"), where.parameters
+            select("tool_name", "tool_counts_1m", where, "GROUP BY tool_name ORDER BY tool_name"), where.parameters
         )
         return [row["tool_name"] for row in rows]
 
@@ -179,8 +167,7 @@ class ToolMetricsRepository:
 
     async def get_recent_executions(self, tool_name: str, limit: int = 100) -> list[ToolMetric]:
         """Calls of a tool, newest first; refused ones too, as they were recorded."""
-        where = self._where().equal("tool_name", tool_name)
-        return await self._metrics("tool_metrics", where, "ORDER BY recorded_at DESC, metric_id", limit)
+        return await self._newest("tool_metrics", "calls", tool_name, limit)
 
     async def get_last_calls(self, tool_name: str) -> dict[str, Any]:
         """When a tool last succeeded and last failed, and with what.
@@ -235,6 +222,36 @@ class ToolMetricsRepository:
     def _where(self) -> Conditions:
         return Conditions(self._tenant)
 
+    async def _newest(self, table: str, counted: str, tool_name: str | None, limit: int) -> list[ToolMetric]:
+        """The newest rows of ``table``, which has as many a minute as ``tool_counts_1m`` says in ``counted``.
+
+        The counts tell since which hour, and then since which minute, there are as many as are wanted: only those rows are read.
+        """
+        order = "ORDER BY recorded_at DESC, metric_id"
+        where = self._where().equal("tool_name", tool_name)
+        given = where.parameters | {"limit": checked_limit(limit), "after": 0}
+        total = " + ".join(f"sum({column})" for column in counted.split(" + "))
+        since: datetime | None = None
+        complete = False
+        for unit in ("toStartOfHour(minute)", "minute"):
+            near = self._where().equal("tool_name", tool_name).that(f"{unit} >= toDateTime({{after:UInt32}}, 'UTC')")
+            rest = f"GROUP BY {unit} HAVING n > 0 ORDER BY start DESC LIMIT {{limit:UInt32}}"
+            rows = await self._db.rows(select(f"{unit} AS start, {total} AS n", "tool_counts_1m", near, rest), given)
+            reached = [
+                row["start"] for row, n in zip(rows, accumulate(row["n"] for row in rows), strict=True) if n >= limit
+            ]
+            since, complete = (reached[0], False) if reached else (rows[-1]["start"] if rows else None, True)
+            if since is None:
+                break
+            given["after"] = int(since.timestamp())
+        if since is not None:
+            found = await self._metrics(
+                table, self._where().equal("tool_name", tool_name).recorded(since, None), order, limit
+            )
+            if complete or len(found) >= limit:
+                return found
+        return await self._metrics(table, where, order, limit)  # rows of those minutes have been removed
+
     async def _metrics(self, table: str, where: Conditions, order: str, limit: int) -> list[ToolMetric]:
         sql = select(COLUMNS, table, where, f"{order} LIMIT {{limit:UInt32}}")
         rows = await self._db.rows(sql, where.parameters | {"limit": checked_limit(limit)})
@@ -243,7 +260,7 @@ class ToolMetricsRepository:
 
 def _stats(tool_name: str, row: Mapping[str, Any], since: datetime | None, until: datetime | None) -> dict[str, Any]:
     total = int(row["total_calls"])
-    known = list(row["percentiles"]) if total else []
+    known = list(row["percentiles"] or ()) if total else []
     shortest, longest = float(row["min_time_ms"]), float(row["max_time_ms"])
     # the middle of a histogram's bucket may lie outside what was measured
     p50, p95, p99 = (max(shortest, min(longest, float(value))) for value in known or (0.0, 0.0, 0.0))

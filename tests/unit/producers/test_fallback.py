@@ -1,33 +1,46 @@
-"""The first tool that lets a call through; with none, the primary: never eject everything."""
+"""Chains of fallbacks: in order, each tool once, whatever circles the names make."""
 
 from __future__ import annotations
 
 import pytest
 
-from switchgear.fallback import choose
+from switchgear import SwitchgearError
+from switchgear.fallback import FallbackMap, flatten
+
+NAMED = {"a": ["b", "c"], "b": ["d"], "c": ["a", "b"], "d": ["a", "d", "e"], "x": ["x"]}
 
 
 @pytest.mark.parametrize(
-    ("closed", "chosen"),
-    [({"a", "b", "c"}, "a"), ({"b", "c"}, "b"), ({"c"}, "c"), (set(), "a")],
+    ("tool", "chain"),
+    [("a", ["b", "c", "d", "e"]), ("b", ["d", "a", "e", "c"]), ("d", ["a", "e", "b", "c"]), ("e", []), ("x", [])],
 )
-def test_the_first_closed_tool_of_the_chain_is_chosen_and_with_none_the_primary(closed, chosen):
-    assert choose("a", ("b", "c"), lambda tool: tool not in closed) == chosen
+def test_a_chain_goes_on_with_those_of_its_tools_and_names_each_once(tool, chain):
+    assert flatten(tool, lambda name: NAMED.get(name, ())) == tuple(chain)
 
 
-def test_without_a_chain_the_refusal_stands():
-    assert choose("a", (), lambda _tool: True) is None
+def test_one_name_is_a_chain_of_one():
+    assert FallbackMap({"a": "b"}).chain("a") == ("b",)
 
 
-def test_without_a_chain_a_closed_primary_is_chosen():
-    assert choose("a", (), lambda _tool: False) == "a"
+def test_a_tool_without_a_chain_has_none():
+    assert FallbackMap().chain("a") == ()
+    assert FallbackMap({"a": "b"}).chain("b") == ()
 
 
-def test_a_chain_of_the_primary_alone_is_no_chain():
-    assert choose("a", ("a", "a"), lambda _tool: True) is None
+def test_a_later_chain_replaces_a_tools_earlier_one_also_within_others():
+    chains = FallbackMap({"a": "b", "b": "c"})
+    assert chains.chain("a") == ("b", "c")
+    chains.update({"b": ["d"]})
+    assert chains.chain("a") == ("b", "d")
+    assert chains.chains() == {"a": ("b", "d"), "b": ("d",)}
 
 
-def test_every_tool_is_asked_once():
-    asked = []
-    choose("a", ("b", "a", "b", "c"), lambda tool: asked.append(tool) or True)
-    assert asked == ["a", "b", "c"]
+def test_a_tool_that_is_its_own_fallback_is_told():
+    with pytest.raises(SwitchgearError, match=r"a is named as its own fallback\. Leave it out"):
+        FallbackMap({"a": ["b", "a"]})
+
+
+@pytest.mark.parametrize("chain", [[""], ["b", 3], [None]])
+def test_a_chain_that_is_no_list_of_names_is_told(chain):
+    with pytest.raises(SwitchgearError, match="The fallbacks of a are names of tools"):
+        FallbackMap({"a": chain})

@@ -543,3 +543,16 @@ def test_parameters_that_can_not_be_hashed_do_not_keep_the_call_from_being_made(
     endless.append(endless)
     assert gear.call("t", len, endless) == 1
     assert "parameters of t have no hash" in caplog.text
+
+
+def test_without_a_thread_to_be_had_the_call_is_made_all_the_same(monkeypatch, caplog):
+    gear = Switchgear("127.0.0.1:1")
+
+    def no_thread(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        assert gear.call("t", lambda: 1) == 1
+    assert "the background thread did not start: can't start new thread" in caplog.text
+    gear.close(0)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from switchgear.redact import MARK, MAX_MESSAGE_CHARACTERS, redact
+from switchgear.redact import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
 
 SECRET = "s3cr3tValueThatNobodyMaySee42"
 
@@ -36,6 +36,24 @@ SECRET = "s3cr3tValueThatNobodyMaySee42"
         f"hf_{SECRET}",
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+        f"authToken={SECRET}",
+        f"dbPassword: {SECRET}",
+        f"AWSAccessKeyId={SECRET}&Expires=5",
+        f"aws_secret_access_key = {SECRET}",
+        f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={SECRET}==;EndpointSuffix=x",
+        f"Endpoint=sb://x/;SharedAccessKeyName=root;SharedAccessKey={SECRET}",
+        f"GET https://b.s3.amazonaws.com/k?X-Amz-Credential=c&X-Amz-Signature={SECRET}",
+        f"X-Auth-Token: {SECRET}",
+        f"Cookie: theme=dark; session={SECRET}; x=y",
+        f"{{'Set-Cookie': 'sid={SECRET}; HttpOnly'}}",
+        f"gsk_{SECRET}",
+        f"xai-{SECRET}",
+        f"SG.{SECRET}.{SECRET}",
+        f"whsec_{SECRET}",
+        f"hvs.{SECRET}",
+        f"ya29.{SECRET}",
+        f"POST https://hooks.slack.com/services/T000/B000/{SECRET}",
+        f"POST https://discord.com/api/webhooks/12345/{SECRET}",
         f"jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{SECRET}",
     ],
 )
@@ -43,9 +61,18 @@ def test_a_secret_is_taken_out(text):
     found = redact(text)
     assert SECRET not in found
     assert MARK in found
+    assert redact(f"{found} and so on") == f"{found} and so on"
 
 
-@pytest.mark.parametrize("text", ["AKIAIOSFODNN7EXAMPLE is not authorised", "AIza" + "B" * 35])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAIOSFODNN7EXAMPLE is not authorised",
+        "AIza" + "B" * 35,
+        "dapi" + "0" * 32,
+        "https://api.telegram.org/bot" + "123456789:AA" + "b" * 33,
+    ],
+)
 def test_cloud_keys_are_known_by_their_form(text):
     assert MARK in redact(text)
 
@@ -60,6 +87,11 @@ def test_cloud_keys_are_known_by_their_form(text):
         "password is required",
         "signature verification failed",
         "basic search failed, the bearer is unknown",
+        "the cookie: it crumbled",
+        "maxTokens=4096 exceeded by 5 tokens",
+        "KeyError: 'passwordless'",
+        "no such user ana@example.org",
+        "SG-1 and hvs are not keys",
         "",
     ],
 )
@@ -84,9 +116,46 @@ def test_a_message_of_the_greatest_length_is_kept():
 
 @pytest.mark.parametrize(
     "text",
-    ["a" * 100_000, "password" * 10_000, "-_" * 50_000, "://" * 30_000, "a:" * 50_000, "eyJ" * 9_000, '"' * 9_000],
+    [
+        "a" * 100_000,
+        "password" * 10_000,
+        "-_" * 50_000,
+        "://" * 30_000,
+        "a:" * 50_000,
+        "eyJ" * 9_000,
+        '"' * 9_000,
+        "aA" * 9_000,
+        "cookie:" * 900,
+        "SG." * 9_000,
+        "a=" * 9_000,
+        'token="' * 900,
+        "_token" * 900 + "=",
+    ],
 )
 def test_no_text_takes_long(text):
     began = time.perf_counter()
     redact(text)
     assert time.perf_counter() - began < 0.5
+
+
+def test_a_rule_of_ones_own_runs_after_the_others():
+    seen = []
+
+    def without_people(text):
+        seen.append(text)
+        return text.replace("ana@example.org", "(someone)")
+
+    both = redactor(without_people)
+    assert both(f"no key sk-{SECRET} for ana@example.org") == f"no key {MARK} for (someone)"
+    assert SECRET not in seen[0]
+    assert redactor(None) is redact
+
+
+@pytest.mark.parametrize("broken", [lambda _text: 1 / 0, lambda _text: None])
+def test_where_it_fails_the_message_is_withheld(broken, caplog):
+    assert redactor(broken)("ana@example.org") == MARK
+    assert "withheld" in caplog.text
+
+
+def test_it_cannot_make_a_message_too_long():
+    assert len(redactor(lambda text: text * 9_000)("ana")) == MAX_MESSAGE_CHARACTERS

@@ -1,5 +1,6 @@
 """Commands that can't be carried out are refused; a circuit record is whole and reads back as written."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -22,6 +23,9 @@ def test_a_command_needs_an_actor():
         {"verb": "close", "policy": BreakerPolicy()},
         {"verb": "close", "until": NOON},
         {"verb": "explode"},
+        {"verb": "reset", "until": NOON},
+        {"verb": "set_policy", "policy": BreakerPolicy(), "circuit_id": "t|user=u"},
+        {"verb": "close", "circuit_id": ""},
         {"verb": "close", "colour": "red"},
     ],
     ids=str,
@@ -39,6 +43,29 @@ def test_two_commands_never_share_an_id():
 def test_a_command_reads_back_as_written():
     command = Command(tool_name="t", verb="force_open", actor="ops", reason="maintenance", until=NOON)
     assert Command.model_validate_json(command.model_dump_json()) == command
+
+
+def test_the_message_of_a_command_holds_what_its_policy_names_and_the_rest():
+    command = Command(tool_name="t", verb="set_policy", actor="ops", policy=BreakerPolicy(failure_count=3, cusum=None))
+    sent = json.loads(command.to_bytes())
+    assert sent["policy"] == {"failure_count": 3, "cusum": None}
+    read = Command.model_validate_json(command.to_bytes())
+    assert read == command
+    assert read.policy is not None
+    assert read.policy.model_fields_set == {"failure_count", "cusum"}
+
+
+@pytest.mark.parametrize("verb", ["force_open", "disable", "metrics_only"])
+def test_what_refuses_or_ignores_may_be_for_a_time(verb):
+    command = Command(tool_name="t", verb=verb, actor="ops", until=NOON, circuit_id="t|user=u")
+    assert Command.model_validate_json(command.to_bytes()) == command
+
+
+def test_a_record_of_an_older_worker_has_no_permits_left():
+    circuit = Circuit(circuit_id="t", tool_name="t", state="half_open", version=1, generation=1, changed_at=NOON)
+    old = circuit.model_dump_json(exclude={"permits_left", "stands_until"})
+    assert Circuit.model_validate_json(old) == circuit
+    assert circuit.permits_left == 0
 
 
 def test_a_circuit_reads_back_as_written():

@@ -152,3 +152,40 @@ async def test_what_was_counted_is_in_the_metrics(bench):
     assert registry.get_sample_value("switchgear_worker_executions_total") == 2
     assert registry.get_sample_value("switchgear_worker_duplicates_total") == 2
     assert registry.get_sample_value("switchgear_worker_dead_letters_total") == 2
+
+
+async def test_the_next_batch_is_folded_while_the_first_is_written_and_partitions_leave_when_both_are_done(bench):
+    written = asyncio.Event()
+    rows = bench.publisher.rows
+
+    async def slow(partition, found):
+        await written.wait()
+        await rows(partition, found)
+
+    bench.publisher.rows = slow
+    elsewhere = next(name for name in "abcdefgh" if owner_partition(name, 4) != PLACE.partition)
+    other = bench.batch(event(elsewhere))
+    other.message.tp = TP(PLACE.topic, owner_partition(elsewhere, 4))
+    for record in other.value:
+        record.partition = other.message.tp.partition
+    work = [asyncio.create_task(bench.owner.batch(each)) for each in (bench.batch(event()), other)]
+    leaving = asyncio.create_task(bench.owner.on_revoked())
+    await asyncio.sleep(0.05)
+    assert set(bench.table.rows) == {b"search", elsewhere.encode()}
+    assert (len(bench.owner._in_flight), leaving.done(), bench.order) == (2, False, [])
+    written.set()
+    await asyncio.wait_for(leaving, 5)
+    assert bench.order.count("acknowledged") == 2
+    await asyncio.gather(*work)
+
+
+async def test_a_write_that_is_cancelled_keeps_nobody_waiting(bench):
+    async def never(_partition, _rows):
+        await asyncio.Event().wait()
+
+    bench.publisher.rows = never
+    working = asyncio.create_task(bench.owner.batch(bench.batch(event())))
+    await asyncio.sleep(0.05)
+    working.cancel()
+    await asyncio.wait_for(bench.owner.on_revoked(), 5)
+    assert "acknowledged" not in bench.order

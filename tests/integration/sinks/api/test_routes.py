@@ -24,7 +24,7 @@ def checks():
 @pytest.fixture
 async def api(store, checks):
     app = create_app(store, Settings(), registry=CollectorRegistry(), readiness=lambda: checks)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         yield client
 
 
@@ -213,6 +213,24 @@ async def test_a_web_page_cannot_query_a_local_switchgear(api):
             api, 400, "application/json", "/v1/sql",
             method="POST", content=b'{"query": "SELECT 1"}', headers={"content-type": kind},
         )  # fmt: skip
+
+
+async def test_a_name_that_resolves_here_without_being_ours_is_refused_with_the_way_out(api, store):
+    """DNS rebinding: the page's own name leads to 127.0.0.1."""
+    for path, request in (
+        ("/v1/tools", {}),
+        ("/v1/sql", {"method": "POST", "json": {"query": "SELECT 1"}}),
+        ("/metrics", {}),
+        ("/nothing", {}),
+    ):
+        headers = {"host": "rebound.example:8620"}
+        content = await refused(api, 421, "rebound.example", path, headers=headers, **request)
+        assert "SWITCHGEAR_API_ALLOWED_HOSTS" in content["hint"]
+    opened = create_app(store, Settings(api_allowed_hosts="rebound.example"), registry=CollectorRegistry())
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=opened), base_url="http://rebound.example"
+    ) as client:
+        assert (await client.get("/v1/tools")).status_code == 200
 
 
 async def test_wrong_sql_is_a_bad_request_and_refused_sql_forbidden(api):

@@ -110,6 +110,7 @@ SELECT * FROM eval('SELECT 1')
 SELECT * FROM merge('system', '.*')
 SELECT * FROM merge(currentDatabase(), '.*')
 SELECT * FROM mergeTreeIndex(currentDatabase(), tool_metrics)
+SELECT * FROM mergeTreeProjection(currentDatabase(), tool_errors, by_tool)
 SELECT * FROM system.users
 SELECT * FROM system.query_log
 SELECT * FROM system.processes
@@ -426,7 +427,9 @@ async def test_queries_wait_their_turn_and_a_busy_api_says_so(store):
     settings = Settings(sql_max_seconds=0.5)
     app = create_app(store, settings, registry=CollectorRegistry())
     slow = {"query": "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api", timeout=30) as api:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=30
+    ) as api:
         started = datetime.now(UTC)
         answers = await asyncio.gather(*[api.post("/v1/sql", json=slow) for _ in range(8)])
         took = (datetime.now(UTC) - started).total_seconds()

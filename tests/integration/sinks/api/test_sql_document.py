@@ -60,9 +60,11 @@ def test_the_answers_are_right(sql):
     answers = answers[worked:]
     assert answers[0].rows == [[26, 26]]
     by_name = [dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers]
-    day, month, percentiles = by_name[1:4]
+    day, month, hourly, percentiles = by_name[1:5]
     assert (day["calls"], day["success_rate"], day["refused"]) == (24, round(20 / 24, 4), 1)
     assert (month["made"], month["failed"]) == (24, 4)
+    assert sum(row[2] for row in answers[3].rows if row[0] == TOOL) == 24
+    assert hourly["hour"].endswith(":00:00")
     assert percentiles["p50_p95_p99_ms"][0] <= percentiles["p50_p95_p99_ms"][1]
     templates = next(each for each in by_name if "template" in each)
     assert (templates["template"], templates["times"]) == ("no city <n>", 4)
@@ -77,11 +79,12 @@ def test_the_answers_are_right(sql):
 
 
 def of_views(answers):
-    hour, slowest, slow, patterns, types, history, duplicates, waste, tenant = (
+    hour, slowest, ends, slow, patterns, types, history, duplicates, waste, tenant = (
         dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers
     )
     assert hour["calls"] >= hour["failures"]
     assert (slowest["tool_name"], slowest["execution_time_ms"], slow["execution_time_ms"]) == ("db:report", 8000, 8000)
+    assert ends["execution_time_ms"] == 8000
     assert (patterns["error_type"], patterns["pattern"], patterns["errors"]) == ("E", "no city <n>", 4)
     assert (types["error_type"], types["times"]) == ("E", 4)
     assert (history["previous_state"], history["state"], history["rule"]) == ("half_open", "closed", "cusum")
@@ -104,3 +107,6 @@ async def test_the_document_names_every_table_and_view_of_calls_and_circuits(sto
     assert len(views) >= 6
     assert all(f"| `{name}` |" in text for name in (*TABLES, *views))
     assert all(any(f"FROM {view}" in query for query in QUERIES) for view in views)
+    projections = await store.query("SELECT name, table FROM system.projections WHERE database = currentDatabase()")
+    assert len(projections.result_rows) == 4
+    assert all(f"| `{name}` | `{table}`" in text for name, table in projections.result_rows)

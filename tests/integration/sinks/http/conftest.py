@@ -8,7 +8,6 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
 from tests.support.clickhouse_http import clickhouse_server
-from tests.support.engine import emptied
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +26,3 @@ def engine(tmp_path_factory) -> Iterator[Store]:
             yield store
         finally:
             asyncio.run(store.close())
-
-
-@pytest.fixture
-def store(engine: Store) -> Store:
-    """The server with empty tables."""
-    return emptied(engine)

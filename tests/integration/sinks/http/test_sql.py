@@ -13,7 +13,7 @@ from tests.support.engine import TABLES, call, store_calls
 @pytest.fixture
 async def api(store):
     app = create_app(store, Settings(sql_max_rows=5, sql_max_seconds=5), registry=CollectorRegistry())
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://switchgear") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         yield client
 
 

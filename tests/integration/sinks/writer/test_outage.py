@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.writer import Limits
-from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
-from tests.support.records import execution
-from tests.support.sinking import Message, Sinking, assert_exact, produce, sinking, until
+from tests.support.clickhouse_http import ClickHouseServer
+from tests.support.sinking import assert_exact, load, produce, sinking
 
 pytestmark = pytest.mark.integration
 
@@ -30,35 +26,6 @@ PATIENCE = Limits(
     retry_longest_s=10 / SHORTENED,
     memory_bytes=2_000_000,
 )
-LAG = "switchgear_sink_lag"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ClickHouseServer]:
-    with clickhouse_server(tmp_path / "server", any_free_port()) as running:
-        yield running
-
-
-@pytest.fixture
-def there(make_settings: Callable[..., Settings], server: ClickHouseServer) -> Settings:
-    return make_settings(clickhouse_url=f"{server.url}/metrics", clickhouse_connect_timeout_s=3)
-
-
-def load(count: int) -> list[Message]:
-    return [Message(execution(f"tool-{place % 20}"), f"tool-{place % 20}".encode()) for place in range(count)]
-
-
-def lag(sink: Sinking, settings: Settings) -> float:
-    """Records of executions that are not stored, as /metrics shows it."""
-    return sum(
-        sink.metric(LAG, topic=settings.topics.executions, partition=str(number))
-        for number in range(settings.topic_partitions)
-    )
-
-
-async def caught_up(sink: Sinking, settings: Settings) -> bool:
-    assert not sink.task.done()
-    return lag(sink, settings) == 0
 
 
 async def test_two_minutes_without_clickhouse_lose_and_double_nothing(
@@ -73,7 +40,7 @@ async def test_two_minutes_without_clickhouse_lose_and_double_nothing(
             await produce(there, load(1_000))
             sent += 1_000
             await asyncio.sleep(0.4)
-            seen.append(lag(sink, there))
+            seen.append(sink.lag(there))
             assert not sink.task.done()
         assert seen[-1] > seen[0] >= 0, "the lag grows for everyone to see"
         assert sink.metric("switchgear_sink_failing_partitions") > 0
@@ -81,7 +48,7 @@ async def test_two_minutes_without_clickhouse_lose_and_double_nothing(
         server.start()
         await sink.until_committed(there)
         await assert_exact(sink.store, sent)
-        await until(lambda: caught_up(sink, there), "without lag", 10)
+        await sink.until_caught_up(there)
         assert sink.metric("switchgear_sink_failing_partitions") == 0
 
 
@@ -92,11 +59,11 @@ async def test_a_slow_clickhouse_is_waited_for_and_not_asked_twice(there: Settin
         server.order("slow-1.5")
         await produce(there, load(4_000))
         await asyncio.sleep(2.5)
-        assert lag(sink, there) > 0
+        assert sink.lag(there) > 0
         assert sink.metric("switchgear_sink_failing_partitions") == 0, "slow is no failure"
         server.order("ok")
         await sink.until_committed(there)
         await assert_exact(sink.store, 4_500)
         retries = [each for each in sink.registry.collect() if each.name == "switchgear_sink_insert_retries"]
         assert [sample.value for family in retries for sample in family.samples] == []
-        await until(lambda: caught_up(sink, there), "without lag", 10)
+        await sink.until_caught_up(there)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,29 +12,13 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import open_store
 from switchgear_sinks.writer import Limits
-from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
+from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.processes import run, switchgear
-from tests.support.records import execution
-from tests.support.sinking import Message, Sinking, assert_exact, fully_committed, produce, sinking, until
+from tests.support.sinking import Sinking, assert_exact, fully_committed, load, produce, sinking, until
 
 pytestmark = pytest.mark.integration
 
 PATIENT = Limits(batch_rows=500, batch_age_s=0.05, retry_first_s=0.05, retry_longest_s=0.3)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ClickHouseServer]:
-    with clickhouse_server(tmp_path / "server", any_free_port()) as running:
-        yield running
-
-
-@pytest.fixture
-def there(make_settings: Callable[..., Settings], server: ClickHouseServer) -> Settings:
-    return make_settings(clickhouse_url=f"{server.url}/metrics", clickhouse_connect_timeout_s=3)
-
-
-def load(count: int) -> list[Message]:
-    return [Message(execution(f"tool-{place % 20}"), f"tool-{place % 20}".encode()) for place in range(count)]
 
 
 async def failing(sink: Sinking) -> bool:
@@ -62,9 +45,11 @@ async def test_trouble_that_passes_loses_and_doubles_nothing(
         await produce(there, load(4_000))
         await until(lambda: failing(sink), "failing")
         await asyncio.sleep(1)
+        assert sink.lag(there) > 0, "everyone can see it"
         server.order("ok")
         await sink.until_committed(there)
         await assert_exact(sink.store, 4_500)
+        await sink.until_caught_up(there)
         assert sink.metric("switchgear_sink_failing_partitions") == 0
 
 

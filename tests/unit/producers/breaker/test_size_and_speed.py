@@ -28,10 +28,10 @@ def test_a_circuit_takes_at_most_six_kilobytes(policy):
 def best_of(act, rounds=7, calls=3000):
     best = float("inf")
     for _ in range(rounds):
-        start = time.perf_counter_ns()
+        start = time.thread_time_ns()
         for _ in range(calls):
             act()
-        best = min(best, (time.perf_counter_ns() - start) / calls)
+        best = min(best, (time.thread_time_ns() - start) / calls)
     return best
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiokafka.errors as kafka
 import pytest
 
-from switchgear.emitter.verdict import _NOT_WRITTEN, _REFUSED, Verdict, judge
+from switchgear.emitter.verdict import _NOT_WRITTEN, _OUTAGE, _REFUSED, Verdict, is_outage, judge
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,15 @@ def test_a_batch_that_was_not_written_is_sent_again_unmarked(error):
 
 
 @pytest.mark.parametrize(
-    "error", [kafka.KafkaError("Unexpected error during batch delivery"), kafka.UnknownError(), RuntimeError("?")]
+    "error",
+    [
+        kafka.KafkaError("Unexpected error during batch delivery"),
+        kafka.UnknownError(),
+        RuntimeError("?"),
+        # What aiokafka says of a batch that it had sent, heard nothing of, and then found no leader for.
+        kafka.NotLeaderForPartitionError(),
+        kafka.LeaderNotAvailableError(),
+    ],
 )
 def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
     assert judge(error, 3) is Verdict.UNSURE
@@ -46,5 +54,18 @@ def test_every_name_is_an_error_that_the_pinned_aiokafka_has():
 def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itself(name):
     retried_by_aiokafka = getattr(kafka, name).retriable
     assert not retried_by_aiokafka or name in {
-        "UnknownTopicOrPartitionError", "NotLeaderForPartitionError", "LeaderNotAvailableError", "NotEnoughReplicasError"
+        "UnknownTopicOrPartitionError", "NotEnoughReplicasError"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_OUTAGE - {"TimeoutError"}))
+def test_an_outage_is_an_error_that_the_pinned_aiokafka_has(name):
+    assert is_outage(getattr(kafka, name)())
+
+
+def test_an_outage_is_waited_out_and_a_fault_of_the_record_is_not():
+    assert is_outage(kafka.NotEnoughReplicasError())
+    assert is_outage(TimeoutError())
+    assert not is_outage(kafka.UnknownError())
+    assert not is_outage(kafka.MessageSizeTooLargeError())
+    assert not is_outage(kafka.TopicAuthorizationFailedError("t"))

@@ -36,6 +36,18 @@ def test_the_new_owner_continues_above_the_highest_version():
     assert (world.records()[-1].version, world.records()[-1].state) == (42, "open")
 
 
+def test_the_new_owner_goes_on_in_a_generation_above_that_of_a_zombie():
+    world = _opened()
+    zombie = Circuit.model_validate_json(world.circuits[0])
+    zombie = zombie.model_copy(update={"version": 2, "generation": 2, "state": "half_open"})
+    world.circuits.append(zombie.model_dump_json().encode())
+    world.start()
+    last = world.records()[-1]
+    assert (last.version, last.generation, last.state) == (3, 3, "open")
+    world.start()
+    assert world.records()[-1] == last
+
+
 def test_a_circuit_without_a_row_is_closed_again_so_that_readers_do_not_refuse_for_ever():
     world = _opened()
     world.rows.clear()

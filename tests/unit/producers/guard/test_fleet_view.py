@@ -193,3 +193,16 @@ def test_parameters_are_hashed_under_the_key_alone():
     assert [event.parameters_hash for event, _ in bare._emitter._buffer.take(10)] == [None, None]
     keyed.close(0)
     bare.close(0)
+
+
+def test_a_call_of_a_session_carries_the_highest_generation_of_its_circuits_or_its_result_would_be_void(gear):
+    tell(gear, "closed", version=3)
+    tell(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
+    assert gear.try_acquire("t", session_id="s1").generation == 9
+    assert gear.try_acquire("t", session_id="s2").generation == 3
+
+
+def test_an_operators_disabled_circuit_outranks_a_closed_one_of_a_session(gear):
+    tell(gear, "disabled", version=3)
+    tell(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
+    assert gear.try_acquire("t", session_id="s1").generation == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from switchgear import Emitter, Rejection
@@ -107,3 +109,33 @@ def test_a_forked_child_reports_its_own_refusals_alone(reporter, emitter):
     reporter.forked()
     reporter.sweep(everything=True)
     assert len(sent(emitter)) == 1
+
+
+def test_refusals_that_take_no_lock_are_summed_with_the_others(reporter, emitter, clock):
+    reporter.refused_again(refusal(), clock())
+    for _ in range(10):
+        reporter.refused_again(refusal(), clock())
+        reporter.refused(refusal())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1]
+    clock.now += 1
+    reporter.refused_again(refusal(), clock())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [21]
+    reporter.sweep(everything=True)
+    assert sent(emitter) == []
+
+
+def test_no_refusal_of_many_threads_is_left_out_or_told_twice(reporter, emitter, clock):
+    def refuse():
+        for _ in range(5_000):
+            reporter.refused_again(refusal(), clock())
+
+    threads = [threading.Thread(target=refuse) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    told = 0
+    while any(thread.is_alive() for thread in threads):
+        reporter.sweep(everything=True)
+        told += sum(event.metadata["refused"] for event in sent(emitter))
+    reporter.sweep(everything=True)
+    told += sum(event.metadata["refused"] for event in sent(emitter))
+    assert told == 20_000

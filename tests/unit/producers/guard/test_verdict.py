@@ -15,7 +15,12 @@ ME = "me@host-1"
 
 
 def view(
-    state: str, *, until: float | None = None, leases: dict[str, float] | None = None, mode: str = "enforce"
+    state: str,
+    *,
+    until: float | None = None,
+    leases: dict[str, float] | None = None,
+    mode: str = "enforce",
+    permits_left: int | None = 0,
 ) -> CircuitView:
     def at(seconds: float) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
@@ -25,7 +30,9 @@ def view(
         open_until=None if until is None else at(until),
         leases=tuple(Lease(lease_id=f"lease of {who}", emitter_id=who, expires_at=at(when)) for who, when in (leases or {}).items()),
     )  # fmt: skip
-    return decode_view(circuit.model_dump_json().encode())
+    older = {"permits_left"} if permits_left is None else set()
+    update = {} if permits_left is None else {"permits_left": permits_left}
+    return decode_view(circuit.model_copy(update=update).model_dump_json(exclude=older).encode())
 
 
 @pytest.mark.parametrize("state", ["closed", "disabled", "metrics_only"])
@@ -74,3 +81,22 @@ def test_while_others_probe_we_are_refused():
 def test_when_the_probe_of_others_is_lost_the_next_one_may_be_asked_for():
     assert judge(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is Verdict.ASK
     assert judge(view("half_open", until=NOW - 1), NOW, ME) is Verdict.ASK
+
+
+def test_while_others_probe_and_permits_are_left_one_may_be_asked_for():
+    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME) is Verdict.ASK
+
+
+def test_our_own_live_lease_comes_before_another_permit():
+    found = judge(view("half_open", until=NOW - 1, leases={ME: NOW + 9}, permits_left=2), NOW, ME)
+    assert isinstance(found, LeaseView)
+
+
+def test_a_record_of_an_older_worker_knows_no_permits_and_one_probe_goes_after_the_other():
+    circuit = view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=None)
+    assert circuit.permits_left == 0
+    assert judge(circuit, NOW, ME) is Verdict.REFUSE
+
+
+def test_an_operator_outranks_permits():
+    assert judge(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is Verdict.REFUSE

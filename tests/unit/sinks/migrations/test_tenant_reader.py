@@ -10,7 +10,7 @@ import pytest
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import load_settings
 from switchgear_sinks.migrations import Layout, load_migrations, tenant_reader
-from switchgear_sinks.migrations.tenant_reader import TENANT_TABLES, TENANT_VIEWS, quoted
+from switchgear_sinks.migrations.tenant_reader import TENANT_TABLES, TENANT_VIEWS, check_policies, quoted
 from switchgear_sinks.store import open_store
 
 
@@ -82,3 +82,19 @@ async def test_clickhouse_can_read_every_statement(tmp_path: Path, cluster: str 
 def test_switchgears_own_user_cannot_be_a_reader(user: str) -> None:
     with pytest.raises(SwitchgearError, match="reader of a tenant"):
         made(user=user)
+
+
+@pytest.mark.parametrize(
+    "version", ["26.3.22.6", "26.3.23.1", "26.5.8.18", "26.6.4.10", "26.7.6.5", "26.8.1.1", "26.9.2.1", "27.1.1.1"]
+)
+def test_a_server_whose_row_policies_hold_may_have_readers(version: str) -> None:
+    check_policies(version)
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["24.8.4.13", "25.8.34.10", "26.3.22.5", "26.3", "26.4.9.9", "26.7.6.4", "25.8.16.10001.altinitystable", ""],
+)
+def test_a_server_that_reads_past_row_policies_may_not(version: str) -> None:
+    with pytest.raises(SwitchgearError, match=r"row policies.*Update the server"):
+        check_policies(version)

@@ -56,6 +56,48 @@ async def test_the_rollups_say_what_the_rows_say(store, calls, since, hours, ten
         assert each["total_cost_usd"] == pytest.approx(raw[name]["total_cost_usd"])
 
 
+async def test_any_period_is_counted_to_the_microsecond(store, calls):
+    """Hours, minutes and raw rows side by side: with ragged ends, on the hour, within one hour, and open at the end."""
+    chance = random.Random(11)
+    hour = START.replace(hour=10, minute=0, second=0, microsecond=0)
+    moments = [
+        *(hour + timedelta(hours=n) for n in range(-1, 5)),
+        *(hour + timedelta(hours=n, microseconds=n - 1) for n in range(3)),
+        *(hour + timedelta(minutes=chance.randrange(-60, 250)) for _ in range(6)),
+        *(datetime.fromisoformat(each["recorded_at"]) for each in chance.sample(calls, 6)),
+    ]
+    periods = [(since, until) for since in moments for until in (*chance.sample(moments, 3), None)]
+    recorded = [(datetime.fromisoformat(each["recorded_at"]), each) for each in calls]
+    repository = ToolMetricsRepository(store)
+    for since, until in periods:
+        rolled = await repository.get_all_tool_stats(since, until)
+        for name in ("a", "b", "c", "rare"):
+            within = [
+                each
+                for at, each in recorded
+                if each["tool_name"] == name and at >= since and (until is None or at <= until)
+            ]
+            made = [each for each in within if each["status"] != "rejected"]
+            if not within:
+                assert name not in rolled
+                continue
+            found = rolled[name]
+            assert found["rejected_count"] == len(within) - len(made), (since, until)
+            assert found["total_calls"] == len(made), (since, until)
+            assert found["error_count"] == sum(each["status"] == "error" for each in made)
+            assert found["total_input_bytes"] == sum(each["input_size"] for each in within)
+            assert found["max_time_ms"] == max((each["execution_time_ms"] for each in made), default=0)
+    assert {until is None for _, until in periods} == {True, False}
+
+
+async def test_one_tool_of_all_is_the_same_tool(store, calls):
+    since = START.replace(second=0, microsecond=0)
+    repository = ToolMetricsRepository(store)
+    everything = await repository.get_all_tool_stats(since)
+    assert await repository.get_all_tool_stats(since, tool_name="rare") == {"rare": everything["rare"]}
+    assert await repository.get_all_tool_stats(since, tool_name="nobody") == {}
+
+
 async def test_percentiles_of_the_histograms_are_within_a_bucket(store):
     chance = random.Random(8)
     durations = sorted(chance.lognormvariate(5, 1) for _ in range(5000))

@@ -10,6 +10,7 @@ from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository import ToolMetricsRepository
+from tests.bench.queries_plan import Recording, readings
 from tests.support.engine import call, store_calls
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
@@ -326,3 +327,35 @@ async def test_recent_errors_are_found_where_newer_ones_were_removed(repository,
             f"ALTER TABLE {table} DELETE WHERE recorded_at > toDateTime64('2026-03-01 11:50:00', 6, 'UTC') SETTINGS mutations_sync = 2"
         )
     assert len(await repository.get_recent_errors("t")) == 9
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 60, 61, 500])
+async def test_recent_executions_are_the_newest_wherever_they_lie(repository, store, limit):
+    """Sixty within one minute, one a day ago, refused ones among them, and another tool between."""
+    at = [NOW - timedelta(milliseconds=100 * n) for n in range(60)] + [NOW - timedelta(days=1)]
+    calls = [call("t", "rejected" if n % 5 == 0 else "success", each) for n, each in enumerate(at)]
+    await store_calls(store, [*calls, *[call("u", at=each) for each in at]])
+    found = await repository.get_recent_executions("t", limit)
+    assert [each.recorded_at for each in found] == sorted(at, reverse=True)[:limit]
+    assert {each.tool_name for each in found} <= {"t"}
+
+
+async def test_recent_executions_are_found_where_newer_ones_were_removed(repository, store):
+    await store_calls(store, [call("t", at=NOW - timedelta(minutes=n)) for n in range(20)])
+    before = f"recorded_at > fromUnixTimestamp64Micro({int((NOW - timedelta(minutes=10)).timestamp() * 1e6)}, 'UTC')"
+    await store.command(f"ALTER TABLE tool_metrics DELETE WHERE {before} SETTINGS mutations_sync = 2")
+    assert len(await repository.get_recent_executions("t", 5)) == 5
+    assert len(await repository.get_recent_executions("t")) == 10
+
+
+async def test_the_newest_calls_of_a_busy_tool_are_read_from_the_minutes_they_lie_in(store):
+    await store.command(
+        """INSERT INTO tool_metrics (metric_id, tool_name, status, recorded_at)
+        SELECT generateUUIDv4(), if(number % 2 = 0, 'busy', 'other'), 'success',
+            now64(6) - toIntervalMillisecond(number * 100) FROM numbers(400000)"""
+    )
+    client = Recording(store)
+    assert len(await ToolMetricsRepository(client).get_recent_executions("busy")) == 100
+    plans = [each for sql, parameters in client.seen for each in await readings(store, sql, parameters)]
+    (raw,) = [each for each in plans if each.table == "tool_metrics"]
+    assert (raw.by_key <= 2, raw.total >= 40) == (True, True)

@@ -1,0 +1,84 @@
+"""Policy values from a command line or a file, checked before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from switchgear.policies import PolicyError, PolicySet
+from switchgear.policies.errors import impossible, unknown_key
+from switchgear.policies.source import read_file
+from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.policy import BreakerPolicy, Cusum
+
+SOURCE = "policy set"
+
+
+def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
+    """The values named, as a policy that has nothing else set.
+
+    Args:
+        assignments: ``key=value``; a value is read as JSON where it is some, else as text. ``off`` turns a rule off, ``cusum.key=value`` names
+            a part, a list is JSON or comma-separated.
+        file: TOML or YAML with the same keys at its top level; what is assigned goes over it.
+
+    Raises:
+        WrongUsageError: nothing is named, a key is unknown (the nearest is told), a value is out of range, or values can't be had together.
+    """
+    try:
+        values = {} if file is None else dict(read_file(file))
+        for assignment in assignments:
+            _assign(values, assignment)
+        if not values:
+            raise WrongUsageError("No value is named.", hint="Write key=value, e.g. wait_duration_in_open_state_s=30.")
+        source = SOURCE if file is None else str(file)
+        return _checked(values, source)
+    except PolicyError as error:
+        raise WrongUsageError(error.message.replace(": [default]", ""), hint=error.hint) from None
+
+
+def _assign(values: dict[str, Any], assignment: str) -> None:
+    key, equals, text = assignment.partition("=")
+    if not (key and equals and text):
+        raise WrongUsageError(f"{assignment!r} is not key=value.", hint="Write e.g. minimum_reporters=3.")
+    head, dot, part = key.partition(".")
+    if not dot:
+        values[key] = _value(key, text)
+        return
+    if head != "cusum":
+        raise unknown_key(SOURCE, "values", key, [*BreakerPolicy.model_fields, *_parts()])
+    if part not in Cusum.model_fields:
+        raise unknown_key(SOURCE, "values", key, _parts())
+    inner = values.get("cusum")
+    values["cusum"] = {**(inner if isinstance(inner, dict) else {}), part: _value(part, text)}
+
+
+def _parts() -> list[str]:
+    return [f"cusum.{field}" for field in Cusum.model_fields]
+
+
+def _value(key: str, text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    if key in {"counted_error_classes", "fallback"} and isinstance(found, str):
+        return [part.strip() for part in found.split(",")]
+    return found
+
+
+def _checked(values: Mapping[str, Any], source: str) -> BreakerPolicy:
+    """By the rules of a policy file, over the fleet's default; then the values alone."""
+    import pydantic  # noqa: PLC0415 - costs 50 ms that `--help` must not
+
+    known = PolicySet(values, source=source)
+    named = {key: (None if value == "off" or value is False else value) for key, value in values.items()}
+    named |= {key: {} for key in ("cusum",) if values.get(key) is True}
+    if "honor_retry_after" in values:
+        named["honor_retry_after"] = values["honor_retry_after"]
+    try:
+        return BreakerPolicy.model_validate(named)
+    except pydantic.ValidationError as error:
+        raise impossible(known.source, "the values", error) from None

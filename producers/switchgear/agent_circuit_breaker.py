@@ -1,0 +1,222 @@
+"""AgentCircuitBreaker: the class of the "agent circuit breaker" pattern, on this project's state machine.
+
+Surface, numbers and message are those of agentic-patterns.com/patterns/agent-circuit-breaker. Where its twenty lines do what
+none of its users can want, this differs:
+
+* a success ends a run of failures (there, three failures in a lifetime opened the circuit);
+* after the cooldown exactly one call probes, the others are refused until it is back (there, all went);
+* a call that began before the circuit opened and fails after it does not lengthen the cooldown;
+* a cancelled or interrupted probe frees its place (there, the circuit stayed half-open without a limit).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar, cast
+
+from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.fork_safe import ForkSafe
+from switchgear.guard.rejection import CircuitOpenError
+from switchgear.guard.rejection import Rejection as CallRejection
+from switchgear.redact import redact
+from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import CircuitState
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_SHORTEST_S = 1e-9
+_FAILED = Result(Outcome.FAILURE)
+_SUCCEEDED = Result(Outcome.SUCCESS)
+
+
+class ToolDisabledError(CircuitOpenError):
+    """The CircuitOpenError that an AgentCircuitBreaker raises, with the pattern's message."""
+
+    def __init__(self, rejection: CallRejection, cooldown: float) -> None:
+        super().__init__(rejection)
+        self.cooldown = cooldown
+        self.message = f"Circuit open — tool disabled for {cooldown}s"
+        self.hint = ""
+
+    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...]]:
+        return type(self), (self.rejection, self.cooldown)
+
+
+class AgentCircuitBreaker(ForkSafe):
+    """One tool's circuit, for one process and as long as this object lives: make one a tool and session.
+
+    Every ``Exception`` of the tool counts as a failure, as in the pattern. Thread-safe, and for coroutine functions too.
+    ``Switchgear.local()`` does the same with classification, fallbacks and the rest.
+
+    Args:
+        failure_threshold: Failures in a row that open the circuit.
+        cooldown_seconds: From then until one call may probe.
+        clock: Seconds; ``opened_at`` is one of its instants.
+        max_probe_seconds: A probe that is not back by then is lost, and the circuit open again.
+
+    Attributes:
+        threshold: ``failure_threshold`` as given.
+        cooldown: ``cooldown_seconds`` as given.
+
+    Raises:
+        SettingsError: naming the argument that is out of range.
+    """
+
+    def __init__(
+        self,
+        failure_threshold: int = 3,
+        cooldown_seconds: float = 60,
+        *,
+        clock: Callable[[], float] = time.time,
+        max_probe_seconds: float = 600.0,
+    ) -> None:
+        super().__init__()
+        if failure_threshold < 1:
+            raise SettingsError(f"failure_threshold must be at least 1, not {failure_threshold!r}.")
+        if not (cooldown_seconds >= 0 and math.isfinite(cooldown_seconds)):
+            raise SettingsError(f"cooldown_seconds is a number of seconds from 0, not {cooldown_seconds!r}.")
+        if not max_probe_seconds > 0:
+            raise SettingsError(f"max_probe_seconds must be more than 0, not {max_probe_seconds!r}.")
+        self.threshold = failure_threshold
+        self.cooldown = cooldown_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        policy = BreakerPolicy(
+            consecutive_failures=failure_threshold,
+            wait_duration_in_open_state_s=max(cooldown_seconds, _SHORTEST_S),
+            max_wait_duration_in_half_open_state_s=max_probe_seconds,
+            honor_retry_after=False,
+        )
+        self._breaker = Breaker("", policy, clock())
+        self._failures = 0
+        self._opened_at: float | None = None
+        self._last_error: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<AgentCircuitBreaker {self.state}, {self.failure_count} of {self.threshold} failures>"
+
+    @property
+    def state(self) -> CircuitState:
+        """``closed``, ``open`` or ``half_open``, as of the last call: an open circuit's cooldown may be over."""
+        return self._breaker.state
+
+    @property
+    def failure_count(self) -> int:
+        """Failures in a row; failed probes go on counting, a success ends it."""
+        return self._failures
+
+    @property
+    def opened_at(self) -> float | None:
+        """When the circuit opened last, in the clock's seconds; None if it never did."""
+        return self._opened_at
+
+    def call(self, tool_fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the tool; where it is a coroutine function, await the result.
+
+        Raises:
+            CircuitOpenError: the circuit is open; whatever the tool raises goes through.
+        """
+        if inspect.iscoroutinefunction(tool_fn):
+            return cast("R", self.acall(tool_fn, *args, **kwargs))
+        permit = self._enter(tool_fn)
+        try:
+            result = tool_fn(*args, **kwargs)
+        except BaseException as error:
+            self._failed(permit, error)
+            raise
+        if inspect.iscoroutine(result):  # a plain function that returns one, such as a lambda or a partial
+            return cast("R", self._finish(permit, result))
+        self._succeeded(permit)
+        return result
+
+    async def acall(self, tool_fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """:meth:`call` for coroutine functions: the circuit is asked when this is awaited.
+
+        Raises:
+            CircuitOpenError: the circuit is open; whatever the tool raises goes through.
+        """
+        permit = self._enter(tool_fn)
+        try:
+            result = await tool_fn(*args, **kwargs)
+        except BaseException as error:
+            self._failed(permit, error)
+            raise
+        self._succeeded(permit)
+        return result
+
+    def reset(self) -> None:
+        """Close the circuit and forget its failures, e.g. at the start of another session."""
+        with self._lock:
+            self._breaker.command("reset", self._clock(), actor="reset")
+            self._failures = 0
+
+    def forked(self) -> None:
+        """In a child of a fork: its own lock."""
+        self._lock = threading.Lock()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    async def _finish(self, permit: Permit, result: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            value = await result
+        except BaseException as error:
+            self._failed(permit, error)
+            raise
+        self._succeeded(permit)
+        return value
+
+    def _enter(self, tool_fn: Callable[..., Any]) -> Permit:
+        with self._lock:
+            answer = self._breaker.try_acquire(self._clock())
+            self._note_opening()
+        if isinstance(answer, Rejection):
+            name = getattr(tool_fn, "__name__", type(tool_fn).__name__)
+            rejection = CallRejection(
+                tool=name,
+                state=answer.state,
+                source="local",
+                reason=f"{self._failures} failures in a row",
+                retry_after_s=answer.retry_after_s,
+                last_error=self._last_error,
+            )
+            raise ToolDisabledError(rejection, self.cooldown)
+        return answer
+
+    def _succeeded(self, permit: Permit) -> None:
+        with self._lock:
+            now = self._clock()
+            self._breaker.advance(now)
+            if permit.generation == self._breaker.generation:
+                self._failures = 0
+            self._breaker.record(now, _SUCCEEDED, permit)
+            self._note_opening()
+
+    def _failed(self, permit: Permit, error: BaseException) -> None:
+        told = _told(error) if isinstance(error, Exception) else None
+        with self._lock:
+            now = self._clock()
+            self._breaker.advance(now)
+            if told is None:  # cancelled or interrupted: says nothing of the tool
+                self._breaker.release(permit, now)
+                return
+            if permit.generation == self._breaker.generation:
+                self._failures += 1
+                self._last_error = told
+            self._breaker.record(now, _FAILED, permit)
+            self._note_opening()
+
+    def _note_opening(self) -> None:
+        if self._breaker.state == "open":
+            self._opened_at = self._breaker.changed_at
+
+
+def _told(error: Exception) -> str:
+    try:
+        return redact(f"{type(error).__name__}: {error}")
+    except Exception:  # noqa: BLE001 - a user's __str__ may fail; the tool's own exception must go through
+        return type(error).__name__

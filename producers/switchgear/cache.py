@@ -1,0 +1,117 @@
+"""ResultCache: the last results of one tool, for the calls that a circuit refuses and for repeated ones."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from switchgear.fork_safe import ForkSafe
+from switchgear_schemas.errors import SettingsError
+
+log: Final = logging.getLogger("switchgear.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """How long a tool's results may be used again. Opt-in, a tool at a time: only its author knows what may be old.
+
+    Attributes:
+        ttl_s: Seconds for which a result is fresh. 0: never, results serve only where the circuit refuses.
+        stale_for_s: Seconds after that for which it may still serve where the circuit refuses, marked as stale.
+        max_entries: Results kept; the one used longest ago goes first.
+        mark_stale: Makes what is served of a stale result and its age in seconds, e.g. adds a note for the model. Without
+            it the result is served as it was. A stale result that it fails on is not served.
+
+    Raises:
+        SettingsError: naming the field, for a value out of range.
+    """
+
+    ttl_s: float = 60.0
+    stale_for_s: float = 0.0
+    max_entries: int = 256
+    mark_stale: Callable[[Any, float], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
+            if math.isnan(value) or value < 0:
+                raise SettingsError(f"cache: {name} is a number of seconds from 0, not {value!r}.")
+        if self.ttl_s + self.stale_for_s <= 0:
+            raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint="No result would ever be used again.")
+        if self.max_entries < 1:
+            raise SettingsError(f"cache: max_entries must be at least 1, not {self.max_entries!r}.")
+        if self.mark_stale is not None and not callable(self.mark_stale):
+            raise SettingsError("cache: mark_stale is a function of the result and its age in seconds.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """A result found. It is the very object that was put: who reads it must not change it."""
+
+    value: Any
+    age_s: float
+    stale: bool
+    """Past ``ttl_s``: for a refused call only. ``value`` is what ``mark_stale`` made of it."""
+
+
+class ResultCache(ForkSafe):
+    """Thread-safe; bounded by ``policy.max_entries``. Exceptions are never put here.
+
+    Args:
+        policy: See :class:`CachePolicy`.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, policy: CachePolicy, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.policy = policy
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> Cached | None:
+        """The result under ``key``, fresh or stale; None where there is none, or none young enough."""
+        policy = self.policy
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            value, put_at = found
+            age_s = max(0.0, self._clock() - put_at)
+            if age_s >= policy.ttl_s + policy.stale_for_s:
+                del self._entries[key]
+                return None
+            self._entries.move_to_end(key)
+        if age_s < policy.ttl_s:
+            return Cached(value, age_s, stale=False)
+        if policy.mark_stale is not None:  # a user's code: never under the lock, never a reason for the call to fail
+            try:
+                value = policy.mark_stale(value, age_s)
+            except Exception:
+                log.exception("mark_stale failed; the stale result is not served")
+                return None
+        return Cached(value, age_s, stale=True)
+
+    def put(self, key: str, value: Any) -> None:
+        """Remember the result of a call that ended well, as of now."""
+        with self._lock:
+            self._entries[key] = (value, self._clock())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.policy.max_entries:
+                self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+
+    def forked(self) -> None:
+        """In a child of a fork: its own lock; the results are as good here."""
+        self._lock = threading.Lock()

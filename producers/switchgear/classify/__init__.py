@@ -1,0 +1,20 @@
+"""What kind of failure an exception or a result is: that, not the exception, decides whether it counts against a circuit."""
+
+from __future__ import annotations
+
+from switchgear.classify.by_status import http_status
+from switchgear.classify.classification import Classification, Classifier
+from switchgear.classify.exception import classify
+from switchgear.classify.result import classify_result, outage_in_text, result_text
+from switchgear.classify.retry_after import retry_after
+
+__all__ = [
+    "Classification",
+    "Classifier",
+    "classify",
+    "classify_result",
+    "http_status",
+    "outage_in_text",
+    "result_text",
+    "retry_after",
+]

@@ -1,0 +1,78 @@
+"""Results that are failures: an MCP tool that fails says so in what it returns, not by raising."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from switchgear.classify.classification import Classification, attribute
+from switchgear_schemas.words import ErrorClass
+
+MAX_TEXT: Final = 2_000
+"""Characters of a result's text that are looked at."""
+_PLAIN: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
+
+TextRule = Callable[[str], "ErrorClass | None"]
+
+
+def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classification | None:
+    """None for a result that is no failure, which is every one but MCP's.
+
+    Recognised are a ``CallToolResult`` of the MCP SDKs and FastMCP, and a dict with ``content``, where ``isError`` (or
+    ``is_error``) is true. Its class is ``tool``: the server answered, so it is not broken, and "no such city" three times
+    must not take it from everybody. But most servers report their own broken database in the same way. Where a server's
+    texts can be trusted to tell the one from the other, say so with ``by_text``.
+
+    Args:
+        result: What the tool returned.
+        by_text: From the result's text to a class, None for ``tool``. :func:`outage_in_text` is one.
+    """
+    kind = type(result)
+    if kind in _PLAIN:
+        return None
+    if isinstance(result, Mapping):
+        failed = "content" in result and (result.get("isError") is True or result.get("is_error") is True)
+    elif any(base.__name__ == "CallToolResult" for base in kind.__mro__):
+        failed = attribute(result, "isError") is True or attribute(result, "is_error") is True
+    else:
+        return None
+    if not failed:
+        return None
+    found = None if by_text is None else by_text(result_text(result))
+    return Classification(found or "tool")
+
+
+def result_text(result: Any) -> str:
+    """The text blocks of an MCP result, at most ``MAX_TEXT`` characters."""
+    content = result.get("content") if isinstance(result, Mapping) else attribute(result, "content")
+    if isinstance(content, str):
+        return content[:MAX_TEXT]
+    blocks = list(content)[:20] if isinstance(content, (list, tuple)) else []
+    texts = (block.get("text") if isinstance(block, Mapping) else attribute(block, "text") for block in blocks)
+    return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))[:MAX_TEXT]
+
+
+_UNREACHABLE: Final = (
+    r"\bECONNREFUSED\b|\bECONNRESET\b|\bENOTFOUND\b|\bEHOSTUNREACH\b|\bconnection (?:refused|reset)\b"
+    r"|\bname or service not known\b|\btemporary failure in name resolution\b|\bno route to host\b"
+    r"|\bnetwork is unreachable\b|\ball connection attempts failed\b"
+)
+_LIMITED: Final = r"\b429 too many requests\b|\brate limit(?:ed| exceeded| reached)\b|\btoo many requests\b"
+_SLOW: Final = r"\b504 gateway time-?out\b|\bETIMEDOUT\b|\bdeadline exceeded\b|\btimed out\b"
+_BROKEN: Final = r"\b500 internal server error\b|\b502 bad gateway\b|\b503 service (?:temporarily )?unavailable\b"
+_OUTAGES: Final[tuple[tuple[str, ErrorClass], ...]] = (
+    (_LIMITED, "rate_limited"),
+    (_SLOW, "timeout"),
+    (_BROKEN, "server"),
+    (_UNREACHABLE, "transport"),
+)
+
+
+def outage_in_text(text: str) -> ErrorClass | None:
+    """A rule for :func:`classify_result`: the wording of operating systems, HTTP and common clients for an outage.
+
+    Not for tools whose text is somebody else's, such as one that runs code or reads pages: their text may say anything.
+    """
+    seen = text[:MAX_TEXT]
+    return next((found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE)), None)

@@ -1,0 +1,73 @@
+"""Connected: a client's ties to Kafka, made from the constructor's arguments."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from switchgear.transport import Transport
+from switchgear_schemas.connection import KafkaConnection
+
+if TYPE_CHECKING:
+    from switchgear.background import Background
+    from switchgear.client import Switchgear
+    from switchgear.emitter.emitter import Emitter
+    from switchgear.follower.follower import CircuitFollower
+
+Servers = str | KafkaConnection | Transport | None
+"""Addresses of brokers, a connection with its security, a fleet in memory, or nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """Where events go, where circuits come from, the thread that does both, and the clocks; all None without Kafka."""
+
+    emitter: Emitter | None = None
+    follower: CircuitFollower | None = None
+    background: Background | None = None
+    clock: Callable[[], float] = time.monotonic
+    """Monotonic seconds."""
+    wall: Callable[[], float] = time.time
+    """Seconds since 1970."""
+
+
+def connect(
+    gear: Switchgear,
+    servers: Servers,
+    *,
+    service: str,
+    topic_prefix: str,
+    buffer_size: int,
+    compression: str | None,
+    spool_dir: str | os.PathLike[str] | None,
+    spool_bytes: int,
+    spool_fsync: bool,
+) -> Connected:
+    """Make the parts of ``gear``; nothing is started, no connection is opened."""
+    if servers is None:
+        return Connected()
+    if isinstance(servers, Transport):
+        wire = servers.connect(gear, service=service)
+        return Connected(wire.emitter, wire.follower, None, wire.clock, wire.wall)
+    # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.
+    from switchgear.background import Background  # noqa: PLC0415
+    from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
+    from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
+
+    background = Background(f"switchgear-{service}" if service else "switchgear")
+    follower = CircuitFollower(servers, topic_prefix=topic_prefix, background=background)
+    emitter = Emitter(
+        servers,
+        topic_prefix=topic_prefix,
+        service=service,
+        buffer_size=buffer_size,
+        compression=compression,
+        spool_dir=spool_dir,
+        spool_bytes=spool_bytes,
+        spool_fsync=spool_fsync,
+        background=background,
+    )
+    return Connected(emitter, follower, background)

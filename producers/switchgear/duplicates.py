@@ -1,0 +1,109 @@
+"""DuplicateWatch: an agent that makes the very same call again and again is in a loop."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from switchgear.fork_safe import ForkSafe
+from switchgear_schemas.errors import SettingsError
+
+PANES: Final = 10
+"""The window slides a tenth at a time: a call's memory is ten numbers, however often it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A call that was made before: what a function in ``on_duplicate`` is told."""
+
+    tool: str
+    session_id: str
+    count: int
+    """How often, this time included."""
+
+
+class _Calls:
+    """One call's number by pane."""
+
+    __slots__ = ("counts", "latest")
+
+    def __init__(self, pane: int) -> None:
+        self.counts = [0] * PANES
+        self.latest = pane
+
+    def noted(self, pane: int) -> int:
+        passed = min(max(0, pane - self.latest), PANES)
+        for ahead in range(1, passed + 1):
+            self.counts[(self.latest + ahead) % PANES] = 0
+        self.latest = max(pane, self.latest)
+        if passed == PANES:
+            self.counts = [0] * PANES
+        self.counts[self.latest % PANES] += 1
+        return sum(self.counts)
+
+
+class DuplicateWatch(ForkSafe):
+    """Counts equal calls of a session within the last ``window_s`` seconds, whatever was called between them. Thread-safe.
+
+    Two loops that take turns (A, B, A, B) are so told as well as one. A slow poll is not a loop: what is older than the
+    window (by up to a tenth younger) no longer counts.
+
+    Args:
+        limit: Most calls remembered; the one made longest ago is forgotten first.
+        window_s: Seconds for which a call counts.
+        clock: Monotonic seconds.
+
+    Raises:
+        SettingsError: for a limit or a window that is not positive.
+    """
+
+    def __init__(self, limit: int = 4096, window_s: float = 300.0, *, clock: Callable[[], float]) -> None:
+        super().__init__()
+        if limit < 1:
+            raise SettingsError(f"duplicates: limit must be at least 1, not {limit!r}.")
+        if not window_s > 0:
+            raise SettingsError(f"duplicates: window_s must be more than 0 seconds, not {window_s!r}.")
+        self._limit = limit
+        self._pane_s = window_s / PANES
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._calls: OrderedDict[tuple[str, str, str], _Calls] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def noted(self, session_id: str, tool: str, key: str) -> int:
+        """Note a call.
+
+        Args:
+            session_id: Whose; calls without a session share the empty one.
+            tool: Which tool.
+            key: What tells its parameters apart, e.g. their hash.
+
+        Returns:
+            How often this session made this very call within the window, this one included: 1 for the first.
+        """
+        name = (session_id, tool, key)
+        pane = int(self._clock() // self._pane_s)
+        with self._lock:
+            calls = self._calls.get(name)
+            if calls is None:
+                calls = self._calls[name] = _Calls(pane)
+                if len(self._calls) > self._limit:
+                    self._calls.popitem(last=False)
+            else:
+                self._calls.move_to_end(name)
+            return calls.noted(pane)
+
+    def forget(self, session_id: str) -> None:
+        """The session has ended."""
+        with self._lock:
+            for name in [name for name in self._calls if name[0] == session_id]:
+                del self._calls[name]
+
+    def forked(self) -> None:
+        """In a child of a fork: its own lock; its sessions go on."""
+        self._lock = threading.Lock()

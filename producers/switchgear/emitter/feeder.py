@@ -1,0 +1,283 @@
+"""Feeder: from the buffer to the outbox, in order, by way of the disk while Kafka is away.
+
+Kafka is taken as away when it has answered nothing for a second although something waits for it; the disk helps too when the
+buffer is half full. From then on every event goes through the spool, and events that were in flight are copied to it, so that
+a crash loses neither. When Kafka answers again the spool is sent, oldest first, and new events queue behind it on disk until
+it is empty: the order of each tool stays. Two kinds overtake it, because they are worth nothing later: a request for a probe,
+and the result of one. A request that has to go to disk is kept as the refusal that it is too, without the request: sent a minute
+later, or by another process, it would only have the owner wait for a probe that nobody makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from switchgear.emitter.buffer import Buffer, Item
+from switchgear.emitter.event import Event
+from switchgear.emitter.outbox import LARGEST_RECORD, Outbox, Record
+from switchgear.emitter.spool.disk import Disk
+from switchgear.emitter.spool.place import Place
+from switchgear.emitter.spool.spool import Spool, Taken, Written
+from switchgear.emitter.spool.status import SpoolStatus
+from switchgear_schemas.errors import SwitchgearError
+
+log: Final = logging.getLogger("switchgear.spool")
+T = TypeVar("T")
+
+AT_ONCE: Final = 2_000
+LEAST_BYTES: Final = 16 * 1_048_576
+"""Four of the largest records; below it one segment would be most of the spool."""
+_WINDOW: Final = 4_000
+"""Records of the spool in flight at once; with half of the outbox kept free, what overtakes the spool finds room and a short queue."""
+_POLL_S: Final = 0.02
+_LOOK_S: Final = 0.1
+_OPEN_LIMIT_S: Final = 2.0
+_LOOK_AGAIN_S: Final = 60.0
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+class Source(NamedTuple):
+    """What a feeder needs of its emitter."""
+
+    until_events: Callable[[float | None], Awaitable[None]]
+    """Returns when an event is there, or after so many seconds."""
+    linger: Callable[[], Awaitable[None]]
+    """Waits for company, but with an urgent event."""
+    encode: Callable[[Sequence[Item]], list[Record]]
+    """Events as records; what can't be encoded is counted and left out."""
+
+
+def feeder(buffer: Buffer, source: Source, folder: str | os.PathLike[str], limit_bytes: int, *, fsync: bool) -> Feeder:
+    """A feeder with a spool in ``folder``.
+
+    Raises:
+        SwitchgearError: the limit is below :data:`LEAST_BYTES`.
+    """
+    if limit_bytes < LEAST_BYTES:
+        raise SwitchgearError(f"spool_bytes is {limit_bytes}.", hint=f"Give it {LEAST_BYTES} bytes (16 MiB) or more.")
+    return Feeder(buffer, source, Spool(Path(folder), limit_bytes, fsync=fsync), Disk("switchgear-spool"))
+
+
+class Feeder:
+    """One loop a life of the outbox: :meth:`run`. The spool outlives them."""
+
+    def __init__(self, buffer: Buffer, source: Source, spool: Spool, disk: Disk) -> None:
+        self._buffer = buffer
+        self._source = source
+        self._spool = spool
+        self._disk = disk
+        self._held: list[Record] = []
+        self._opened = False
+        self._look_at = self._retry_at = 0.0
+        self._pause = _FIRST_PAUSE_S
+        self._error: str | None = None
+        self._in_use = False
+        self._copied = False
+        self._stowing = False
+        self._runs = 0
+        self._answered = 0
+        self.stowed = False
+        """Everything that :meth:`stow` asked for is on disk, or the disk won't have it."""
+
+    def status(self) -> SpoolStatus:
+        """As of now."""
+        spool = self._spool
+        return SpoolStatus(
+            in_use=self._in_use,
+            records=spool.records,
+            bytes=spool.bytes,
+            limit_bytes=spool.limit_bytes,
+            taken_over=spool.taken_over,
+            dropped=spool.dropped,
+            damaged=spool.damaged,
+            error=self._error,
+            waiting_s=self._disk.waiting_s,
+        )
+
+    def stow(self, timeout: float) -> bool:
+        """From another thread: write what Kafka has not acknowledged to the disk, and send nothing more."""
+        self._stowing = True
+        deadline = time.monotonic() + timeout
+        while not self.stowed and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return self.stowed
+
+    def close(self, timeout: float) -> None:
+        """When :meth:`run` has ended: leave the folder in order, to the next process or empty."""
+        if not self._disk.finish(self._spool.close, timeout):
+            log.error("the disk of the spool at %s did not answer within %g s", self._spool.root, timeout)
+
+    def forked(self) -> None:
+        """In a child: the spool is the parent's; the child makes its own."""
+        self._disk.forked()
+        self._spool.forked()
+        self._held = []
+        self._opened = self._in_use = self._copied = self._stowing = self.stowed = False
+        self._look_at = self._retry_at = 0.0
+        self._runs = 0
+
+    async def run(self, outbox: Outbox) -> None:
+        """Feed ``outbox`` for ever; cancel to end."""
+        self._runs += 1
+        self._answered = -1
+        if self._runs > 1:  # the last outbox died: what it had is read again
+            await self._tried(self._disk.run(self._spool.go_back))
+        opening = asyncio.ensure_future(self._open())
+        try:
+            await asyncio.wait([opening], timeout=_OPEN_LIMIT_S)
+            while True:
+                now = time.monotonic()
+                if opening.done() and now >= self._look_at and now >= self._retry_at:
+                    opening = asyncio.ensure_future(self._open())
+                away = self._stowing or outbox.away_s(now) is not None
+                usable = self._opened and now >= self._retry_at
+                full = len(self._buffer) > self._buffer.limit // 2
+                self._in_use = bool(self._spool.unread) or (usable and (away or full or bool(self._held)))
+                if self._in_use:
+                    await self._by_disk(outbox, usable=usable)
+                elif self._stowing:
+                    self.stowed = True
+                    await asyncio.sleep(_POLL_S)
+                else:
+                    self._copied = False
+                    await self._directly(outbox)
+        finally:
+            opening.cancel()
+
+    async def _open(self) -> None:
+        if await self._tried(self._disk.run(self._spool.open)) is not None:
+            self._opened = True
+            self._look_at = time.monotonic() + _LOOK_AGAIN_S
+
+    async def _directly(self, outbox: Outbox) -> None:
+        """Kafka answers: from memory to memory."""
+        await self._progress(outbox)
+        room = outbox.room_left
+        if not room:
+            await asyncio.sleep(_POLL_S)
+            return
+        if self._held:
+            held, self._held = self._held, []
+            outbox.offer(held)
+            return
+        taken = self._buffer.take(min(AT_ONCE, room))
+        if taken:
+            outbox.offer(self._source.encode(taken))
+            if len(taken) < AT_ONCE:
+                await self._source.linger()
+            else:
+                await asyncio.sleep(0)
+        else:
+            busy = outbox.pending or self._spool.outstanding
+            await self._source.until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
+
+    async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
+        """Newer events to the end of the spool, its oldest to Kafka."""
+        moved = False
+        if usable:
+            if not (self._spool.unread or self._held) and (self._stowing or not self._copied):
+                self._copied = await self._copy(outbox)
+            moved = await self._write(outbox)
+        answering = outbox.away_s(time.monotonic()) is None
+        room = min(AT_ONCE, outbox.room_left - outbox.limit // 2, _WINDOW - outbox.pending)
+        if answering and not self._stowing and self._spool.unread and room > 0:
+            moved = await self._send(outbox, room) or moved
+        await self._progress(outbox)
+        if moved:
+            await self._source.linger()
+        elif self._stowing or self._spool.unread:
+            self.stowed = self._stowing
+            await asyncio.sleep(_POLL_S)
+        else:
+            await self._source.until_events(_LOOK_S)
+
+    async def _progress(self, outbox: Outbox) -> None:
+        """Have the disk forget what Kafka has answered for, where there are answers since the last time."""
+        answered = outbox.acknowledged + outbox.failed
+        if self._spool.outstanding and answered != self._answered:
+            await self._disk.run(self._spool.progress)
+            self._answered = answered
+
+    async def _copy(self, outbox: Outbox) -> bool:
+        """What is in flight, to the disk too: the copies are sent only if this process dies. False where the disk won't."""
+        found = [each for each in outbox.unanswered() if each.answer is None and each.place is None]
+        places = [Place(self._spool.tally) for _ in found]
+        for record, place in zip(found, places, strict=True):
+            record.place = place
+        copies = [Written(each.key, each.value, sent=True) for each in found]
+        written = await self._tried(self._disk.run(functools.partial(self._spool.append, copies, places)))
+        for record, place in list(zip(found, places, strict=True))[written or 0 :]:
+            place.give_up()
+            record.place = None
+        return written is not None
+
+    async def _write(self, outbox: Outbox) -> bool:
+        """Up to a batch from the buffer to the disk; False when there was none, or the disk won't have it."""
+        if not self._held:
+            taken = self._buffer.take(AT_ONCE)
+            if outbox.room_left:
+                hasty = [item for item in taken if _hasty(item)]
+                if hasty:
+                    outbox.offer(self._source.encode(hasty))
+                    taken = [item for item in taken if not _hasty(item)]
+            for event, *_ in taken:
+                if isinstance(event, Event):
+                    event.probe_requested = False
+            records = self._source.encode(taken)
+            outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # which refuses it
+            self._held = [each for each in records if len(each.value) <= LARGEST_RECORD]
+        held = self._held
+        if not held:
+            return False
+        lines = [Written(each.key, each.value, each.marked) for each in held]
+        try:
+            written = await self._tried(self._disk.run(functools.partial(self._spool.append, lines)))
+        except asyncio.CancelledError:
+            for record in held:  # the disk may have them all the same
+                record.marked = True
+            raise
+        self._held = held[written or 0 :]
+        return bool(written)
+
+    async def _send(self, outbox: Outbox, most: int) -> bool:
+        """Up to ``most`` of the spool's records to Kafka; False when the disk can't be read."""
+        taken: list[Taken] | None = await self._tried(self._disk.run(functools.partial(self._spool.read, most)))
+        records = []
+        for each in taken or ():
+            record = Record(each.tool, each.value)
+            record.marked, record.place = each.sent, each.place
+            records.append(record)
+        outbox.offer(records)
+        return bool(records)
+
+    async def _tried(self, work: Awaitable[T]) -> T | None:
+        """The result; None where the disk won't, which is told once, seen in the status, and tried again after a pause."""
+        try:
+            found = await work
+        except OSError as error:
+            reason = f"{type(error).__name__}: {error}"
+            if reason != self._error:
+                log.error("the spool at %s can't be used, events stay in memory: %s", self._spool.root, reason)  # noqa: TRY400 - the trace shows nothing but us
+            self._error = reason
+            self._retry_at = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+            return None
+        if self._error is not None:
+            log.info("the spool at %s can be used again", self._spool.root)
+        self._error = None
+        self._pause = _FIRST_PAUSE_S
+        return found
+
+
+def _hasty(item: Item) -> bool:
+    """It may overtake the spool: a request for a probe, or the result of one."""
+    event = item[0]
+    return isinstance(event, Event) and (event.probe_requested or event.lease_id is not None)

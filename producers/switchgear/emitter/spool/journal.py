@@ -1,0 +1,165 @@
+"""Journal: the segments and the cursor in one process's folder."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from switchgear.emitter.spool.cursor import START, Cursor, Marks, Position
+from switchgear.emitter.spool.frame import Entry
+from switchgear.emitter.spool.lock import Claim
+from switchgear.emitter.spool.segment import SUFFIX, Segment
+
+
+class Found(NamedTuple):
+    """A record with its place. ``sent``: Kafka may have it already."""
+
+    entry: Entry
+    end: Position
+    sent: bool
+
+
+class Journal:
+    """Appended to at its end and read from its beginning, by one thread."""
+
+    def __init__(self, claim: Claim, *, segment_bytes: int, fsync: bool) -> None:
+        self._claim = claim
+        self._segment_bytes = segment_bytes
+        self._fsync = fsync
+        self._cursor = Cursor(claim.folder)
+        self._segments: deque[Segment] = deque()
+        self._next = 1
+        self._sealed = True
+        self._read_to = self._handed = START
+        self.acknowledged = START
+        """Everything before it is in Kafka; the owner moves it on."""
+        self._inherited = False
+        self.damaged = 0
+        """Stretches that were not readable: a torn tail, or damage."""
+
+    @classmethod
+    def taken_over(cls, claim: Claim, *, segment_bytes: int, fsync: bool) -> Journal:
+        """What a dead process left, from where Kafka had not acknowledged it.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        journal = cls(claim, segment_bytes=segment_bytes, fsync=fsync)
+        journal._inherited = True
+        numbers = [each.name.removesuffix(SUFFIX) for each in claim.folder.glob(f"*{SUFFIX}")]
+        for number in sorted(int(each) for each in numbers if each.isdecimal()):
+            journal._segments.append(Segment(claim.folder, number, found=True))
+            journal._next = number + 1
+        journal._go_back(journal._cursor.load())
+        return journal
+
+    @property
+    def size(self) -> int:
+        """On disk."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def unread(self) -> int:
+        """Records that :meth:`read` has not returned."""
+        return sum(segment.unread for segment in self._segments)
+
+    def append(self, frames: bytes, records: int, *, read: bool = False) -> Position:
+        """Write at the end; returns where ``frames`` begin. ``read``: they are in memory too, so :meth:`read` skips them.
+
+        Raises:
+            OSError: nothing was written.
+        """
+        if self._sealed or self._segments[-1].size >= self._segment_bytes:
+            if self._segments:
+                self._segments[-1].close()
+            self._segments.append(Segment(self._claim.folder, self._next))
+            self._next += 1
+            self._sealed = False
+        segment = self._segments[-1]
+        start = Position(segment.number, segment.size)
+        try:
+            segment.append(frames, records, fsync=self._fsync)
+        except OSError:
+            self._sealed = True  # whatever lies at its end, the next record begins a file of its own
+            if not segment.size:
+                self._segments.pop().remove()
+            raise
+        if read:
+            segment.read_to, segment.unread = segment.size, 0
+            self._read_to = Position(segment.number, segment.size)
+        return start
+
+    def read(self, most: int) -> list[Found]:
+        """Up to ``most`` of the next records, in order; none when all are read.
+
+        Raises:
+            OSError: the file can't be read.
+        """
+        for segment in self._segments:
+            while segment.read_to < segment.size:
+                start, parsed = segment.read(most)
+                if not self._inherited:  # there they were counted on the way in
+                    self.damaged += parsed.damaged
+                self._read_to = max(self._read_to, Position(segment.number, segment.read_to))
+                if parsed.entries:
+                    return [
+                        Found(each, end := Position(segment.number, start + each.end), each.sent or end <= self._handed)
+                        for each in parsed.entries
+                    ]
+        return []
+
+    def save(self) -> None:
+        """Write down what is acknowledged, and that all that was read may be in Kafka; delete what is finished.
+
+        Raises:
+            OSError: the disk won't have it.
+        """
+        acknowledged = self.acknowledged
+        self._cursor.save(Marks(acknowledged, max(self._read_to, self._handed)), fsync=self._fsync)
+        while len(self._segments) > 1 and self._segments[0].number < acknowledged.segment:
+            self._segments.popleft().remove()
+        if self._segments and acknowledged >= Position(self._segments[-1].number, self._segments[-1].size):
+            self.drop_oldest()
+
+    def go_back(self) -> None:
+        """Read again what is not acknowledged: it may have been sent, and has no answer.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        self._go_back(Marks(self.acknowledged, max(self._read_to, self._handed)))
+
+    def drop_oldest(self) -> int:
+        """Delete the first segment; returns how many records in it were not read."""
+        segment = self._segments.popleft()
+        self._sealed = self._sealed or not self._segments
+        segment.remove()
+        return segment.unread
+
+    def clear(self) -> None:
+        """Delete every segment: what is left of them can't be read."""
+        while self._segments:
+            self.drop_oldest()
+
+    def close(self) -> None:
+        """Leave the folder to whoever comes next, or delete it where nothing is left in it."""
+        if not self._segments:
+            self._claim.remove()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Give the file descriptors back, and with the last copy of them the lock."""
+        for segment in self._segments:
+            segment.close()
+        self._cursor.close()
+        self._claim.release()
+
+    def _go_back(self, marks: Marks) -> None:
+        while self._segments and self._segments[0].number < marks.acknowledged.segment:
+            self._segments.popleft().remove()
+        for segment in self._segments:
+            here = segment.number == marks.acknowledged.segment
+            segment.read_to = min(segment.size, marks.acknowledged.byte) if here else 0
+            self.damaged += segment.count()
+        self.acknowledged = self._read_to = marks.acknowledged
+        self._handed = marks.handed

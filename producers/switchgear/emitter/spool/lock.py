@@ -1,0 +1,92 @@
+"""Whose folder it is: a lock that the operating system takes back when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_LOCK: Final = "lock"
+_PREFIX: Final = "process-"
+
+
+class Claim:
+    """One process's hold on one folder under the spool's root. ``flock``: needs a local file system, and POSIX."""
+
+    __slots__ = ("_file", "folder")
+
+    def __init__(self, folder: Path, file: int) -> None:
+        self.folder = folder
+        self._file: int | None = file
+
+    @classmethod
+    def fresh(cls, root: Path) -> Claim:
+        """A new folder of this process's own, readable by its user alone.
+
+        Raises:
+            OSError: ``root`` can't be made or written to.
+        """
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = f"{_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        hidden = root / f".{name}"  # until it is locked: others take over what they see without an owner
+        hidden.mkdir(mode=0o700)
+        file = _locked(hidden / _LOCK, create=True)
+        assert file is not None
+        folder = root / name
+        hidden.rename(folder)
+        return cls(folder, file)
+
+    @classmethod
+    def leftovers(cls, root: Path) -> Iterator[Claim]:
+        """The folders whose processes are dead, each now held by us, oldest first.
+
+        Raises:
+            OSError: ``root`` can't be read.
+        """
+        folders = [each for each in root.iterdir() if each.name.startswith(_PREFIX) and each.is_dir()]
+        for folder in sorted(folders, key=_age):
+            with contextlib.suppress(FileNotFoundError):  # another one took it over, and is done with it
+                file = _locked(folder / _LOCK, create=False)
+                if file is not None:
+                    yield cls(folder, file)
+
+    def remove(self) -> None:
+        """Delete the folder and let go."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.release()
+
+    def release(self) -> None:
+        """Let go: whoever comes next may have the folder."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _age(folder: Path) -> float:
+    with contextlib.suppress(OSError):
+        return folder.stat().st_mtime
+    return 0.0
+
+
+def _locked(path: Path, *, create: bool) -> int | None:
+    """A descriptor that holds the lock; None where somebody else does, or the file was removed meanwhile."""
+    try:
+        import fcntl  # noqa: PLC0415 - POSIX alone has it
+    except ImportError as error:
+        raise OSError("a spool needs the file locks of POSIX") from error
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.stat().st_ino == os.fstat(file).st_ino:
+            return file
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None

@@ -1,0 +1,262 @@
+"""Spool: journals on disk as one queue, bounded in bytes; the oldest segment goes where there is no room.
+
+A record leaves it when Kafka has answered for it. The answers come out of order (a lane a partition), so a journal's cursor
+follows the finished ones without a gap; what lies behind a gap is sent again after a crash, marked, and the sink drops it.
+
+What survives: every write is handed to the operating system at once, so ``kill -9`` of the process loses none of it; a power cut
+loses what the system had not written yet, unless ``fsync`` is on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from switchgear.emitter.spool.cursor import Position
+from switchgear.emitter.spool.frame import frame
+from switchgear.emitter.spool.journal import Journal
+from switchgear.emitter.spool.lock import Claim
+from switchgear.emitter.spool.place import Place, Tally
+
+log: Final = logging.getLogger("switchgear.spool")
+
+_LARGEST_SEGMENT: Final = 16 * 1_048_576
+
+
+class Written(NamedTuple):
+    """A record to write: its tool's name, its value, and whether Kafka may have it already."""
+
+    tool: bytes
+    value: bytes
+    sent: bool
+
+
+class Taken(NamedTuple):
+    """A record read back; ``place`` is to be marked ``done`` when Kafka has answered for it."""
+
+    tool: str
+    value: bytes
+    sent: bool
+    place: Place
+
+
+class Spool:
+    """One thread calls the methods; the numbers may be read by any, and any may mark a place done.
+
+    Args:
+        root: The folder that processes share; each has a folder of its own in it.
+        limit_bytes: Most bytes on disk, of own records and taken-over ones together.
+        fsync: Wait for the disk itself after each write.
+    """
+
+    def __init__(self, root: Path, limit_bytes: int, *, fsync: bool = False) -> None:
+        self.root = root
+        self.limit_bytes = limit_bytes
+        self._segment_bytes = max(4_096, min(_LARGEST_SEGMENT, limit_bytes // 8))
+        self._fsync = fsync
+        self._own: Journal | None = None
+        self._journals: list[Journal] = []  # those taken over first, our own last
+        self._places: deque[Place] = deque()
+        self._reset()
+
+    @property
+    def records(self) -> int:
+        """On disk and not answered for. Read from another thread it may be a moment too low, never too high."""
+        return max(0, self._written - self.tally.settled - self.dropped)
+
+    @property
+    def outstanding(self) -> int:
+        """Records on their way that :meth:`progress` has not seen finished."""
+        return len(self._places)
+
+    def open(self) -> int:
+        """Make our folder, and take over those of dead processes; call it again at any time for newer ones.
+
+        Returns:
+            How many records were taken over this time.
+
+        Raises:
+            OSError: the folder can't be made, read or written to.
+        """
+        if self._own is None:
+            self._own = Journal(Claim.fresh(self.root), segment_bytes=self._segment_bytes, fsync=self._fsync)
+            self._journals.append(self._own)
+        before = self.taken_over
+        for claim in Claim.leftovers(self.root):
+            try:
+                journal = Journal.taken_over(claim, segment_bytes=self._segment_bytes, fsync=self._fsync)
+            except OSError as error:
+                claim.release()
+                log.error("what a process that is gone left in %s can't be read: %s", claim.folder, error)  # noqa: TRY400 - the trace shows nothing but us
+                continue
+            self._journals.insert(len(self._journals) - 1, journal)
+            found = journal.unread
+            if found:
+                log.warning("%d events of a process that is gone are taken over from %s", found, claim.folder)
+                self.taken_over += found
+                self._written += found
+            else:
+                self._forget(journal)
+        self._keep_bound(0)
+        self._refresh()
+        return self.taken_over - before
+
+    def append(self, records: Sequence[Written], places: Sequence[Place] | None = None) -> int:
+        """Write records at the end, in order; returns how many were written: fewer where the disk gave up on the way.
+
+        Args:
+            records: What to write; none may be larger than half of the limit.
+            places: With them the records are on their way to Kafka already: :meth:`read` skips them, and each place is filled
+                in. Nothing may be unread then.
+
+        Raises:
+            OSError: not even the first was written.
+        """
+        assert self._own is not None, "open it first"
+        written = 0
+        try:
+            while written < len(records):
+                frames = self._group(records, written)
+                self._keep_bound(sum(map(len, frames)))
+                start = self._own.append(b"".join(frames), len(frames), read=places is not None)
+                if places is not None:
+                    self._keep(places[written : written + len(frames)], self._own, start, frames)
+                written += len(frames)
+        except OSError as error:
+            if not written:
+                raise
+            log.warning("%d of %d events were written to %s: %s", written, len(records), self.root, error)
+        finally:
+            self._written += written
+            self._refresh()
+        return written
+
+    def read(self, most: int) -> list[Taken]:
+        """Up to ``most`` of the oldest unread records; before this returns, the disk knows that they may be sent.
+
+        A disk that can't be told is no reason to keep them back: were the process killed too, they would come twice.
+
+        Raises:
+            OSError: the disk can't be read.
+        """
+        try:
+            for journal in self._journals:
+                found = journal.read(most)
+                if found:
+                    places = [Place(self.tally, journal, each.end) for each in found]
+                    self._places.extend(places)
+                    self._save(journal)
+                    return [Taken(*each.entry[:2], each.sent, at) for each, at in zip(found, places, strict=True)]
+            return []
+        finally:
+            self._refresh()
+
+    def progress(self) -> None:
+        """Write down what Kafka has answered for, and delete what is finished."""
+        places = self._places
+        moved = set()
+        while places and places[0].done:
+            place = places.popleft()
+            if place.journal is not None:
+                place.journal.acknowledged = place.end
+                moved.add(place.journal)
+        for journal in list(self._journals):
+            if journal in moved:
+                self._save(journal)
+            if journal is not self._own and not journal.unread and all(each.journal is not journal for each in places):
+                self._forget(journal)
+        self._refresh()
+
+    def go_back(self) -> None:
+        """What was on its way has no answer any more: it is read again, marked as perhaps sent.
+
+        Raises:
+            OSError: the disk can't be read.
+        """
+        self.progress()
+        lost, before = sum(not place.done for place in self._places), self.unread
+        self._places.clear()
+        for journal in self._journals:
+            journal.go_back()
+        self._refresh()
+        again = self.unread - before
+        self.dropped += max(0, lost - again)  # those that lay in a dropped segment
+        self._written += max(0, again - lost)  # what was answered for behind a gap is sent again
+
+    def close(self) -> None:
+        """Write down how far Kafka has answered, and let the next process have the rest."""
+        self.progress()
+        for journal in self._journals:
+            journal.close()
+        self._journals.clear()
+        self._own = None
+
+    def forked(self) -> None:
+        """In a child: the files are the parent's; only our copies of their descriptors go."""
+        for journal in self._journals:
+            journal.let_go()
+        self._journals.clear()
+        self._own = None
+        self._places.clear()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._damaged_before = self._written = 0
+        self.tally = Tally()
+        self.taken_over = 0
+        """Records found in the folders of dead processes."""
+        self.dropped = 0
+        """Records given up because there was no room."""
+        self.damaged = 0
+        """Unreadable stretches."""
+        self.bytes = self.unread = 0
+
+    def _group(self, records: Sequence[Written], first: int) -> list[bytes]:
+        """The next records as frames: as many as belong into one segment, at least one."""
+        frames: list[bytes] = []
+        size = 0
+        for record in itertools.islice(records, first, None):
+            made = frame(record.tool, record.value, sent=record.sent)
+            size += len(made)
+            if frames and size > self._segment_bytes:
+                break
+            frames.append(made)
+        return frames
+
+    def _keep(self, places: Sequence[Place], journal: Journal, start: Position, frames: list[bytes]) -> None:
+        end = start.byte
+        for place, made in zip(places, frames, strict=True):
+            end += len(made)
+            place.journal, place.end = journal, Position(start.segment, end)
+        self._places.extend(places)
+
+    def _keep_bound(self, more: int) -> None:
+        while (held := sum(journal.size for journal in self._journals)) and held + more > self.limit_bytes:
+            dropped = next(journal for journal in self._journals if journal.size).drop_oldest()
+            self.dropped += dropped
+            if dropped:
+                log.error(
+                    "%d events were dropped, the oldest: the spool of %d bytes is full", dropped, self.limit_bytes
+                )
+
+    def _save(self, journal: Journal) -> None:
+        try:
+            journal.save()
+        except OSError as error:
+            log.warning("how far the spool was sent can't be written to %s: %s", self.root, error)
+
+    def _forget(self, journal: Journal) -> None:
+        """A dead process's journal is done with: nothing is left in it but a torn end."""
+        journal.clear()
+        self._journals.remove(journal)
+        self._damaged_before += journal.damaged
+        journal.close()
+
+    def _refresh(self) -> None:
+        self.bytes = sum(journal.size for journal in self._journals)
+        self.unread = sum(journal.unread for journal in self._journals)
+        self.damaged = self._damaged_before + sum(journal.damaged for journal in self._journals)

@@ -1,0 +1,28 @@
+"""What lies on disk, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolStatus:
+    """The spool of one emitter, its own records and those it took over from dead processes."""
+
+    in_use: bool
+    """New events go through the disk: Kafka is away or slow, or what lies there is being sent."""
+    records: int
+    """On disk and not acknowledged."""
+    bytes: int
+    """On disk."""
+    limit_bytes: int
+    taken_over: int
+    """Records found in the folders of dead processes, since the start."""
+    dropped: int
+    """Given up because the limit was reached, oldest first, or too large for it."""
+    damaged: int
+    """Stretches of a segment that were not readable: the torn end of a process that was killed, or a broken disk."""
+    error: str | None
+    """Why the disk is not used now; it is tried again. Events are in memory meanwhile."""
+    waiting_s: float
+    """How long the disk has not answered what was asked of it last; 0 where nothing is asked."""

@@ -1,0 +1,105 @@
+"""Standing: the policies that operators set by glob. Every partition keeps its own copy, for the tools it has and those to come."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from switchgear.fleet.row import HEAD, MAX_COMMANDS, SCHEMA, RowError
+from switchgear.policies.glob import is_glob, matches, specificity
+from switchgear_schemas import Command, SwitchgearError
+from switchgear_schemas.partitioner import owner_partition
+
+MAX_GLOBS: Final = 200
+"""Each is matched against a tool's name when its circuit wakes."""
+_MARK: Final = b"\xff"
+"""Begins the row's key: no circuit id in UTF-8 does."""
+
+
+class TooManyGlobsError(SwitchgearError):
+    """A glob too many was set by command."""
+
+
+class Standing(msgspec.Struct, array_like=True, kw_only=True):
+    """One partition's policies by glob, a row of the table like a circuit's. New fields go to the end and have defaults."""
+
+    partition: int
+    fences: dict[int, int] = {}
+    """Last offset applied from each partition of the commands topic."""
+    applied: int = 0
+    """Rises with every change: of two versions of the row the higher one is the newer."""
+    commands: tuple[str, ...] = ()
+    """Ids of the commands applied last."""
+    tables: dict[str, bytes] = {}
+    """Glob to the values set (JSON)."""
+
+    @property
+    def key(self) -> bytes:
+        """Key in the table and its changelog."""
+        return _MARK + b"%d" % self.partition
+
+    def set(self, command: Command, values: bytes | None) -> None:
+        """Take a glob's values in, or out where there are none.
+
+        Raises:
+            TooManyGlobsError: there are as many as there may be.
+        """
+        if values is None:
+            self.tables.pop(command.tool_name, None)
+        elif command.tool_name not in self.tables and len(self.tables) >= MAX_GLOBS:
+            raise TooManyGlobsError(
+                f"{MAX_GLOBS} globs have a policy set by command.", hint="Put it into the policy file, or clear one."
+            )
+        else:
+            self.tables[command.tool_name] = values
+        self.commands = (*self.commands, str(command.command_id))[-MAX_COMMANDS:]
+        self.applied += 1
+
+    def covering(self, tool_name: str) -> list[str]:
+        """The globs that cover the tool, most specific last."""
+        return sorted((glob for glob in self.tables if matches(glob, tool_name)), key=specificity)
+
+    def layers(self, tool_name: str) -> list[bytes]:
+        """Their values, in the same order."""
+        return [self.tables[glob] for glob in self.covering(tool_name)]
+
+    def encode(self) -> bytes:
+        """To the bytes of the table; they begin as a circuit's row does."""
+        return b"%c%b%b" % (SCHEMA, self.applied.to_bytes(8, "big"), _encoder.encode(self))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Standing:
+        """From the bytes of the table.
+
+        Raises:
+            RowError: the bytes are damaged.
+        """
+        try:
+            return _decoder.decode(memoryview(data)[HEAD:])
+        except msgspec.MsgspecError as error:
+            raise RowError(f"The changelog's row of policies by glob is damaged: {error}.") from None
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Standing)
+
+
+def is_standing(command: Command) -> bool:
+    """The command sets the policy of a glob: each partition has its own copy of it, whoever owns that name."""
+    return command.verb == "set_policy" and is_glob(command.tool_name)
+
+
+def is_circuit(key: bytes) -> bool:
+    """The key of a table row is a circuit's."""
+    return not key.startswith(_MARK)
+
+
+@lru_cache(maxsize=1024)
+def home(partition: int, partitions: int) -> str:
+    """A tool name that ``partition`` owns: rows are written to the partition of their tool."""
+    if not 0 <= partition < partitions:
+        raise ValueError(f"there is no partition {partition} among {partitions}")
+    return next(name for number in count() if owner_partition(name := f"policies-{number}", partitions) == partition)

@@ -1,0 +1,56 @@
+"""Passage: a permit as a block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from switchgear.guard.permit import Caller, Permit
+from switchgear.guard.rejection import Rejection
+
+if TYPE_CHECKING:
+    from switchgear.guard.runtime import Runtime
+
+
+class Passage:
+    """``with gear.permit("tool") as permit:`` — a clean end is a success, an exception a failure; ``async with`` likewise.
+
+    Report by hand within the block where more is known: the first report counts. One passage is for one call.
+
+    Raises:
+        CircuitOpenError: on entering, when the circuit or the session refuses.
+    """
+
+    def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
+        self._runtime = runtime
+        self._tool = tool
+        self._caller = caller
+        self._permit: Permit | None = None
+
+    def __enter__(self) -> Permit:
+        return self._entered(self._runtime.decide(self._tool, *self._caller))
+
+    async def __aenter__(self) -> Permit:
+        return self._entered(await self._runtime.adecide(self._tool, *self._caller))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._permit is not None
+        if error is None:
+            self._permit.success()
+        else:
+            self._permit.failure(error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _entered(self, answer: Permit | Rejection) -> Permit:
+        if isinstance(answer, Rejection):
+            user_id, session_id, request_id = self._caller
+            self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
+            raise answer.error()
+        self._permit = answer
+        return answer

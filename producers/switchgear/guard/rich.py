@@ -1,0 +1,169 @@
+"""The complete way of a call, synchronous and asynchronous: ask, wait where it must be, call, report."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from switchgear.answer import Answer
+from switchgear.guard.call import Call, Steps
+from switchgear.guard.plan import Plan
+from switchgear.guard.runtime import Runtime
+from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
+from switchgear.session_context import session_var
+
+Function = Callable[..., Any]
+Arguments = tuple[Any, ...]
+
+
+def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+    """Call ``function`` as ``plan`` says.
+
+    Raises:
+        CircuitOpenError: refused, and nothing else serves.
+        CallTimeoutError, ThreadsBusyError: of a plan with a time limit.
+    """
+    key = plan.key(args, kwargs) if plan.keyed else None
+    if key is not None and plan.options.single_flight:
+        return _flown(plan, function, args, kwargs, key).value
+    return _run(Call(plan, "function", function, args, kwargs, key))
+
+
+def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
+    """:func:`call_through` that tells where the result came from."""
+    key = plan.key(args, kwargs) if plan.keyed else None
+    if key is not None and plan.options.single_flight:
+        return _flown(plan, function, args, kwargs, key)
+    call = Call(plan, "function", function, args, kwargs, key)
+    _run(call)
+    return call.answer()
+
+
+async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+    """:func:`call_through` for coroutine functions, and for functions that return an awaitable."""
+    key = plan.key(args, kwargs) if plan.keyed else None
+    if key is not None and plan.options.single_flight:
+        return (await _aflown(plan, function, args, kwargs, key)).value
+    return await _arun(Call(plan, "coroutine", function, args, kwargs, key))
+
+
+async def aanswer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
+    """:func:`acall_through` that tells where the result came from."""
+    key = plan.key(args, kwargs) if plan.keyed else None
+    if key is not None and plan.options.single_flight:
+        return await _aflown(plan, function, args, kwargs, key)
+    call = Call(plan, "coroutine", function, args, kwargs, key)
+    await _arun(call)
+    return call.answer()
+
+
+def prepare(call: Call) -> None:
+    """Get ``call`` to where it is to be made, or done; waits for a probe lease where one was asked for."""
+    answer = call.first()
+    if call.permit is None and answer is not None:
+        _drive(call.otherwise(answer), call.plan.runtime)
+
+
+async def aprepare(call: Call) -> None:
+    """:func:`prepare` that does not block the event loop."""
+    answer = call.first()
+    if call.permit is None and answer is not None:
+        await _adrive(call.otherwise(answer), call.plan.runtime)
+
+
+def _run(call: Call) -> Any:
+    prepare(call)
+    if call.done:
+        return call.value
+    limit = call.acting.timeout
+    try:
+        if limit is None or call.permit is None:
+            result = call.function(*call.args, **call.kwargs)
+        else:
+            result = call.plan.runtime.threads.run(call.tool, limit, call.function, call.args, call.kwargs)
+    except ThreadsBusyError:
+        call.not_made()
+        raise
+    except BaseException as error:
+        call.failed(error)
+        raise
+    call.succeeded(result)
+    return result
+
+
+async def _arun(call: Call) -> Any:
+    await aprepare(call)
+    if call.done:
+        return call.value
+    limit = call.acting.timeout
+    try:
+        if limit is None or call.permit is None:
+            result = await settled(call.function(*call.args, **call.kwargs))
+        else:
+            result = await _limited(call, limit)
+    except BaseException as error:
+        call.failed(error)
+        raise
+    call.succeeded(result)
+    return result
+
+
+async def _limited(call: Call, limit: float) -> Any:
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope:
+            return await settled(call.function(*call.args, **call.kwargs))
+    except TimeoutError as error:
+        if scope.expired():
+            raise CallTimeoutError(call.tool, limit) from error
+        raise
+
+
+def _flight_of(plan: Plan, key: str) -> str:
+    """One session's limits and circuits must not answer for another's."""
+    session = session_var.get()
+    return f"{plan.tool} {key} {'' if session is None else session.session_id}"
+
+
+def _flown(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: str) -> Answer[Any]:
+    def fly() -> Answer[Any]:
+        call = Call(plan, "function", function, args, kwargs, key)
+        _run(call)
+        return call.answer()
+
+    return plan.runtime.stores.flights.do(_flight_of(plan, key), fly).value
+
+
+async def _aflown(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: str) -> Answer[Any]:
+    async def fly() -> Answer[Any]:
+        call = Call(plan, "coroutine", function, args, kwargs, key)
+        await _arun(call)
+        return call.answer()
+
+    return (await plan.runtime.stores.flights.ado(_flight_of(plan, key), fly)).value
+
+
+def _drive(steps: Steps, runtime: Runtime) -> None:
+    try:
+        asking = next(steps)
+        while True:
+            asking = steps.send(runtime.wait(asking))
+    except StopIteration:
+        return
+
+
+async def _adrive(steps: Steps, runtime: Runtime) -> None:
+    try:
+        asking = next(steps)
+        while True:
+            asking = steps.send(await runtime.until(asking))
+    except StopIteration:
+        return
+
+
+async def settled(value: Any) -> Any:
+    """The result of an awaitable, or the value that is none."""
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,252 @@
+"""Runtime: what the calls of one client share."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from switchgear.bounded_log import BoundedLog
+from switchgear.fallback import Chains, FallbackMap, flatten
+from switchgear.fork_safe import ForkSafe
+from switchgear.guard.gate import Asking, Gate
+from switchgear.guard.metered import in_session
+from switchgear.guard.permit import Permit
+from switchgear.guard.rejection import Rejection
+from switchgear.parameters_hash import parameters_hash
+from switchgear.session_context import session_var
+from switchgear_schemas.words import ServedBy
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from switchgear.guard.plan import Plan
+    from switchgear.guard.stores import Stores
+    from switchgear.guard.time_limit import TimedThreads
+    from switchgear.guard.tool_function import ToolFunction
+    from switchgear.hook_list import HookList
+    from switchgear.session import Session
+
+log: Final = logging.getLogger("switchgear.guard")
+
+
+class Runtime(ForkSafe):
+    """Asks the session and the gate, reports refusals, and keeps what options need: guards by tool, chains, stores, threads.
+
+    Args:
+        gate: Decides.
+        start: Starts the client at its first call; afterwards it costs nothing.
+        fallbacks: The client's chains.
+        hooks: Who is told of refusals; None for nobody.
+        probe_wait: Longest wait for a probe lease, in seconds.
+        parameters_key: Of the hash that goes with events; None for no hash on them.
+        timed_threads: Most threads for synchronous calls with a time limit.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        start: Callable[[], None],
+        *,
+        fallbacks: Chains | None,
+        hooks: HookList | None,
+        probe_wait: float,
+        parameters_key: bytes | None,
+        timed_threads: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.gate = gate
+        self.start = start
+        self.fallbacks = FallbackMap()
+        self.map_fallbacks(fallbacks or {})
+        self.hooks = hooks
+        self.probe_wait = probe_wait
+        self.sends_hash = parameters_key is not None
+        self.hash: Callable[..., str] = functools.partial(
+            parameters_hash, os.urandom(32) if parameters_key is None else parameters_key
+        )
+        self.guards: dict[str, tuple[ToolFunction, Plan]] = {}
+        """By tool, what was guarded last and how: it may stand in for others."""
+        self.complaints = BoundedLog(log, clock=clock)
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._timed_threads = timed_threads
+        self._threads: TimedThreads | None = None
+        self._stores: Stores | None = None
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
+
+    def ask(
+        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+    ) -> Permit | Rejection | Asking:
+        """The session's limits, then both breakers. An :class:`Asking` is to be waited for, by :meth:`wait` or :meth:`until`."""
+        self.start()
+        session = session_var.get()
+        if session is None or session.owner is not self:
+            return self.gate.acquire(tool, user_id, session_id, request_id)
+        refusal = session.begin(tool)
+        if refusal is not None:
+            return refusal
+        assert session.gate is not None
+        answer = session.gate.acquire(
+            tool, user_id or session.user_id, session.session_id if session_id is None else session_id, request_id
+        )
+        return answer if isinstance(answer, Asking) else _in_session(answer, session)
+
+    def wait(self, asking: Asking) -> Permit | Rejection:
+        """Block until the fleet has said something, at most ``probe_wait``."""
+        from concurrent.futures import wait  # noqa: PLC0415 - asyncio's kin: costs time that an import must not
+
+        try:
+            wait([asking.answer], timeout=self.probe_wait)
+        except BaseException:
+            self._give_up(asking)
+            raise
+        return self._asked(asking)
+
+    async def until(self, asking: Asking) -> Permit | Rejection:
+        """:meth:`wait` without blocking the event loop."""
+        try:
+            await _done(asking.answer, self.probe_wait)
+        except BaseException:
+            self._give_up(asking)
+            raise
+        return self._asked(asking)
+
+    def decide(
+        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+    ) -> Permit | Rejection:
+        """:meth:`ask` and, where it must be, :meth:`wait`; reports nothing."""
+        answer = self.ask(tool, user_id, session_id, request_id)
+        return self.wait(answer) if isinstance(answer, Asking) else answer
+
+    async def adecide(
+        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+    ) -> Permit | Rejection:
+        """:meth:`ask` and, where it must be, :meth:`until`; reports nothing."""
+        answer = self.ask(tool, user_id, session_id, request_id)
+        return await self.until(answer) if isinstance(answer, Asking) else answer
+
+    def unguarded(self, tool: str) -> Permit:
+        """A permit that no circuit was asked for: when every fallback is open too, the primary is tried all the same."""
+        permit = self.gate.unguarded(tool)
+        session = session_var.get()
+        if session is not None and session.owner is self and session.begin(tool) is None:
+            return in_session(permit, session)
+        return permit
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def refused(
+        self,
+        refusal: Rejection,
+        *,
+        served_by: ServedBy = "none",
+        fallback_tool: str | None = None,
+        user_id: str = "",
+        session_id: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        """Tell the hooks and the fleet of one refused call, and what served its caller instead."""
+        hooks = self.hooks
+        if hooks is not None:
+            hooks.on_rejected(refusal)
+            if served_by == "fallback" and fallback_tool is not None:
+                hooks.on_fallback(refusal, fallback_tool)
+        reporter = self.gate.refusals
+        if reporter is None:
+            return
+        session = session_var.get()
+        if session is not None and session.owner is self:
+            user_id, session_id = user_id or session.user_id, session_id or session.session_id
+        reporter.refused(
+            refusal,
+            served_by=served_by,
+            fallback_tool=fallback_tool,
+            user_id=user_id,
+            session_id=session_id,
+            request_id=request_id,
+        )
+
+    # -- what options need --------------------------------------------------------------------------------------------
+
+    @property
+    def threads(self) -> TimedThreads:
+        """For synchronous calls with a time limit; made at first need."""
+        with self._lock:
+            if self._threads is None:
+                from switchgear.guard.time_limit import TimedThreads  # noqa: PLC0415 - few need it
+
+                self._threads = TimedThreads(self._timed_threads)
+            return self._threads
+
+    @property
+    def stores(self) -> Stores:
+        """Caches, single flights and the watch for duplicates; made at first need."""
+        found = self._stores
+        if found is None:
+            with self._lock:
+                found = self._stores
+                if found is None:
+                    from switchgear.guard.stores import Stores  # noqa: PLC0415 - few need it
+
+                    found = self._stores = Stores(self.clock)
+        return found
+
+    def map_fallbacks(self, chains: Chains) -> None:
+        """Set the chain of each tool that ``chains`` names."""
+        self.fallbacks.update(chains)
+        self.gate.routed.update(chains)
+
+    def is_open(self, tool: str) -> bool:
+        """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
+        self.start()
+        session = session_var.get()
+        if session is None or session.owner is not self or session.gate is None:
+            return self.gate.is_open(tool)
+        return session.exhausted is not None or session.gate.is_open(tool, session.user_id, session.session_id)
+
+    def chain(self, tool: str, own: tuple[str, ...]) -> tuple[str, ...]:
+        """Fallback tools of ``tool`` in order: the guard's ``own`` or the map's, each with its own after it; else the fleet's."""
+        if own:
+            found = flatten(tool, lambda name: own if name == tool else self.fallbacks.chain(name))
+        else:
+            found = self.fallbacks.chain(tool)
+        return found or self.gate.fleet_fallback(tool)
+
+    def forked(self) -> None:
+        """In a child of a fork: own locks, own identity, none of the parent's threads."""
+        self._lock = threading.Lock()
+        self.gate.forked()
+        if self._threads is not None:
+            self._threads.forked()
+
+    def _asked(self, asking: Asking) -> Permit | Rejection:
+        answer = self.gate.asked(asking)
+        session = session_var.get()
+        return answer if session is None or session.owner is not self else _in_session(answer, session)
+
+    def _give_up(self, asking: Asking) -> None:
+        self.gate.give_up(asking)
+        session = session_var.get()
+        if session is not None and session.owner is self:
+            session.given_back()
+
+
+def _in_session(answer: Permit | Rejection, session: Session) -> Permit | Rejection:
+    if isinstance(answer, Rejection):
+        session.given_back()
+        return answer
+    return in_session(answer, session)
+
+
+async def _done(answer: Future[None], limit: float) -> None:
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+    await asyncio.wait([asyncio.wrap_future(answer)], timeout=limit)

@@ -1,0 +1,143 @@
+"""Guarded generators: the circuit is asked at the first item, and told how the whole iteration ended.
+
+Exhausted is a success, an exception a failure. A stream that its reader leaves early (``break``, ``close()``, or it is simply
+forgotten and collected) is cancelled: it says nothing of the tool, and its permit is given back. What counts as the call's
+time is the tool's, not what its reader does between two items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from switchgear.guard.call import Call
+from switchgear.guard.rich import aprepare, prepare
+from switchgear.guard.time_limit import CallTimeoutError
+from switchgear.usage import NOTHING
+
+if TYPE_CHECKING:
+    from switchgear.guard.plan import Plan
+
+_END = object()
+
+
+def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
+    """The generator function ``function`` behind its circuit. Values, exceptions and the result pass both ways."""
+
+    def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        call = Call(plan, "generator", function, args, kwargs, plan.key(args, kwargs) if plan.keyed else None)
+        prepare(call)
+        items = call.function(*call.args, **call.kwargs)
+        if call.permit is None:
+            return (yield from items)
+        meter = _Meter(call)
+        try:
+            item = next(items)
+            while True:
+                meter.item(item)
+                sent, thrown = None, None
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    items.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the tool's to handle
+                    thrown = error
+                meter.resumed()
+                item = items.send(sent) if thrown is None else items.throw(thrown)
+        except StopIteration as end:
+            meter.succeeded()
+            return end.value
+        except BaseException as error:
+            meter.failed(error)
+            raise
+
+    return stream
+
+
+def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., AsyncGenerator[Any, Any]]:
+    """The async generator function ``function`` behind its circuit. A time limit is for each item."""
+
+    async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        call = Call(plan, "async_generator", function, args, kwargs, plan.key(args, kwargs) if plan.keyed else None)
+        await aprepare(call)
+        items = call.function(*call.args, **call.kwargs)
+        if call.permit is None:
+            async for item in items:
+                yield item
+            return
+        meter = _Meter(call)
+        try:
+            item = await _next(call, items.__anext__())
+            while item is not _END:
+                meter.item(item)
+                sent, thrown = None, None
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await items.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the tool's to handle
+                    thrown = error
+                meter.resumed()
+                item = await _next(call, items.asend(sent) if thrown is None else items.athrow(thrown))
+        except BaseException as error:
+            meter.failed(error)
+            raise
+        meter.succeeded()
+
+    return stream
+
+
+async def _next(call: Call, coming: Any) -> Any:
+    """The item that is ``coming``, within the time limit; ``_END`` where there is none."""
+    limit = call.acting.timeout
+    try:
+        if limit is None:
+            return await coming
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+        scope = asyncio.timeout(limit)
+        try:
+            async with scope:
+                return await coming
+        except TimeoutError as error:
+            if scope.expired():
+                raise CallTimeoutError(call.tool, limit) from error
+            raise
+    except StopAsyncIteration:
+        return _END
+
+
+class _Meter:
+    """Of one iteration: the items' usage, and the time that was the reader's."""
+
+    __slots__ = ("_call", "_left_at", "_usage")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._usage = NOTHING
+        self._left_at = 0.0
+
+    def item(self, item: Any) -> None:
+        """An item goes to the reader."""
+        plan = self._call.acting
+        if plan.usage is not None:
+            self._usage += plan.used(item)
+        self._left_at = plan.runtime.clock()
+
+    def resumed(self) -> None:
+        """The reader wants the next one."""
+        permit = self._call.permit
+        assert permit is not None
+        permit.paused(self._call.plan.runtime.clock() - self._left_at)
+
+    def succeeded(self) -> None:
+        """The tool had no more to give."""
+        self._call.finished(self._usage)
+
+    def failed(self, error: BaseException) -> None:
+        """It ended with ``error``; a reader that left early is a ``GeneratorExit``: cancelled."""
+        if isinstance(error, GeneratorExit):
+            self.resumed()
+        self._call.failed(error, self._usage)

@@ -1,0 +1,106 @@
+"""HookList: runs a client's hooks, in order, and lets nothing of theirs into the call.
+
+For the client that wires it: keep ``gear._hooks = hook_list(...)``, a HookList or None. None is the fast path: test
+``if hooks is not None``. The five methods have the hooks' names and never raise. ``wants`` names the hooks that somebody
+overrides, so that nothing is built for nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from switchgear.call_outcome import CallOutcome
+from switchgear.circuit_change import CircuitChange
+from switchgear.guard.rejection import Rejection
+from switchgear.hooks import Hooks
+
+log: Final = logging.getLogger("switchgear.hooks")
+
+LOG_AGAIN_S: Final = 60.0
+"""A hook that fails is logged with its trace once a minute, with the number of failures since."""
+_NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_outcome", "on_drop", "traceparent")
+
+
+class HookList:
+    """Hooks in the order they were given. Thread-safe as far as the hooks are.
+
+    Args:
+        hooks: Whose methods are run; only overridden ones are.
+        clock: Monotonic seconds, for the log.
+    """
+
+    def __init__(self, hooks: Iterable[Hooks], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.hooks: tuple[Hooks, ...] = tuple(hooks)
+        self._clock = clock
+        self._failing: dict[str, tuple[float, int]] = {}
+        self.failures = 0
+        """Exceptions of hooks so far."""
+        self._transition, self._rejected, self._fallback, self._outcome, self._drop, self._trace = (
+            self._overriding(name) for name in _NAMES
+        )
+        self.wants: frozenset[str] = frozenset(name for name in _NAMES if self._overriding(name))
+
+    def on_transition(self, change: CircuitChange) -> None:
+        """Run every ``on_transition``."""
+        self._run("on_transition", self._transition, change)
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        """Run every ``on_rejected``."""
+        self._run("on_rejected", self._rejected, rejection)
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        """Run every ``on_fallback``."""
+        self._run("on_fallback", self._fallback, rejection, tool)
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        """Run every ``on_outcome``."""
+        self._run("on_outcome", self._outcome, outcome)
+
+    def on_drop(self, count: int) -> None:
+        """Run every ``on_drop``."""
+        self._run("on_drop", self._drop, count)
+
+    def traceparent(self) -> str | None:
+        """The first trace context that a hook knows."""
+        for method in self._trace:
+            try:
+                found = method()
+            except Exception as error:  # noqa: BLE001 - a hook must not end the call
+                self._failed("traceparent", method, error)
+            else:
+                if found is not None:
+                    return str(found)
+        return None
+
+    def _run(self, name: str, methods: tuple[Callable[..., Any], ...], *arguments: object) -> None:
+        for method in methods:
+            try:
+                method(*arguments)
+            except Exception as error:  # noqa: BLE001 - a hook must not end the call
+                self._failed(name, method, error)
+
+    def _failed(self, name: str, method: Callable[..., Any], error: Exception) -> None:
+        self.failures += 1
+        now = self._clock()
+        who = f"{getattr(method, '__qualname__', None) or repr(method)} ({name})"
+        known = self._failing.get(who)
+        if known is not None and now < known[0]:
+            self._failing[who] = (known[0], known[1] + 1)
+            return
+        more = f"; {known[1]} more since the last report" if known is not None and known[1] else ""
+        log.error("the hook %s failed; the call goes on%s", who, more, exc_info=error)
+        self._failing[who] = (now + LOG_AGAIN_S, 0)
+
+    def _overriding(self, name: str) -> tuple[Callable[..., Any], ...]:
+        nothing = getattr(Hooks, name)
+        found = (getattr(each, name) for each in self.hooks)
+        return tuple(method for method in found if getattr(method, "__func__", None) is not nothing)
+
+
+def hook_list(hooks: Iterable[Hooks]) -> HookList | None:
+    """The runner of ``hooks``; None where there are none, or none that does anything."""
+    found = HookList(hooks)
+    return found if found.wants else None

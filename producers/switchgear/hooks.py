@@ -1,0 +1,67 @@
+"""Hooks: what a program does when a circuit changes, a call is refused, or events are lost.
+
+Derive from :class:`Hooks` and override what you need; the others cost nothing. ``Switchgear(..., hooks=[MyHooks()])``
+runs them through a :class:`~switchgear.hook_list.HookList`: an exception in a hook is logged and goes no further.
+
+Threads: ``on_rejected``, ``on_fallback`` and ``on_outcome`` run in the caller's thread (and task), where its span and its
+context variables are; so does ``on_transition`` of the process's own circuits, in the call that moved them, and with no lock
+held. ``on_transition`` of the fleet's circuits and ``on_drop`` run in the client's background thread. A hook that takes long
+holds up the call, or the background: hand long work to a thread of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switchgear.call_outcome import CallOutcome
+from switchgear.circuit_change import CircuitChange
+from switchgear.guard.rejection import Rejection
+
+__all__ = ["CallOutcome", "CircuitChange", "FunctionHooks", "Hooks"]
+
+
+class Hooks:
+    """Every method does nothing."""
+
+    def on_transition(self, change: CircuitChange) -> None:
+        """A circuit changed its state."""
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        """A call was refused. Also before a fallback takes its place; keep it short, an agent in a loop is refused often."""
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        """After a refusal another ``tool`` (or a function, by its name) is called instead."""
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        """A call ended, well or not."""
+
+    def on_drop(self, count: int) -> None:
+        """``count`` events were given up since the last time: the buffer, or the spool, was full."""
+
+    def traceparent(self) -> str | None:
+        """The W3C trace context to put on the event of the call that ends now, in this thread; None for none."""
+        return None
+
+
+class FunctionHooks(Hooks):
+    """The same from plain functions, by keyword: ``Switchgear(hooks=[FunctionHooks(on_transition=print)])``."""
+
+    def __init__(
+        self,
+        *,
+        on_transition: Callable[[CircuitChange], object] | None = None,
+        on_rejected: Callable[[Rejection], object] | None = None,
+        on_fallback: Callable[[Rejection, str], object] | None = None,
+        on_outcome: Callable[[CallOutcome], object] | None = None,
+        on_drop: Callable[[int], object] | None = None,
+    ) -> None:
+        given = {
+            "on_transition": on_transition,
+            "on_rejected": on_rejected,
+            "on_fallback": on_fallback,
+            "on_outcome": on_outcome,
+            "on_drop": on_drop,
+        }
+        for name, function in given.items():
+            if function is not None:
+                setattr(self, name, function)

@@ -1,0 +1,220 @@
+"""The notice: one sentence for the system prompt that says which tools are out, until when, and what to use instead.
+
+Prompts are cached by their beginning, so a sentence that ticks would make every turn pay for the whole prompt again. This
+one has instants instead of countdowns, and stays the same to the byte until a circuit opens, closes, or its wait ends. It
+names tools and times alone: an error message is text of a stranger, and has no place in a system prompt.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from switchgear.fork_safe import ForkSafe
+
+if TYPE_CHECKING:
+    from switchgear.follower.view import CircuitView
+    from switchgear.guard.local import LocalCircuit
+
+MAX_TOOLS: Final = 10
+"""Tools named; the rest are counted."""
+MAX_NAME: Final = 80
+"""Characters of a name."""
+
+NOTHING_CALLABLE: Final = "No tool can be called now: their state is unknown. Go on without tools."
+"""Where the client refuses every call while the fleet is out of reach (``on_state_unavailable="deny"``)."""
+SESSION_OVER: Final = "No tool can be called any more in this session. Finish with what you have."
+"""Where a limit of the session is reached. Without its numbers: they may go on changing."""
+
+NameOf = Mapping[str, str] | Callable[[str], str] | None
+"""From a circuit's name to the one the model knows the tool by; a name that a mapping lacks stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A tool that must not be called now."""
+
+    tool: str
+    until: float | None = None
+    """From when it may be tried, in seconds since 1970; None where nobody knows."""
+    since: float | None = None
+    """When its circuit opened, likewise; where that is another day, ``until`` is shown with its date."""
+    instead: tuple[str, ...] = ()
+    """Tools to use instead, best first."""
+
+
+def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int = MAX_TOOLS) -> str:
+    """The sentence for ``tools``, in order of their names; empty where there are none.
+
+    A pure function. A tool twice is named once, with the later instant. A substitute that is unavailable itself is not
+    recommended.
+    """
+    found: dict[str, Unavailable] = {}
+    for tool in tools:
+        other = found.get(tool.tool)
+        found[tool.tool] = tool if other is None else _longer(tool, other)
+    if not found:
+        return ""
+    named = [_phrase(found[tool], found, name_of) for tool in sorted(found)[:limit]]
+    if len(found) > limit:
+        named.append(f"and {len(found) - limit} more")
+    return f"These tools are unavailable, do not call them: {', '.join(named)}."
+
+
+def _longer(one: Unavailable, other: Unavailable) -> Unavailable:
+    if one.until is None or (other.until is not None and one.until >= other.until):
+        return Unavailable(one.tool, one.until, one.since, one.instead or other.instead)
+    return Unavailable(other.tool, other.until, other.since, other.instead or one.instead)
+
+
+def _phrase(tool: Unavailable, out: Mapping[str, Unavailable], name_of: NameOf) -> str:
+    when = "until further notice" if tool.until is None else f"not before {_instant(tool.until, tool.since)}"
+    substitute = next((name for name in tool.instead if name not in out), None)
+    use = "" if substitute is None else f"; use {_shown(substitute, name_of)} instead"
+    return f"{_shown(tool.tool, name_of)} ({when}{use})"
+
+
+def _shown(tool: str, name_of: NameOf) -> str:
+    """On one line and bounded: some names come from other processes."""
+    if name_of is not None:
+        tool = name_of.get(tool, tool) if isinstance(name_of, Mapping) else name_of(tool)
+    plain = " ".join("".join(character if character.isprintable() else " " for character in tool).split())
+    return plain if len(plain) <= MAX_NAME else plain[: MAX_NAME - 1] + "…"
+
+
+def _instant(until: float, since: float | None) -> str:
+    moment = _utc(math.ceil(until))  # never told too early
+    dated = since is not None and _utc(since).date() != moment.date()
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{moment:%H:%M:%S} UTC"
+
+
+def _utc(moment: float) -> datetime:
+    latest = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+    return datetime.fromtimestamp(min(moment, latest), UTC)
+
+
+class NoticeBoard(ForkSafe):
+    """The notice of one client: reads its circuits, and keeps the instants of the process's own ones still.
+
+    Those are monotonic seconds. Translated anew each time, one would now and then fall on another second and the sentence
+    would change for nothing: each is translated once. Thread-safe.
+
+    Args:
+        clock: The local breakers' clock, monotonic seconds.
+        wall: Seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._clock = clock
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._instants: dict[tuple[str, float, float], tuple[float, float]] = {}
+
+    def notice(
+        self,
+        local: Iterable[LocalCircuit],
+        views: Mapping[str, CircuitView],
+        fallbacks: Mapping[str, Sequence[str]],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        name_of: NameOf = None,
+        limit: int = MAX_TOOLS,
+    ) -> str:
+        """The sentence as of now.
+
+        Args:
+            local: The process's own circuits.
+            views: The fleet's, by circuit id.
+            fallbacks: By tool, what to use instead; where it has none the fleet's policy decides.
+            user_id: Whose circuits of scope ``user`` count.
+            session_id: Whose circuits of scope ``session`` count.
+            name_of: See :data:`NameOf`.
+            limit: Most tools named.
+        """
+        return notice(
+            self.unavailable(local, views, fallbacks, user_id=user_id, session_id=session_id),
+            name_of=name_of,
+            limit=limit,
+        )
+
+    def unavailable(
+        self,
+        local: Iterable[LocalCircuit],
+        views: Mapping[str, CircuitView],
+        fallbacks: Mapping[str, Sequence[str]],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+    ) -> list[Unavailable]:
+        """What :meth:`notice` is made of. A circuit whose wait is over is left out: the next call may probe."""
+        owner = {"user": user_id, "session": session_id}
+        now = self._wall()
+        found = []
+        for view in list(views.values()):
+            mine = view.circuit_id == view.tool_name or view.circuit_id.endswith(
+                f"|{view.scope}={owner.get(view.scope)}"
+            )
+            if mine and _refused(view, now):
+                instead = tuple(fallbacks.get(view.tool_name, ())) or view.fallback
+                until = None if view.forced else view.open_until
+                found.append(Unavailable(view.tool_name, until, view.changed_at, instead))
+        for circuit_id, tool, until, since in self._local(local, owner):
+            view_of_tool = views.get(circuit_id) or views.get(tool)
+            if view_of_tool is None or not view_of_tool.overrides:
+                instead = tuple(fallbacks.get(tool, ())) or (() if view_of_tool is None else view_of_tool.fallback)
+                found.append(Unavailable(tool, until, since, instead))
+        return found
+
+    def forked(self) -> None:
+        """In a child of a fork: its own lock."""
+        self._lock = threading.Lock()
+
+    def _local(
+        self, circuits: Iterable[LocalCircuit], owner: Mapping[str, str]
+    ) -> list[tuple[str, str, float | None, float | None]]:
+        now = self._clock()
+        ahead = self._wall() - now
+        found: list[tuple[str, str, float | None, float | None]] = []
+        kept: dict[tuple[str, float, float], tuple[float, float]] = {}
+        with self._lock:
+            for circuit in circuits:
+                breaker = circuit.breaker
+                if breaker.state not in {"open", "forced_open"}:
+                    continue
+                with circuit.lock:
+                    circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
+                    until, since = breaker.open_until, breaker.changed_at
+                opens = state == "open" and until is not None and now < until
+                if opens and until is not None:
+                    key = (circuit_id, until, since)
+                    kept[key] = self._instants.get(key) or (until + ahead, since + ahead)
+                tool = _tool_of(circuit_id, scope, owner)
+                if tool is not None and state == "forced_open":
+                    found.append((circuit_id, tool, None, None))
+                elif tool is not None and opens and until is not None:
+                    found.append((circuit_id, tool, *kept[circuit_id, until, since]))
+            self._instants = kept
+        return found
+
+
+def _refused(view: CircuitView, now: float) -> bool:
+    if view.passes:
+        return False
+    return view.forced or (view.state == "open" and view.open_until is not None and now < view.open_until)
+
+
+def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | None:
+    """The tool of a circuit that decides for this user and session; None where it is somebody else's."""
+    if scope == "tool":
+        return circuit_id
+    tool, marker, whose = circuit_id.rpartition(f"|{scope}=")
+    if not marker:
+        return circuit_id if not owner[scope] else None
+    return tool if whose == owner[scope] else None

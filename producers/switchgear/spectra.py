@@ -1,0 +1,137 @@
+"""Spectra's tool resilience, by its own names: options, fallback map and events, on a local Switchgear.
+
+    gear = from_spectra(configure)              # builder.AddToolResilience(opts => { … })
+    tools = wrap_tools(gear, tools)             # "Spectra wraps each registered tool"
+
+Two differences. While a circuit is half-open no more calls go than ``half_open_max_attempts`` at a time, and one that never
+returns is given up after ten minutes. And where the circuits of a tool and of its fallback are both open, the tool is called
+all the same: everything open at once says more about this process than about the tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Protocol, get_args
+
+from switchgear.circuit_change import CircuitChange
+from switchgear.client import Switchgear
+from switchgear.guard.rejection import Rejection
+from switchgear.hooks import FunctionHooks
+from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.words import ErrorClass
+
+_COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
+"""Spectra counts every failure of a tool, whatever its kind."""
+_LONGEST_PROBE_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackUsed:
+    """A call of ``tool`` was routed to ``fallback``, because the circuit of ``tool`` is open."""
+
+    tool: str
+    fallback: str
+
+
+SpectraEvent = CircuitChange | FallbackUsed
+"""What an event sink is given: ``CircuitChange`` has ``tool``, ``previous``, ``state`` and ``reason``."""
+
+
+class EventSink(Protocol):
+    """Spectra's ``IEventSink``. A plain function will do as well."""
+
+    def publish(self, event: SpectraEvent, /) -> object:
+        """Take one event. Called in the caller's thread: be quick; what it raises is logged and goes no further."""
+
+
+@dataclass(slots=True)
+class SpectraOptions:
+    """``ToolResilienceOptions`` with Spectra's defaults; names in Python's case."""
+
+    failure_threshold: int = 5
+    """Consecutive failures before opening the circuit."""
+    cooldown_period: timedelta | float = timedelta(seconds=60)
+    """How long the circuit stays open before probing again; a number is seconds."""
+    half_open_max_attempts: int = 1
+    """Number of probe calls allowed in half-open state."""
+    success_threshold_to_close: int = 1
+    """Successful probe calls required to close the circuit."""
+    fallback_tools: dict[str, str] = field(default_factory=dict)
+    """Tool to the tool to use while its circuit is open, such as ``mcp:server:tool`` names."""
+
+    def policy(self) -> BreakerPolicy:
+        """The same as a breaker's policy.
+
+        Raises:
+            SettingsError: naming the option that is out of range.
+        """
+        period = self.cooldown_period
+        cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
+        if not 0 < cooldown_s < float("inf"):
+            raise SettingsError(f"cooldown_period must be more than 0 seconds, not {period!r}.")
+        for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise SettingsError(f"{name} is a number of calls from 1, not {value!r}.")
+        return BreakerPolicy(
+            consecutive_failures=self.failure_threshold,
+            wait_duration_in_open_state_s=cooldown_s,
+            permitted_number_of_calls_in_half_open_state=self.half_open_max_attempts,
+            success_threshold_to_close=self.success_threshold_to_close,
+            max_wait_duration_in_half_open_state_s=_LONGEST_PROBE_S,
+            counted_error_classes=_COUNTED,
+            honor_retry_after=False,
+        )
+
+
+def from_spectra(
+    configure: Callable[[SpectraOptions], object] | SpectraOptions | None = None,
+    *,
+    event_sink: EventSink | Callable[[SpectraEvent], object] | None = None,
+    **client: Any,
+) -> Switchgear:
+    """A client whose circuits behave as Spectra's.
+
+    Args:
+        configure: Sets options on what it is given, as the function for ``AddToolResilience`` does; or the options themselves.
+        event_sink: Told of changes of state and of fallbacks.
+        client: Further arguments of :class:`Switchgear`. It is a local one unless ``bootstrap_servers`` is among them.
+
+    Raises:
+        SettingsError: naming the option that is out of range.
+    """
+    options = configure if isinstance(configure, SpectraOptions) else SpectraOptions()
+    if configure is not None and not isinstance(configure, SpectraOptions):
+        configure(options)
+    hooks = list(client.pop("hooks", ()))
+    if event_sink is not None:
+        hooks.append(_hooks_of(event_sink))
+    return Switchgear(
+        client.pop("bootstrap_servers", None),
+        local_policies=options.policy(),
+        fallbacks=dict(options.fallback_tools),
+        hooks=hooks,
+        **client,
+    )
+
+
+def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Every registered tool behind its circuit, by name: the agent calls them as before."""
+    return {name: gear.guard(name)(function) for name, function in tools.items()}
+
+
+def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:
+    publish: Callable[[SpectraEvent], object] | None = getattr(sink, "publish", None)
+    if publish is None:
+        if not callable(sink):
+            raise SettingsError(f"event_sink is a function, or an object with publish(event), not {sink!r}.")
+        publish = sink
+    tell = publish
+
+    def on_fallback(rejection: Rejection, tool: str) -> object:
+        return tell(FallbackUsed(rejection.tool, tool))
+
+    return FunctionHooks(on_transition=tell, on_fallback=on_fallback)

@@ -1,0 +1,29 @@
+"""Testing aids: a clock that a test moves, a log in memory, and a whole fleet without Kafka.
+
+from switchgear.testing import InMemoryFleet
+
+fleet = InMemoryFleet()
+gear = fleet.gear("planner")
+fleet.open_circuit("mcp:weather:get_forecast")
+assert gear.is_open("mcp:weather:get_forecast")
+
+For pytest: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
+"""
+
+from switchgear.testing.clock import FakeClock
+from switchgear.testing.emitter import MemoryEmitter
+from switchgear.testing.fleet import InMemoryFleet
+from switchgear.testing.follower import MemoryFollower
+from switchgear.testing.gear import memory_gear
+from switchgear.testing.log import MemoryLog
+from switchgear.testing.worker import MemoryWorker
+
+__all__ = [
+    "FakeClock",
+    "InMemoryFleet",
+    "MemoryEmitter",
+    "MemoryFollower",
+    "MemoryLog",
+    "MemoryWorker",
+    "memory_gear",
+]

@@ -1,0 +1,42 @@
+"""Agenda: virtual time, and what happens when."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, Final
+
+EPOCH: Final = 1_800_000_000.0
+"""The broker's clock at the beginning, in seconds since 1970."""
+
+
+class Agenda:
+    """A heap of what is to come. Of two things at one instant the one that was put in first comes first: runs agree."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._count = 0
+
+    def at(self, when: float, action: Callable[..., None], *args: Any) -> None:
+        """Do ``action(*args)`` at ``when``, or now if that has passed."""
+        self._count += 1
+        heapq.heappush(self._heap, (max(when, self.now), self._count, action, args))
+
+    def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+        """Do ``action(*args)`` in ``seconds``."""
+        self.at(self.now + seconds, action, *args)
+
+    def wall(self) -> float:
+        """The broker's clock."""
+        return EPOCH + self.now
+
+    def run(self, until: float) -> int:
+        """Do everything up to ``until``; how many things that were."""
+        heap, done = self._heap, 0
+        while heap and heap[0][0] <= until:
+            self.now, _, action, args = heapq.heappop(heap)
+            action(*args)
+            done += 1
+        self.now = max(self.now, until)
+        return done

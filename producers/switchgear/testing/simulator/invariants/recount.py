@@ -1,0 +1,60 @@
+"""The rules of docs/breaker.md, counted anew over a plain list of calls: slow, simple, and none of the breaker's code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+PANE_S: Final = 3.0
+"""A window of 60 s has 20 panes, and its oldest leaves as a whole."""
+PANES: Final = 20
+CUSUM_NATS: Final = 11.99
+"""Where the fleet's default opens, by docs/breaker.md: p0 = 0.1, p1 = 0.5, a million calls."""
+CUSUM_TOLERANCE: Final = 0.985
+"""The breaker counts in whole units, within 0.2 % of the logarithms a step, and there are some ten to a hundred steps."""
+_UP: Final = math.log(0.5 / 0.1)
+_DOWN: Final = math.log(0.9 / 0.5)
+
+
+class Call(NamedTuple):
+    """One finished call that counts, as the log has it."""
+
+    at_ms: int
+    failed: bool
+    emitter: str
+    generation: int | None
+    lease_id: str | None
+    began_s: float
+
+
+def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool) -> bool:
+    """Whether ``rule`` was breached by a call of the instant ``at_ms``.
+
+    Args:
+        rule: its name.
+        calls: since the circuit closed, oldest first.
+        at_ms: when it opened, by the log's clock.
+        commanded: a command has that very time. It may have been taken before calls that are older, and a circuit's time
+            never runs backwards: then those calls have its time.
+    """
+    ends = [index for index, call in enumerate(calls) if call.at_ms == at_ms or (commanded and call.at_ms < at_ms)]
+    return any(_breached(rule, calls[: end + 1]) for end in ends)
+
+
+def _breached(rule: str, calls: Sequence[Call]) -> bool:
+    newest = int(calls[-1].at_ms / 1000 // PANE_S)
+    window = [call for call in calls if int(call.at_ms / 1000 // PANE_S) > newest - PANES]
+    callers = {call.emitter for call in window}
+    failing = {call.emitter for call in window if call.failed}
+    if len(failing) < min(2, len(callers)):
+        return False
+    if rule == "failure_rate":
+        return len(window) >= 20 and sum(call.failed for call in window) / len(window) >= 0.5
+    if rule == "cusum":
+        total = 0.0
+        for call in calls:
+            total = total + _UP if call.failed else max(0.0, total - _DOWN)
+            total = min(total, CUSUM_NATS)  # held at the height while too few processes saw it
+        return total >= CUSUM_NATS * CUSUM_TOLERANCE
+    return False

@@ -1,0 +1,52 @@
+"""Watch: what a client does once a second in the background."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from switchgear.emitter.emitter import Emitter
+    from switchgear.guard.gate import Gate
+    from switchgear.guard.unavailable import Availability
+    from switchgear.hook_list import HookList
+
+EVERY_S: Final = 1.0
+
+
+class Watch:
+    """Sends refusals that waited for their second, tells the hooks what was lost, and looks at the age of the fleet's state.
+
+    Refusals that still wait when the interpreter ends, or the emitter is closed, are sent then.
+    """
+
+    def __init__(self, gate: Gate, emitter: Emitter, availability: Availability | None, hooks: HookList | None) -> None:
+        self._gate = gate
+        self._emitter = emitter
+        self._availability = availability
+        self._hooks = hooks
+        self._told_drops = 0
+        if gate.refusals is not None:
+            emitter.before_close.append(functools.partial(gate.refusals.sweep, everything=True))
+
+    async def run(self) -> None:
+        """For ever."""
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+        while True:
+            self.look()
+            await asyncio.sleep(EVERY_S)
+
+    def look(self) -> None:
+        """Once."""
+        if self._availability is not None:
+            self._availability.look()
+        if self._gate.refusals is not None:
+            self._gate.refusals.sweep()
+        if self._gate.teller is not None:
+            self._gate.teller.tell()
+        if self._hooks is not None and "on_drop" in self._hooks.wants:
+            dropped = self._emitter.status().dropped
+            if dropped > self._told_drops:
+                self._hooks.on_drop(dropped - self._told_drops)
+            self._told_drops = dropped  # lower again in a forked child

@@ -1,0 +1,227 @@
+"""What a guard adds to a call: sync and async, closed and open, alone and with the event sent to Kafka, beside others.
+
+    python -m tests.bench.guard_speed [--calls 40000] [--no-kafka]
+
+One process, one run. Every breaker opens after five failures in a row, and guards a function (or coroutine function) that
+does nothing; its bare cost is taken off. Costs are CPU time of the calling thread. The contenders take turns, twenty rounds,
+and the best round of each counts: so what else runs on the machine meets all of them alike. A refusal is taken as the caller
+meets it, an exception raised and caught. "in of 50": fifty callers ask in the same moment after the wait while the function
+takes a tenth of a second; each that gets in reaches a tool of which nobody knows yet whether it is well.
+
+The second table is our guard with Kafka: calls in bursts of 2,000, twenty milliseconds between them; what the calling thread
+spends on a call, and what all threads of the process spend until the last event is acknowledged. The number of events that
+Kafka acknowledged is checked. No peer does this; the bare sketch (decide, take the time, enqueue a tuple) is what the first
+could be at best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from switchgear import BreakerPolicy, Switchgear
+from switchgear_cli.topics import ensure_topics
+from tests.bench import breaker_peers
+from tests.bench.peers import FAILURES, PEERS, Guard, Maker
+from tests.support.kafka import running_kafka
+
+ROUNDS = 20
+CALLS = 2_000
+LONG_S = 3_600.0
+BURST = 2_000
+PAUSE_S = 0.02
+LIMIT_S = 60.0
+Call = Callable[[], Any]
+
+
+def switchgear_local(wait_s: float) -> Guard:
+    policy = BreakerPolicy(consecutive_failures=FAILURES, wait_duration_in_open_state_s=wait_s)
+    return Switchgear.local(local_policies=policy).guard("tool")
+
+
+def timed(call: Call, calls: int) -> float:
+    """CPU seconds of this thread for ``calls`` calls, whatever they raise."""
+    began = time.thread_time()
+    for _ in range(calls):
+        try:  # noqa: SIM105 - suppress() would be measured too
+            call()
+        except Exception:  # noqa: BLE001 - a refusal
+            pass
+    return time.thread_time() - began
+
+
+async def atimed(call: Call, calls: int) -> float:
+    """:func:`timed`, awaited."""
+    began = time.thread_time()
+    for _ in range(calls):
+        try:  # noqa: SIM105 - suppress() would be measured too
+            await call()
+        except Exception:  # noqa: BLE001 - a refusal
+            pass
+    return time.thread_time() - began
+
+
+def refused(make: Maker, asynchronous: bool) -> Call:
+    """A guarded function behind an open circuit."""
+    guard = make(LONG_S)
+    breaker_peers.opened(guard, asynchronous)
+    return guard(breaker_peers.anothing if asynchronous else breaker_peers.nothing)
+
+
+def best_of_rounds(contenders: dict[str, Call], asynchronous: bool) -> dict[str, float]:
+    """Nanoseconds a call of each, the bare function's own cost ("") among them."""
+    best = dict.fromkeys(contenders, float("inf"))
+    for _ in range(ROUNDS):
+        for name, call in contenders.items():
+            spent = asyncio.run(atimed(call, CALLS)) if asynchronous else timed(call, CALLS)
+            best[name] = min(best[name], spent / CALLS * 1e9)
+    return best
+
+
+def decisions() -> bool:
+    """The first table; whether we are the fastest everywhere, and let one probe through."""
+    makers: dict[str, tuple[Maker | None, Maker | None]] = {"Switchgear": (switchgear_local, switchgear_local)}
+    for name, peer in PEERS.items():
+        if peer.version is None:
+            print(f"{name} is not installed: pip install {peer.distribution}")
+            return False
+        makers[f"{name} {peer.version}"] = (peer.sync, peer.coroutine)
+    columns: list[dict[str, float]] = []
+    for asynchronous in (False, True):
+        able = {name: pair[asynchronous] for name, pair in makers.items()}
+        nothing = breaker_peers.anothing if asynchronous else breaker_peers.nothing
+        closed = {name: make(LONG_S)(nothing) for name, make in able.items() if make is not None}
+        found = best_of_rounds({"": nothing, **closed}, asynchronous)
+        columns.append({name: cost - found[""] for name, cost in found.items() if name})
+        opened = {name: refused(make, asynchronous) for name, make in able.items() if make is not None}
+        columns.append(best_of_rounds(opened, asynchronous))
+    print("| breaker | closed, ns | open, ns | async closed, ns | async open, ns | in of 50 threads | in of 50 tasks |")
+    print("|---|---|---|---|---|---|---|")
+    let_in: dict[str, list[int | None]] = {}
+    for name, pair in makers.items():
+        let_in[name] = [
+            None if make is None else breaker_peers.let_through(make(breaker_peers.WAIT_S), bool(kind))
+            for kind, make in enumerate(pair)
+        ]
+        cells = [column.get(name) for column in columns]
+        shown = [*("-" if cell is None else f"{cell:,.0f}" for cell in cells), *map(_number, let_in[name])]
+        print(f"| {name} | {' | '.join(shown)} |", flush=True)
+    ahead = [min(column, key=column.__getitem__) for column in columns]
+    for title, first in zip(("closed", "open", "async closed", "async open"), ahead, strict=True):
+        if first != "Switchgear":
+            print(f"\nFaster than Switchgear, {title}: {first}.")
+    return all(first == "Switchgear" for first in ahead) and let_in["Switchgear"] == [1, 1]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def sketch() -> Call:
+    """Decide, take the time twice, call, enqueue: nothing that a guard must do is left out but its checks."""
+    open_circuits: dict[str, float] = {}
+    kept: deque[Any] = deque(maxlen=10_000)
+    clock, function = time.monotonic, breaker_peers.nothing
+
+    def call() -> None:
+        if open_circuits.get("tool") is None:
+            began = clock()
+            function()
+            kept.append(("tool", began, clock(), 0))
+
+    return call
+
+
+def in_bursts(call: Call, calls: int) -> float:
+    """CPU seconds of this thread for ``calls`` calls."""
+    spent = 0.0
+    for _ in range(calls // BURST):
+        spent += timed(call, BURST)
+        time.sleep(PAUSE_S)
+    return spent
+
+
+async def ain_bursts(call: Call, calls: int) -> float:
+    """:func:`in_bursts`, awaited."""
+    spent = 0.0
+    for _ in range(calls // BURST):
+        spent += await atimed(call, BURST)
+        await asyncio.sleep(PAUSE_S)
+    return spent
+
+
+def with_kafka(calls: int) -> bool:
+    """The second table; whether every event was acknowledged."""
+    rows: list[tuple[str, float, float, str]] = []
+    complete = True
+    with running_kafka() as kafka:
+        settings = kafka.settings()
+        asyncio.run(ensure_topics(settings))
+        with Switchgear(kafka.bootstrap, topic_prefix=settings.topic_prefix, service="bench") as gear:
+            assert gear.start(LIMIT_S)
+            for asynchronous in (False, True):
+                bare = breaker_peers.anothing if asynchronous else breaker_peers.nothing
+                guarded: Call = gear.guard("mcp:weather:get_forecast")(bare)
+
+                def run(call: Call, number: int, asynchronous: bool = asynchronous) -> float:
+                    return asyncio.run(ain_bursts(call, number)) if asynchronous else in_bursts(call, number)
+
+                run(guarded, 4 * BURST)
+                assert gear.flush(LIMIT_S)
+                before = _acknowledged(gear)
+                own_bare, whole_bare = _spent(lambda: run(bare, calls), gear)  # noqa: B023 - called at once
+                own, whole = _spent(lambda: run(guarded, calls), gear)  # noqa: B023 - called at once
+                arrived = _acknowledged(gear) - before
+                complete = complete and arrived == calls
+                kind = "async, closed" if asynchronous else "closed"
+                rows.append(
+                    (kind, (own - own_bare) / calls * 1e9, (whole - whole_bare) / calls * 1e9, f"{arrived} of {calls}")
+                )
+            breaker_peers.opened(gear.guard("down"), asynchronous=False)
+            down: Call = gear.guard("down")(breaker_peers.nothing)
+            before = _acknowledged(gear)
+            own, whole = _spent(lambda: in_bursts(down, calls), gear)
+            rows.append(
+                ("open", own / calls * 1e9, whole / calls * 1e9, f"{_acknowledged(gear) - before} for {calls} refusals")
+            )
+    rows.append(("a bare sketch, closed", min(timed(sketch(), CALLS) for _ in range(ROUNDS)) / CALLS * 1e9, 0.0, "-"))
+    print("\n| with the event sent to Kafka | calling thread, ns a call | all threads, ns a call | acknowledged |")
+    print("|---|---|---|---|")
+    for kind, own, whole, arrived_of in rows:
+        print(f"| {kind} | {own:,.0f} | {f'{whole:,.0f}' if whole else '-'} | {arrived_of} |")
+    return complete
+
+
+def _spent(work: Callable[[], float], gear: Switchgear) -> tuple[float, float]:
+    """CPU seconds of the calling thread's calls, and of the process until everything is acknowledged."""
+    began = time.process_time()
+    own = work()
+    if not gear.flush(LIMIT_S):
+        raise TimeoutError("Kafka did not acknowledge every event in time")
+    return own, time.process_time() - began
+
+
+def _acknowledged(gear: Switchgear) -> int:
+    status = gear.status().emitter
+    assert status is not None
+    return status.acknowledged
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables; exit code 1 where somebody is faster than us, more than one probe went, or an event is missing."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.guard_speed")
+    parser.add_argument("--calls", type=int, default=40_000, help="Guarded calls of each kind with Kafka.")
+    parser.add_argument("--no-kafka", action="store_true", help="The first table alone.")
+    given = parser.parse_args(arguments)
+    first = decisions()
+    complete = given.no_kafka or with_kafka(given.calls // BURST * BURST)
+    return 0 if first and complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

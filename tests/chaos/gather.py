@@ -1,0 +1,162 @@
+"""Gathering the evidence: plain consumers, ``json``, and SQL over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from tests.chaos.evidence import CircuitRecord, Event, Evidence, Place, Row, Stored
+from tests.support.sinking import ROLLUPS_DIFFER
+
+READ_S = 180.0
+JUNK_KEY = re.compile(rb"junk-[0-9a-f]{32}")
+STATUSES = {"success", "error", "timeout", "rejected"}
+
+
+async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse: str, database: str) -> None:
+    """Fill in what the servers hold."""
+    executions = f"{prefix}executions"
+    async with asyncio.timeout(READ_S):
+        evidence.events = [event_of(record) for record in await read(bootstrap, executions)]
+        evidence.circuits = [circuit_of(each) for each in await read(bootstrap, f"{prefix}circuits") if each.value]
+        evidence.dead = {
+            origin for each in await read(bootstrap, f"{executions}.dead") if (origin := dead_origin(each, executions))
+        }
+        evidence.rows = newest_rows(await read(bootstrap, f"{prefix}worker-circuits-changelog"))
+    ask = Sql(clickhouse, database)
+    evidence.stored = [
+        Stored(key, metric_id, (int(partition), int(offset)))
+        for key, metric_id, partition, offset in ask.rows(
+            "SELECT request_id, metric_id, kafka_partition, kafka_offset FROM tool_metrics"
+        )
+    ]
+    evidence.transitions = [
+        (circuit, int(version), state)
+        for circuit, version, state in ask.rows("SELECT circuit_id, version, state FROM circuit_transitions")
+    ]
+    evidence.rollups_differ = {what: int(number) for what, number in ask.rows(ROLLUPS_DIFFER)}
+
+
+async def read(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any]]:
+    """Every record from the beginning to the present end, in the order of each partition."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
+    )
+    await consumer.start()
+    try:
+        await consumer._client.force_metadata_update()
+        places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        ends = await consumer.end_offsets(places)
+        found: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {place: [] for place in places}
+        while any([await consumer.position(place) < ends[place] for place in places]):
+            for place, records in (await consumer.getmany(timeout_ms=500)).items():
+                found[place].extend(records)
+        return [record for place in places for record in found[place]]
+    finally:
+        await consumer.stop()
+
+
+def event_of(record: ConsumerRecord[Any, Any]) -> Event:
+    """One record of the executions topic, whatever it holds."""
+    headers = dict(record.headers)
+    origin = headers.get("switchgear.rekeyed")
+    place: Place = (record.partition, record.offset)
+    try:
+        given = json.loads(record.value)
+        valid = isinstance(given.get("tool_name"), str) and given.get("status") in STATUSES
+    except (ValueError, TypeError, AttributeError):
+        given, valid = {}, False
+    if not valid:
+        found = JUNK_KEY.search(record.value or b"")
+        given = {"request_id": found[0].decode() if found else ""}
+    recorded = given.get("recorded_at")
+    return Event(
+        place,
+        record.timestamp / 1000,
+        given.get("request_id") or given.get("metric_id") or "",
+        given.get("metric_id") or "",
+        given.get("tool_name") or "",
+        given.get("status") or "",
+        given.get("error_class"),
+        None if recorded is None else instant(recorded),
+        given.get("emitter_id") or "",
+        given.get("generation"),
+        given.get("lease_id"),
+        "switchgear.resent" in headers,
+        None if origin is None else place_of(origin),
+    )
+
+
+def instant(text: str) -> float:
+    """RFC 3339 to seconds since 1970; without an offset it is UTC."""
+    at = datetime.fromisoformat(text)
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
+
+def place_of(text: bytes) -> Place:
+    partition, _, offset = text.decode().partition(":")
+    return int(partition), int(offset)
+
+
+def circuit_of(record: ConsumerRecord[Any, Any]) -> CircuitRecord:
+    given = json.loads(record.value)
+    return CircuitRecord(
+        given["circuit_id"],
+        given["version"],
+        given["generation"],
+        given["state"],
+        (given.get("cause") or {}).get("rule", ""),
+        record.timestamp / 1000,
+        instant(given["changed_at"]),
+        tuple((lease["lease_id"], lease["emitter_id"]) for lease in given.get("leases") or ()),
+        record.value,
+        record.partition,
+    )
+
+
+def dead_origin(record: ConsumerRecord[Any, Any], topic: str) -> Place | None:
+    """Where in the executions topic a dead letter came from."""
+    name, partition, offset = record.key.decode().rsplit("-", 2)
+    return (int(partition), int(offset)) if name == topic else None
+
+
+def newest_rows(records: list[ConsumerRecord[Any, Any]]) -> dict[str, Row]:
+    """The row of each circuit that has come furthest."""
+    newest: dict[bytes, bytes] = {}
+    for record in records:
+        if record.key.startswith(b"\xff"):
+            continue  # no circuit: what operators set by glob
+        if record.value is None:
+            newest.pop(record.key, None)
+        elif record.key not in newest or record.value[1:9] >= newest[record.key][1:9]:
+            newest[record.key] = record.value
+    return {row.circuit: row for row in map(row_of, newest.values())}
+
+
+def row_of(value: bytes) -> Row:
+    place = msgspec.msgpack.decode(memoryview(value)[9:], strict=False)
+    return Row(place[0], place[8], place[9], place[10], place[11], place[12], place[17])
+
+
+class Sql:
+    """ClickHouse by plain HTTP."""
+
+    def __init__(self, url: str, database: str) -> None:
+        self._url = f"{url}/?database={quote(database)}"
+
+    def rows(self, statement: str) -> Iterator[list[str]]:
+        """Rows as text."""
+        with urlopen(Request(self._url, data=statement.encode()), timeout=READ_S) as answer:
+            for line in answer:
+                yield line.decode().rstrip("\n").split("\t")

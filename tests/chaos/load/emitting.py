@@ -1,0 +1,113 @@
+"""An emitter under load: a third by ``emit()``, the rest by ``submit()``, which tells of every event."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import threading
+import time
+import uuid
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from switchgear.emitter.emitter import Emitter
+from switchgear.emitter.receipt import Receipt
+from tests.chaos.ledger import LedgerWriter, Offered
+from tests.chaos.load.handed_over import HandedOver
+from tests.chaos.load.tools import EMITTED, FLAPPING, is_down
+
+TICK_S = 0.04
+MOST_OPEN = 200
+"""Batches that wait for their answers; more are not made before some come."""
+FLUSH_S = 12.0
+STATUSES = ("success", "error", "timeout", "rejected")
+WEIGHTS = (88, 6, 3, 3)
+CLASSES = ("transport", "server", "tool", "invalid_input", "unknown")
+
+
+def event(chance: random.Random, emitter_id: str) -> dict[str, Any]:
+    """One execution with its own id."""
+    tool = chance.choice(FLAPPING) if chance.random() < 0.08 else chance.choice(EMITTED)
+    status = chance.choices(STATUSES, WEIGHTS)[0]
+    if tool in FLAPPING:
+        status = "error" if is_down(tool) else "success"
+    made = {
+        "metric_id": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+        "tool_name": tool,
+        "status": status,
+        "execution_time_ms": round(chance.lognormvariate(3, 1), 3),
+        "input_size": chance.randrange(3_000),
+        "emitter_id": emitter_id,
+        "recorded_at": datetime.fromtimestamp(time.time(), UTC).isoformat(),
+    }
+    if status == "error":
+        made["error_class"] = "server" if tool in FLAPPING else chance.choice(CLASSES)
+    return made
+
+
+class Load:
+    """Makes so many events a second and writes down what becomes of them."""
+
+    def __init__(self, emitter: Emitter, ledger: LedgerWriter, chance: random.Random) -> None:
+        self._emitter = emitter
+        self._ledger = ledger
+        self._chance = chance
+        self._handed_over = HandedOver(ledger)
+        self._open: set[Future[Receipt]] = set()
+
+    def tick(self, count: int) -> None:
+        """Hand over ``count`` events."""
+        made = [event(self._chance, self._emitter.emitter_id) for _ in range(count)]
+        now = time.clock_gettime(time.CLOCK_REALTIME)
+        first = self._ledger.offer(Offered(each["metric_id"], each["tool_name"], each["status"], now) for each in made)
+        part = count * 2 // 3 if len(self._open) < MOST_OPEN else 0
+        for place, each in enumerate(made[part:], start=first + part):
+            self._emitter.emit(each)
+            self._handed_over.note(place)
+        if part:
+            batch = [(each["tool_name"], json.dumps(each).encode()) for each in made[:part]]
+            answer = self._emitter.submit(batch)
+            self._open.add(answer)
+            answer.add_done_callback(partial(self._answered, first))
+        self.look()
+
+    def look(self) -> None:
+        """Write down what arrived meanwhile."""
+        self._handed_over.look(self._emitter.status())
+
+    def _answered(self, first: int, answer: Future[Receipt]) -> None:
+        self._open.discard(answer)
+        if answer.cancelled() or answer.exception() is not None:
+            return  # unknown
+        receipt = answer.result()
+        refused = dict(receipt.refused)
+        for index in range(receipt.total):
+            if index in refused:
+                self._ledger.refused(first + index, refused[index])
+        if not refused:
+            self._ledger.acknowledged(first, first + receipt.total - 1)
+        else:
+            for index in set(range(receipt.total)) - set(refused):
+                self._ledger.acknowledged(first + index, first + index)
+
+
+def emit(given: argparse.Namespace, stop: threading.Event) -> None:
+    """Until told to stop."""
+    ledger = LedgerWriter(given.ledger)
+    emitter = Emitter(given.bootstrap, topic_prefix=given.prefix, service="chaos")
+    load = Load(emitter, ledger, random.Random(given.seed))
+    due, last = 0.0, time.monotonic()
+    while not stop.wait(TICK_S):
+        now = time.monotonic()
+        due = min(due + (now - last) * given.rate, given.rate)  # a process that slept makes up for a second at most
+        last = now
+        count = int(due)
+        due -= count
+        if count:
+            load.tick(count)
+    emitter.flush(FLUSH_S)
+    load.look()
+    emitter.close(0.1)

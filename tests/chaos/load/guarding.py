@@ -1,0 +1,109 @@
+"""A service with guards under load: calls tools that break down and recover, and times every decision."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import threading
+import time
+import uuid
+
+from switchgear import Switchgear
+from switchgear_schemas.policy import BreakerPolicy
+from tests.chaos.ledger import LedgerWriter, Offered
+from tests.chaos.load.handed_over import HandedOver
+from tests.chaos.load.tools import GUARDED, is_down
+
+LOAD_S = 5.0
+FLUSH_S = 12.0
+SLOW_S = 0.5
+TICK_S = 0.02
+SUMS_EVERY_S = 1.0
+LOCAL = BreakerPolicy(consecutive_failures=8, wait_duration_in_open_state_s=1)
+
+
+class Decisions:
+    """How long the decisions took."""
+
+    def __init__(self, ledger: LedgerWriter) -> None:
+        self._ledger = ledger
+        self._next = 0.0
+        self.count = self.permits = 0
+        self.worst = 0.0
+        self.within_a_millisecond = 0
+
+    def took(self, seconds: float, start: float, *, permitted: bool) -> None:
+        """One more."""
+        self.count += 1
+        self.permits += permitted
+        self.worst = max(self.worst, seconds)
+        self.within_a_millisecond += seconds <= 0.001
+        if seconds > SLOW_S:
+            self._ledger.slow(seconds, start)
+        if start >= self._next:
+            self._next = start + SUMS_EVERY_S
+            self.write()
+
+    def write(self) -> None:
+        """The sums so far."""
+        self._ledger.sums(
+            decisions=self.count,
+            permits=self.permits,
+            worst_s=round(self.worst, 6),
+            within_a_millisecond=self.within_a_millisecond,
+        )
+
+
+def guard(given: argparse.Namespace, stop: threading.Event) -> None:
+    """Until told to stop."""
+    chance = random.Random(given.seed)
+    ledger = LedgerWriter(given.ledger)
+    gear = Switchgear(given.bootstrap, topic_prefix=given.prefix, service="chaos-guard", local_policies=LOCAL)
+    gear.start(LOAD_S)
+    handed_over, decisions = HandedOver(ledger), Decisions(ledger)
+    due, last = 0.0, time.monotonic()
+    while not stop.wait(TICK_S):
+        now = time.monotonic()
+        due, last = min(due + (now - last) * given.rate, given.rate), now
+        while due >= 1:
+            due -= 1
+            call(gear, chance, ledger, handed_over, decisions)
+        look(gear, handed_over)
+    gear.flush(FLUSH_S)
+    look(gear, handed_over)
+    decisions.write()
+    gear.close(0.1)
+
+
+def call(
+    gear: Switchgear,
+    chance: random.Random,
+    ledger: LedgerWriter,
+    handed_over: HandedOver,
+    decisions: Decisions,
+) -> None:
+    """One guarded call."""
+    tool = chance.choice(GUARDED)
+    key = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+    start, began = time.clock_gettime(time.CLOCK_REALTIME), time.perf_counter()
+    try:
+        permit = gear.try_acquire(tool, request_id=key)
+    except Exception as error:  # noqa: BLE001 - that it never raises is the promise
+        ledger.raised(error)
+        return
+    decisions.took(time.perf_counter() - began, start, permitted=bool(permit))
+    if not permit:
+        return
+    failed = is_down(tool)
+    handed_over.note(ledger.offer([Offered(key, tool, "error" if failed else "success", start)]))
+    if failed:
+        permit.failure(ConnectionError("the tool is down"))
+    else:
+        permit.success(output_size=100)
+
+
+def look(gear: Switchgear, handed_over: HandedOver) -> None:
+    """Write down what arrived."""
+    status = gear.status().emitter
+    assert status is not None
+    handed_over.look(status)

@@ -1,0 +1,20 @@
+"""Every promise, in the order in which they are told."""
+
+from __future__ import annotations
+
+from tests.chaos.promises.call_path import call_path_never_waits
+from tests.chaos.promises.exact_probes import exactly_n_probes
+from tests.chaos.promises.one_order import one_owner_one_order
+from tests.chaos.promises.over_count import no_over_count
+from tests.chaos.promises.silent_loss import no_silent_loss
+from tests.chaos.promises.transitions import transitions_stored
+from tests.chaos.verdict import Promise
+
+PROMISES: tuple[Promise, ...] = (
+    no_silent_loss,
+    no_over_count,
+    one_owner_one_order,
+    exactly_n_probes,
+    transitions_stored,
+    call_path_never_waits,
+)

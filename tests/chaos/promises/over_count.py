@@ -1,0 +1,57 @@
+"""No over-count: replays change nothing, neither in the circuit nor in ClickHouse."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from tests.chaos.evidence import Evidence, Place
+from tests.chaos.promises.recount import FIELDS, recount
+from tests.chaos.verdict import Verdict
+
+PROMISE = "no-over-count"
+
+
+def no_over_count(evidence: Evidence) -> Verdict:
+    """One row an event, rollups that agree with the rows, and totals that agree with the topic."""
+    by_id: dict[str, list[Place]] = defaultdict(list)
+    for row in evidence.stored:
+        by_id[row.metric_id].append(row.place)
+    resent = {event.place for event in evidence.events if event.resent}
+    places = Counter(row.place for row in evidence.stored)
+    faults = [
+        f"metric_id {metric_id} is stored {len(found)} times: {', '.join(_told(place, resent) for place in found)}"
+        for metric_id, found in by_id.items()
+        if len(found) > 1
+    ]
+    faults += [f"the record at {place} is stored {number} times" for place, number in places.items() if number > 1]
+    faults += [f"rollup {what}: {number} keys differ" for what, number in evidence.rollups_differ.items() if number]
+    faults += _totals(evidence)
+    again = sum(tally.again for tally in recount(evidence).values())
+    calls = sum(row.calls for row in evidence.rows.values())
+    summary = (
+        f"{len(by_id):,} ids in {len(evidence.stored):,} rows, {len(evidence.rollups_differ)} rollups agree,"
+        f" {len(evidence.rows)} circuits counted {calls:,} calls, {again:,} events sent again"
+    )
+    return Verdict(PROMISE, summary, faults)
+
+
+def _told(place: Place, resent: set[Place]) -> str:
+    return f"{place}{' marked as sent again' if place in resent else ''}"
+
+
+def _totals(evidence: Evidence) -> Iterator[str]:
+    tallies = recount(evidence)
+    for circuit, row in sorted(evidence.rows.items()):
+        tally = tallies.get(circuit)
+        if tally is None:
+            yield f"{circuit} has a row in the worker's table and no event"
+            continue
+        wanted = asdict(tally)
+        for name in FIELDS:
+            counted = getattr(row, name)
+            spare = tally.late_again if name == "late" else tally.ahead
+            if counted > wanted[name] + spare:
+                why = f" ({tally.again} were sent again by their producer)" if tally.again else ""
+                yield f"{circuit}: the worker counted {counted} {name} of {wanted[name]}{why}"

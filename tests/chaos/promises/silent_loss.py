@@ -1,0 +1,66 @@
+"""No silent loss: what was acknowledged is counted and stored, or is a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.promises.recount import FIELDS, recount, uncopied
+from tests.chaos.verdict import Verdict
+
+PROMISE = "no-silent-loss"
+
+
+def no_silent_loss(evidence: Evidence) -> Verdict:
+    """Every event that a ledger says was acknowledged, and every total of the worker's table."""
+    acknowledged = [
+        (ledger.name, ledger.offered[number].key, number in ledger.junk)
+        for ledger in evidence.ledgers
+        for number in sorted(ledger.acknowledged)
+    ]
+    places = {event.key: event.place for event in evidence.events}
+    stored = {row.key or row.metric_id for row in evidence.stored} | {row.metric_id for row in evidence.stored}
+    faults = []
+    kept = dead = 0
+    for name, key, junk in acknowledged:
+        if key not in places:
+            faults.append(f"{key} of {name} was acknowledged and is not in the topic")
+        elif key in stored and not junk:
+            kept += 1
+        elif places[key] in evidence.dead:
+            dead += 1
+        else:
+            faults.append(f"{key} of {name} at {places[key]} is neither stored nor a dead letter")
+    faults += _unstored(evidence)
+    faults += _uncounted(evidence)
+    offered = sum(len(ledger.offered) for ledger in evidence.ledgers)
+    summary = (
+        f"{offered:,} offered, {len(acknowledged):,} acknowledged, {kept:,} of them stored, {dead:,} dead-lettered"
+    )
+    return Verdict(PROMISE, summary, faults)
+
+
+def _unstored(evidence: Evidence) -> Iterator[str]:
+    """Whatever the topic holds is stored or dead, acknowledged or not."""
+    places = {row.place for row in evidence.stored}
+    keys = {row.key for row in evidence.stored} | {row.metric_id for row in evidence.stored}
+    for event in evidence.events:
+        if event.origin is not None or event.place in places or event.place in evidence.dead:
+            continue
+        if not (event.resent and event.key in keys):
+            yield f"the record at {event.place} ({event.tool or 'no execution'}) is neither stored nor a dead letter"
+
+
+def _uncounted(evidence: Evidence) -> Iterator[str]:
+    for event in uncopied(evidence):
+        yield f"{event.key} of {event.tool} in the wrong partition {event.place} was not sent on to its owner"
+    for tool, tally in sorted(recount(evidence).items()):
+        row = evidence.rows.get(tool)
+        if row is None:
+            yield f"{tool} has no row in the worker's table"
+            continue
+        wanted = asdict(tally)
+        for name in FIELDS:
+            if getattr(row, name) < wanted[name]:
+                yield f"{tool}: the worker counted {getattr(row, name)} {name} of {wanted[name]}"

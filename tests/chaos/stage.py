@@ -1,0 +1,202 @@
+"""The stage: brokers, ClickHouse, workers, sinks, emitters and guards, with a link that can be made bad between each two of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.settings import Settings, load_settings
+from tests.chaos.cluster import Cluster
+from tests.chaos.fleet import Fleet, Member, Start
+from tests.chaos.polling import until
+from tests.chaos.ports import steady_ports
+from tests.chaos.proxy import Network
+from tests.support.processes import Child, environment, switchgear
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PARTITIONS = 6
+PREFIX = "chaos."
+SESSION_S = 6.0
+CLOCKS = (0.0, 0.0, 0.0, 600.0, -600.0)
+"""How far the emitters' clocks are off."""
+READY_S = 150.0
+
+
+class ClickHouse:
+    """The test server for ClickHouse's HTTP interface, in a process of its own, killed and started again on order."""
+
+    def __init__(self, folder: Path, log: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self._log = log
+        self.child: Child | None = None
+        self._inserts = "ok"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def spawn(self) -> None:
+        """Start it. Main thread."""
+        command = [sys.executable, "-m", "tests.support.clickhouse_http", str(self.folder), str(self.port)]
+        self.child = Child(command, self._log, own_environment())
+
+    async def answering(self) -> None:
+        """Until it serves."""
+        if not await until(lambda: asyncio.to_thread(self._ping), READY_S):
+            raise RuntimeError(f"ClickHouse does not answer at {self.url}.")
+        await self.order(self._inserts)
+
+    async def order(self, inserts: str) -> None:
+        """What happens to inserts from now on: see :mod:`tests.support.clickhouse_http`."""
+        self._inserts = inserts
+        await asyncio.to_thread(self._post, inserts)
+
+    def kill(self) -> None:
+        """As a crash."""
+        if self.child is not None and self.child.alive:
+            self.child.kill9()
+
+    def _post(self, inserts: str) -> None:
+        with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=10):
+            pass
+
+    def _ping(self) -> bool:
+        try:
+            with urlopen(f"{self.url}/ping", timeout=2):
+                return True
+        except (URLError, OSError):
+            return False
+
+
+class Stage:
+    """Everything that runs; leaving ends all of it and removes the folder, unless :attr:`keep` was set."""
+
+    def __init__(self, seed: int, *, brokers: int = 3, rate: float = 1_500.0) -> None:
+        self.seed = seed
+        self.rate = rate
+        self.keep = False
+        self.folder = Path(tempfile.mkdtemp(prefix="switchgear-chaos-"))
+        self.logs = self.folder / "logs"
+        self.ledgers = self.folder / "ledgers"
+        for folder in (self.logs, self.ledgers):
+            folder.mkdir()
+        self.network = Network()
+        self.cluster = Cluster(self.folder / "kafka", brokers, self.network)
+        inner, self._outer = steady_ports(2)
+        self.clickhouse = ClickHouse(self.folder / "clickhouse", self.logs / "clickhouse.log", inner)
+        self.fleet = Fleet(self.logs)
+        self._supervision: asyncio.Task[None] | None = None
+
+    def settings(self, caller: str) -> Settings:
+        """Settings of one caller: its own way to the brokers, and the sinks' to ClickHouse; ``direct`` is behind no link."""
+        direct = caller == "direct"
+        return load_settings(
+            kafka_bootstrap_servers=self.cluster.direct if direct else self.cluster.bootstrap(caller),
+            topic_prefix=PREFIX,
+            topic_partitions=PARTITIONS,
+            topic_replication_factor=self.cluster.replication,
+            worker_http="127.0.0.1:0",
+            api_http="127.0.0.1:0",
+            worker_session_timeout_s=SESSION_S,
+            clickhouse_url=f"http://127.0.0.1:{self.clickhouse.port if direct else self._outer}/chaos",
+            clickhouse_connect_timeout_s=5,
+            sink_batch_max_rows=2_000,
+            sink_batch_max_age_s=0.2,
+            policy_file=Path(__file__).with_name("policies.toml"),
+        )
+
+    async def start(self) -> None:
+        """Start everything, and wait until workers and sinks are ready."""
+        self.clickhouse.spawn()
+        await self.network.add("sink/clickhouse", self._outer, self.clickhouse.port)
+        await self.cluster.start()
+        await ensure_topics(self.settings("direct"))
+        await self.clickhouse.answering()
+        for number in (1, 2):
+            self.fleet.add("worker", f"worker-{number}", self.starts("worker"))
+            self.fleet.add("sink", f"sink-{number}", self.starts("sink"))
+        self._supervision = asyncio.create_task(self.fleet.supervise())
+        await self.ready()
+        for number, clock in enumerate(CLOCKS, 1):
+            share = 0.3 if clock == 0 else 0.05
+            self.fleet.add("emitter", f"emitter-{number}", self.loads("emit", share * self.rate, clock))
+        for number, clock in enumerate((0.0, 0.0, 600.0), 1):
+            self.fleet.add("guard", f"guard-{number}", self.loads("guard", 40.0, clock))
+
+    async def ready(self) -> None:
+        """Until every worker and sink has said so once."""
+        members = [each for each in self.fleet.of("worker", "sink") if each.child is not None]
+        if not await until(lambda: not _not_ready(members), READY_S):
+            raise RuntimeError(f"Not ready within {READY_S:g} s: {', '.join(_not_ready(members))}.")
+
+    def starts(self, command: str) -> Start:
+        """How a worker or sink is started."""
+
+        def start(member: Member) -> Child:
+            return switchgear(command, log=self._log(member), settings=self.settings(command))
+
+        return start
+
+    def loads(self, kind: str, rate: float, clock: float) -> Start:
+        """How a load process is started; each life has a ledger and a seed of its own."""
+
+        def start(member: Member) -> Child:
+            life = f"{member.name}-{member.spawned}"
+            command = [
+                *(sys.executable, "-m", "tests.chaos.load", kind, "--bootstrap", self.cluster.bootstrap("client")),
+                *("--prefix", PREFIX, "--ledger", str(self.ledgers / f"{life}.ledger"), "--rate", str(rate)),
+                *("--seed", str(zlib.crc32(f"{self.seed} {life}".encode())), f"--clock={clock}"),
+            ]
+            return Child(command, self._log(member), own_environment())
+
+        return start
+
+    def _log(self, member: Member) -> Path:
+        path = self.logs / f"{member.name}.log"
+        with path.open("a") as log:
+            log.write(f"--- life {member.spawned}, {time.strftime('%H:%M:%S', time.gmtime())}\n")
+        return path
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._supervision is not None:
+            self._supervision.cancel()
+        self.fleet.kill_all()
+        self.clickhouse.kill()
+        await self.cluster.close()
+        await self.network.__aexit__(None, None, None)
+        if self.keep:
+            self._drop_bulk()
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _drop_bulk(self) -> None:
+        """Keep logs and ledgers, not the servers' data."""
+        for folder in (self.clickhouse.folder, *(broker.folder / "log" for broker in self.cluster.brokers)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_environment() -> dict[str, str]:
+    """The environment of a process that is started from this package."""
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    return environment(extra={"PYTHONPATH": path})
+
+
+def _not_ready(members: list[Member]) -> list[str]:
+    return [each.name for each in members if each.child is not None and " ready " not in each.child.output()]

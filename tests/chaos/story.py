@@ -1,0 +1,54 @@
+"""What happened to one circuit, line by line, from the evidence that a broken run leaves behind.
+
+    python -m tests.chaos.story FOLDER/evidence.pickle CIRCUIT [ALL]
+
+Records of the circuits topic, the calls under a lease and the refusals that asked for one; with ALL every call.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.chaos.evidence import Event, Evidence
+
+
+def keep(evidence: Evidence, path: Path) -> None:
+    """Save it for a look later."""
+    path.write_bytes(pickle.dumps(evidence))
+
+
+def story(evidence: Evidence, circuit: str, *, calls: bool) -> list[str]:
+    """Lines in the order of the broker's clock."""
+    found = [
+        (
+            record.timestamp_s,
+            f"version {record.version} generation {record.generation} {record.state} ({record.rule}) {list(record.leases)}",
+        )
+        for record in evidence.circuits
+        if record.circuit == circuit
+    ]
+    found += [
+        (event.timestamp_s, _call(event))
+        for event in evidence.events
+        if event.tool == circuit and (calls or event.lease_id)
+    ]
+    return [f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f}"[:-3] + f" {line}" for at, line in sorted(found)]
+
+
+def _call(event: Event) -> str:
+    mark = " SENT AGAIN" if event.resent else ""
+    under = f"generation {event.generation} lease {event.lease_id}"
+    return f"    {event.status} at {event.place} of {event.emitter_id} {under} {event.key}{mark}"
+
+
+def main(path: str, circuit: str, everything: str = "") -> None:
+    """Print it."""
+    evidence = pickle.loads(Path(path).read_bytes())
+    print("\n".join(story(evidence, circuit, calls=bool(everything))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

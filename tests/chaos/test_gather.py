@@ -1,0 +1,89 @@
+"""Reading the evidence without any code of ours: held against what the product writes."""
+
+import json
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from switchgear.fleet.row import Row as ProductRow
+from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.partitioner import owner_partition
+from tests.chaos.faults.foreign_input import junk
+from tests.chaos.gather import circuit_of, dead_origin, event_of, instant, newest_rows
+from tests.chaos.promises.recount import owner
+
+
+def record(value, *, key=b"search", offset=4, headers=()):
+    return SimpleNamespace(
+        key=key, value=value, partition=2, offset=offset, timestamp=1_700_000_000_500, headers=tuple(headers)
+    )
+
+
+def row(applied, **fields):
+    given = {"circuit_id": "search", "tool_name": "search", "applied": applied, "total_calls": applied}
+    return record(ProductRow(**(given | fields)).encode())
+
+
+def test_the_places_of_a_row_are_those_of_the_workers_own():
+    kept = newest_rows([row(9, total_failed=2, total_ignored=3, late=4, total_rejected=5, version=6)])["search"]
+    assert (kept.calls, kept.failed, kept.ignored, kept.late, kept.rejected, kept.version) == (9, 2, 3, 4, 5, 6)
+
+
+def test_of_two_rows_the_one_that_came_further_holds_whichever_comes_last():
+    assert newest_rows([row(9), row(300), row(12)])["search"].calls == 300
+
+
+def test_a_row_that_went_is_gone_and_what_operators_set_by_glob_is_no_circuit():
+    assert newest_rows([row(9), record(None)]) == {}
+    assert newest_rows([record(b"\x01anything", key=b"\xff3")]) == {}
+
+
+def test_an_execution_is_read_with_its_headers():
+    value = json.dumps({
+        "tool_name": "search", "status": "error", "error_class": "server", "metric_id": "m", "emitter_id": "p1",
+        "lease_id": "2.1", "generation": 2, "recorded_at": "2026-11-22T10:00:00+02:00",
+    }).encode()  # fmt: skip
+    found = event_of(record(value, headers=[("switchgear.resent", b"1"), ("switchgear.rekeyed", b"3:77")]))
+    assert (found.tool, found.status, found.error_class, found.key) == ("search", "error", "server", "m")
+    assert (found.place, found.origin, found.resent) == ((2, 4), (3, 77), True)
+    assert (found.lease_id, found.generation, found.emitter_id) == ("2.1", 2, "p1")
+    assert found.recorded_s == instant("2026-11-22T08:00:00")
+    assert found.timestamp_s == 1_700_000_000.5
+
+
+def test_the_load_knows_a_guards_call_by_its_request():
+    assert event_of(record(b'{"tool_name": "t", "status": "success", "request_id": "r", "metric_id": "m"}')).key == "r"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_piece_of_junk_is_no_execution_and_keeps_its_name(seed):
+    for each in junk(random.Random(seed)):
+        found = event_of(record(each.value))
+        assert (found.tool, found.key) == ("", each.key)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"[1]", b"null", b'{"tool_name": 3, "status": "success"}'])
+def test_whatever_a_topic_holds_is_read_without_an_error(value):
+    assert event_of(record(value)).tool == ""
+
+
+def test_a_circuit_is_read_with_its_leases():
+    value = json.dumps({
+        "circuit_id": "search", "version": 3, "generation": 2, "state": "half_open", "cause": {"rule": "wait_elapsed"},
+        "changed_at": "2026-11-22T10:00:00Z", "leases": [{"lease_id": "2.1", "emitter_id": "p1", "expires_at": "x"}],
+    }).encode()  # fmt: skip
+    found = circuit_of(record(value))
+    assert (found.circuit, found.version, found.generation, found.state) == ("search", 3, 2, "half_open")
+    assert (found.rule, found.leases, found.partition) == ("wait_elapsed", (("2.1", "p1"),), 2)
+    assert found.changed_s == instant("2026-11-22T10:00:00+00:00")
+
+
+def test_a_dead_letter_leads_back_to_its_record():
+    letter = DeadLetter("chaos.executions", 5, 17, 0, "why", "worker")
+    assert dead_origin(record(b"x", key=letter.key), "chaos.executions") == (5, 17)
+    assert dead_origin(record(b"x", key=letter.key), "other.executions") is None
+
+
+def test_tools_belong_to_the_partitions_that_the_product_gives_them():
+    assert all(owner(f"tool-{n}", 6) == owner_partition(f"tool-{n}", 6) for n in range(100))

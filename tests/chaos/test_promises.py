@@ -1,0 +1,287 @@
+"""The verifier, fed with doctored data: each fault that it is there to find, it finds."""
+
+import json
+
+import pytest
+
+from tests.chaos.evidence import CircuitRecord, Event, Evidence, Row, Stored
+from tests.chaos.ledger import Ledger, Offered
+from tests.chaos.promises.all_promises import PROMISES
+from tests.chaos.promises.recount import owner
+from tests.chaos.verdict import Verdict, judge
+
+TOOL = "guarded:one-0:tool"
+PARTITIONS = 6
+HOME = owner(TOOL, PARTITIONS)
+
+
+def an_event(offset, **fields):
+    key = fields.pop("key", f"call-{offset}")
+    given = {
+        "place": (HOME, offset), "timestamp_s": 1000.0 + offset, "key": key, "metric_id": f"id-{key}", "tool": TOOL,
+        "status": "success", "error_class": None, "recorded_s": 1000.0 + offset, "emitter_id": "p1", "generation": 0,
+        "lease_id": None, "resent": False, "origin": None,
+    }  # fmt: skip
+    return Event(**(given | fields))
+
+
+def a_record(version, generation, state, rule="", leases=(), timestamp_s=1000.0):
+    content = json.dumps([version, generation, state, rule, leases]).encode()
+    return CircuitRecord(TOOL, version, generation, state, rule, timestamp_s, timestamp_s, tuple(leases), content)
+
+
+def store(evidence, event):
+    evidence.stored.append(Stored(event.key, event.metric_id, event.place))
+
+
+@pytest.fixture
+def told():
+    """A run in which all was well: eight calls, an open, one probe, a recovery; and one piece of junk in the dead letters."""
+    events = [an_event(offset, status="success" if offset < 5 else "error", error_class=None) for offset in range(8)]
+    events.append(an_event(8, status="rejected", generation=1))
+    events.append(an_event(9, generation=2, lease_id="2.1", timestamp_s=1011.0))
+    events.append(an_event(10, key="junk-1", tool="", status="", metric_id="", place=(0, 4)))
+    evidence = Evidence(
+        events=events,
+        circuits=[
+            a_record(1, 1, "open", "consecutive_failures"),
+            a_record(2, 2, "half_open", "wait_elapsed", [("2.1", "p1")], 1010.0),
+            a_record(3, 3, "closed", "probe_succeeded", timestamp_s=1012.0),
+        ],
+        rows={TOOL: Row(TOOL, calls=9, failed=3, ignored=0, late=0, rejected=1, version=3)},
+        dead={(0, 4)},
+        rollups_differ={"counts": 0, "histograms": 0},
+        permitted={TOOL: 1},
+        partitions=PARTITIONS,
+    )
+    for event in events[:-1]:
+        store(evidence, event)
+    evidence.transitions = [(record.circuit, record.version, record.state) for record in evidence.circuits]
+    ledger = Ledger("emitter-1", sums={"decisions": 10, "within_a_millisecond": 9}, slow=[(0.6, 500.0)])
+    ledger.offered = [Offered(event.key, event.tool, event.status, event.timestamp_s) for event in events]
+    ledger.acknowledged = set(range(len(events)))
+    ledger.junk = {10}
+    evidence.ledgers = [ledger]
+    return evidence
+
+
+def broken(evidence):
+    return {verdict.promise: verdict for verdict in judge(evidence, PROMISES) if not verdict.held}
+
+
+def only(evidence, promise):
+    """The faults of the one promise that is broken."""
+    found = broken(evidence)
+    assert set(found) == {promise}, {name: each.faults for name, each in found.items()}
+    return found[promise].faults
+
+
+def test_a_run_in_which_all_was_well_holds_every_promise(told):
+    verdicts = judge(told, PROMISES)
+    assert [verdict.promise for verdict in verdicts if verdict.held] == [
+        "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "transitions-stored", "call-path-never-waits",
+    ]  # fmt: skip
+    assert str(verdicts[0]) == (
+        "no-silent-loss: held (11 offered, 11 acknowledged, 10 of them stored, 1 dead-lettered)"
+    )
+    assert "1 recoveries exact" in str(verdicts[3])
+
+
+def test_a_lost_row_is_found(told):
+    told.stored.pop(2)
+    assert any("call-2" in fault for fault in only(told, "no-silent-loss"))
+
+
+def test_an_acknowledged_event_that_is_in_no_topic_is_found(told):
+    told.ledgers[0].offered.append(Offered("gone", TOOL, "success", 1.0))
+    told.ledgers[0].acknowledged.add(11)
+    assert only(told, "no-silent-loss") == ["gone of emitter-1 was acknowledged and is not in the topic"]
+
+
+def test_an_event_of_unknown_outcome_may_be_missing_and_may_be_there(told):
+    told.ledgers[0].offered.append(Offered("gone", TOOL, "success", 1.0))
+    told.ledgers[0].acknowledged.discard(3)
+    assert not broken(told)
+
+
+def test_a_lost_dead_letter_is_found(told):
+    told.dead.clear()
+    assert any("(0, 4)" in fault for fault in only(told, "no-silent-loss"))
+
+
+def test_an_event_that_no_ledger_knows_must_be_stored_too(told):
+    told.events.append(an_event(11, key="foreign", status="rejected"))
+    told.rows[TOOL].rejected += 1
+    assert only(told, "no-silent-loss") == [f"the record at ({HOME}, 11) ({TOOL}) is neither stored nor a dead letter"]
+
+
+@pytest.mark.parametrize("name", ["calls", "failed", "rejected"])
+def test_a_total_that_is_too_low_is_a_loss_and_one_too_high_an_over_count(told, name):
+    before = getattr(told.rows[TOOL], name)
+    setattr(told.rows[TOOL], name, before - 1)
+    assert only(told, "no-silent-loss") == [f"{TOOL}: the worker counted {before - 1} {name} of {before}"]
+    setattr(told.rows[TOOL], name, before + 1)
+    assert only(told, "no-over-count") == [f"{TOOL}: the worker counted {before + 1} {name} of {before}"]
+
+
+def test_a_circuit_without_a_row_is_found(told):
+    told.rows.clear()
+    assert set(broken(told)) == {"no-silent-loss", "one-owner-one-order"}
+
+
+def test_a_doubled_row_is_found(told):
+    told.stored.append(told.stored[0])
+    faults = only(told, "no-over-count")
+    assert f"metric_id id-call-0 is stored 2 times: ({HOME}, 0), ({HOME}, 0)" in faults
+    assert f"the record at ({HOME}, 0) is stored 2 times" in faults
+
+
+def test_a_rollup_that_differs_is_found(told):
+    told.rollups_differ = {"counts": 3, "histograms": 0}
+    assert only(told, "no-over-count") == ["rollup counts: 3 keys differ"]
+
+
+def test_an_event_sent_again_counts_once(told):
+    told.events.append(an_event(11, key="call-0", resent=True))
+    assert not broken(told)
+    told.rows[TOOL].calls += 1
+    assert only(told, "no-over-count") == [
+        f"{TOOL}: the worker counted 10 calls of 9 (1 were sent again by their producer)"
+    ]
+
+
+def test_an_event_sent_again_under_a_clock_far_ahead_may_count_twice_and_is_stored_once(told):
+    told.events.append(an_event(11, key="call-0", resent=True, recorded_s=1600.0))
+    assert not broken(told)
+    told.rows[TOOL].calls += 1
+    assert not broken(told)
+    told.rows[TOOL].calls += 1
+    assert only(told, "no-over-count")
+
+
+def test_a_late_event_sent_again_may_be_late_twice_and_never_a_call(told):
+    for offset in (11, 12):
+        told.events.append(an_event(offset, key="late", resent=offset == 12, recorded_s=500.0))
+    store(told, told.events[-2])
+    for late in (1, 2):
+        told.rows[TOOL].late = late
+        assert not broken(told)
+    told.rows[TOOL].late = 3
+    assert only(told, "no-over-count")
+
+
+def test_a_copy_for_the_owner_counts_once_and_is_not_stored(told):
+    told.events.append(an_event(0, key="astray", place=((HOME + 1) % PARTITIONS, 0)))
+    store(told, told.events[-1])
+    assert any("was not sent on" in fault for fault in only(told, "no-silent-loss"))
+    for offset in (11, 12):
+        told.events.append(an_event(offset, key="astray", origin=((HOME + 1) % PARTITIONS, 0)))
+    told.rows[TOOL].calls += 1
+    assert not broken(told)
+
+
+def test_late_events_are_stored_and_counted_as_late(told):
+    told.events.append(an_event(11, recorded_s=1011.0 - 301))
+    store(told, told.events[-1])
+    assert any("0 late of 1" in fault for fault in only(told, "no-silent-loss"))
+    told.rows[TOOL].late = 1
+    assert not broken(told)
+
+
+def test_a_version_that_goes_back_is_found(told):
+    told.circuits.append(a_record(5, 3, "closed"))
+    told.circuits.append(a_record(4, 3, "closed", "zombie"))
+    told.transitions += [(TOOL, 5, "closed"), (TOOL, 4, "closed")]
+    told.rows[TOOL].version = 5
+    assert only(told, "one-owner-one-order") == [f"{TOOL}: version 4 after 5"]
+
+
+def test_a_record_published_again_unchanged_is_harmless(told):
+    told.circuits.append(told.circuits[0])
+    assert not broken(told)
+
+
+def test_two_contents_of_one_version_are_found(told):
+    told.circuits.append(a_record(3, 3, "closed", "zombie"))
+    assert only(told, "one-owner-one-order") == [f"{TOOL}: two contents of version 3"]
+
+
+def test_a_generation_that_falls_is_found(told):
+    told.circuits.append(a_record(4, 2, "open"))
+    told.transitions.append((TOOL, 4, "open"))
+    told.rows[TOOL].version = 4
+    assert only(told, "one-owner-one-order") == [f"{TOOL}: generation 2 after 3 in version 4"]
+
+
+def test_a_table_that_disagrees_with_the_followers_is_found(told):
+    told.rows[TOOL].version = 2
+    assert only(told, "one-owner-one-order") == [
+        f"{TOOL}: followers conclude version 3, the worker's table has version 2"
+    ]
+
+
+def test_records_of_one_circuit_in_two_partitions_are_found(told):
+    told.circuits[-1].partition = 3
+    assert only(told, "one-owner-one-order") == [f"{TOOL}: records in the partitions [0, 3]"]
+
+
+def an_extra_probe(told, **fields):
+    told.events.append(an_event(11, **({"generation": 2, "lease_id": "2.2", "key": "extra"} | fields)))
+    store(told, told.events[-1])
+    told.rows[TOOL].calls += 1
+    told.rows[TOOL].failed += fields.get("status") == "error"
+
+
+def test_an_extra_probe_is_found(told):
+    an_extra_probe(told)
+    faults = only(told, "exactly-n-probes")
+    assert f"{TOOL}: 2 probes of 1 in generation 2" in faults
+    assert any("2.2, which was not granted" in fault for fault in faults)
+
+
+def test_two_calls_under_one_lease_are_found(told):
+    an_extra_probe(told, lease_id="2.1")
+    assert f"{TOOL}: two probes under one lease in generation 2" in only(told, "exactly-n-probes")
+
+
+def test_a_probe_of_somebody_else_is_found(told):
+    told.events[9].emitter_id = "thief"
+    assert only(told, "exactly-n-probes") == [f"{TOOL}: a probe of thief under 2.1, which was not granted to it"]
+
+
+def test_a_recovery_with_fewer_probes_than_permitted_is_found(told):
+    told.events[9].lease_id = None
+    assert only(told, "exactly-n-probes") == [f"{TOOL} recovered in generation 2 by 0 probes of 1"]
+
+
+def test_a_recovery_to_which_a_service_without_circuits_contributed_is_not_held_to_it(told):
+    told.events[9].lease_id = told.events[9].generation = None
+    assert not broken(told)
+
+
+def test_a_missing_and_an_invented_transition_are_found(told):
+    told.transitions[0] = (TOOL, 9, "open")
+    assert only(told, "transitions-stored") == [
+        f"{TOOL} version 1 (open) is not stored",
+        f"{TOOL} version 9 (open) is stored and was never told",
+    ]
+
+
+def test_a_decision_that_waited_is_found_unless_the_process_was_stopped(told):
+    told.ledgers[0].slow.append((6.0, 600.0))
+    assert only(told, "call-path-never-waits") == ["a decision of emitter-1 took 6.00 s"]
+    told.pauses = [("emitter-2", 599.0, 607.0)]
+    assert only(told, "call-path-never-waits")
+    told.pauses = [("emitter-1", 601.0, 606.0)]
+    assert not broken(told)
+
+
+def test_a_decision_that_raised_is_found(told):
+    told.ledgers[0].raised.append("ValueError()")
+    assert only(told, "call-path-never-waits") == ["a decision of emitter-1 raised ValueError()"]
+
+
+def test_a_broken_promise_shows_its_first_ten_faults():
+    said = str(Verdict("no-silent-loss", "3 lost", [f"fault {number}" for number in range(12)]))
+    assert said.startswith("no-silent-loss: BROKEN (3 lost; 12 faults: fault 0; ")
+    assert said.endswith("fault 9; 2 more)")

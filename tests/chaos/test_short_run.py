@@ -1,0 +1,53 @@
+"""A short run of the whole: one broker, real processes, and a fixed seed. ``make chaos`` runs for as long as it is told."""
+
+import psutil
+import pytest
+
+from tests.chaos.faults.all_kinds import KINDS
+from tests.chaos.run import Run
+
+pytestmark = pytest.mark.integration
+SEED = 148
+SECONDS = 30
+STRUCK = (
+    *("worker-kill", "worker-end", "sink-kill", "sink-end", "emitter-kill", "emitter-end", "broker-kill"),
+    *("net-cut-worker", "net-cut-sink", "net-slow-client", "clickhouse-refuses", "clickhouse-gone"),
+    *("input-again", "input-misdirected", "input-junk", "input-late", "clock-off"),
+)
+
+
+@pytest.mark.timeout(420)
+async def test_every_promise_holds_through_half_a_minute_of_faults(capsys):
+    before = children()
+    run = Run(
+        SEED,
+        SECONDS,
+        brokers=1,
+        rate=400,
+        kinds={name: KINDS[name] for name in STRUCK},
+        mean_gap_s=2,
+        say=shown(capsys),
+    )
+    report = await run.go()
+    assert report.held, (
+        f"seed {SEED}: {[str(verdict) for verdict in report.verdicts if not verdict.held]}, {report.faults}"
+    )
+    assert len(report.verdicts) == 6
+    assert report.done.total() >= 6
+    assert report.executions > 2_000
+    assert children() == before
+
+
+def shown(capsys):
+    """Print past pytest: a run that hangs has said how far it came."""
+
+    def say(line):
+        with capsys.disabled():
+            print(f"\n{line}", end="", flush=True)
+
+    return say
+
+
+def children():
+    """Processes whose parent this one is."""
+    return {child.pid for child in psutil.Process().children()}

@@ -1,0 +1,37 @@
+"""The promises, each a function of the evidence alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tests.chaos.evidence import Evidence
+
+SHOWN = 10
+
+
+@dataclass
+class Verdict:
+    """What became of one promise."""
+
+    promise: str
+    summary: str
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def held(self) -> bool:
+        return not self.faults
+
+    def __str__(self) -> str:
+        if self.held:
+            return f"{self.promise}: held ({self.summary})"
+        more = f"; {len(self.faults) - SHOWN} more" if len(self.faults) > SHOWN else ""
+        return f"{self.promise}: BROKEN ({self.summary}; {len(self.faults)} faults: {'; '.join(self.faults[:SHOWN])}{more})"
+
+
+Promise = Callable[[Evidence], Verdict]
+
+
+def judge(evidence: Evidence, promises: Iterable[Promise]) -> list[Verdict]:
+    """A verdict a promise, in their order."""
+    return [promise(evidence) for promise in promises]

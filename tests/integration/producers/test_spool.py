@@ -1,0 +1,289 @@
+"""Kafka away from the start, taken away, and back: with a spool every event arrives, once and in order, through ``kill -9`` too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchgear import Emitter, Event
+from switchgear_cli.local.kafka import LocalKafka
+from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.headers import RESENT
+from switchgear_schemas.settings import Settings, load_settings
+from switchgear_sinks.store import open_store
+from tests.support.processes import python
+from tests.support.sinking import assert_exact, read_topic, sinking
+
+pytestmark = pytest.mark.integration
+
+LIMIT = 64 * 1_048_576
+
+
+class Away:
+    """A broker of this test alone, that comes and goes; nobody is there at first."""
+
+    def __init__(self, folder: Path) -> None:
+        port = any_free_port()
+        self.settings: Settings = load_settings(
+            kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="spool.", topic_partitions=4,
+            clickhouse_url=f"chdb:{folder}/clickhouse",
+        )  # fmt: skip
+        self.spool = folder / "spool"
+        self.broker = LocalKafka(folder / "kafka", port)
+        self._made = False
+
+    def come(self) -> None:
+        self.broker.start()
+        if not self._made:
+            asyncio.run(ensure_topics(self.settings))
+            self._made = True
+
+    def go(self) -> None:
+        self.broker.stop()
+
+    def emitter(self, **options: Any) -> Emitter:
+        given: dict[str, Any] = {"spool_dir": self.spool, "spool_bytes": LIMIT, "buffer_size": 1_000}
+        return Emitter(self.settings.kafka, topic_prefix=self.settings.topic_prefix, **(given | options))
+
+    def records(self) -> list[Any]:
+        return asyncio.run(read_topic(self.settings, self.settings.topics.executions))
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Iterator[Away]:
+    found = Away(tmp_path)
+    yield found
+    found.broker.stop()
+
+
+@contextmanager
+def closing(emitter: Emitter) -> Iterator[Emitter]:
+    try:
+        yield emitter
+    finally:
+        emitter.close(0)
+
+
+def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the limit"
+        time.sleep(0.02)
+
+
+def emit(emitter: Emitter, first: int, last: int) -> None:
+    """No faster than the background takes them, on however busy a machine: memory holds a thousand."""
+    for number in range(first, last):
+        assert emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
+        if number % 100 == 0:
+            until(lambda: emitter.status().buffered < 700)
+
+
+def numbers(records: list[Any]) -> list[int]:
+    return [json.loads(record.value)["metadata"]["number"] for record in records]
+
+
+def assert_in_order(records: list[Any]) -> None:
+    """Of every tool, by its place in the log."""
+    last: dict[bytes, int] = {}
+    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
+        number = json.loads(record.value)["metadata"]["number"]
+        assert number > last.get(record.key, -1), f"{number} after {last[record.key]}"
+        last[record.key] = number
+
+
+def assert_overtook(records: list[Any], number: int) -> None:
+    """The request for a probe did not wait for the spool: events emitted before it lie behind it."""
+    ours = [each for each in records if each.key == b"t0"]
+    places = {json.loads(each.value)["metadata"]["number"]: each.offset for each in ours}
+    assert places[number] < places[15_995]
+
+
+def marked(records: list[Any]) -> set[int]:
+    return {json.loads(each.value)["metadata"]["number"] for each in records if (RESENT, b"1") in each.headers}
+
+
+def test_away_at_the_start_taken_away_and_back_every_event_arrives_once_in_order(away: Away) -> None:
+    """A buffer of a thousand, five thousand events in each absence. Without a spool the oldest of them are counted as dropped."""
+    forgetful = away.emitter(spool_dir=None)
+    with closing(forgetful), closing(away.emitter(in_flight=200)) as emitter:
+        for number in range(20_000, 23_000):
+            forgetful.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
+        assert (forgetful.status().dropped, forgetful.status().buffered) == (2_000, 1_000)
+        emit(emitter, 0, 500)
+        until(lambda: emitter.status().spooled == 500)
+        emit(emitter, 500, 5_000)
+        until(lambda: emitter.status().spooled == 5_000)
+        status = emitter.status()
+        assert status.spool is not None
+        assert (status.dropped, status.spool.in_use, status.spool.error) == (0, True, None)
+        assert status.away_s is not None
+        away.come()
+        assert emitter.flush(60), emitter.status()
+        assert emitter.status().away_s is None
+        assert forgetful.flush(60), forgetful.status()
+        found = forgetful.status()
+        assert (found.emitted, found.acknowledged, found.dropped, found.failed) == (3_000, 1_000, 2_000, 0)
+        assert forgetful.close()
+        emit(emitter, 5_000, 6_000)
+        assert emitter.flush(30), emitter.status()
+        away.go()
+        emit(emitter, 6_000, 16_000)
+        until(lambda: (found := emitter.status()).spooled == 10_000 and not found.buffered)
+        away.come()
+        until(lambda: emitter.status().acknowledged > 6_000)
+        emitter.emit(Event("t0", "rejected", probe_requested=True, metadata={"number": -1}), urgent=True)
+        emit(emitter, 16_000, 16_500)
+        assert emitter.flush(60), emitter.status()
+        status = emitter.status()
+        assert (status.emitted, status.acknowledged, status.dropped, status.failed) == (16_501, 16_501, 0, 0)
+        until(lambda: (spool := emitter.status().spool) is not None and spool.bytes == 0)
+        records = away.records()
+        assert Counter(numbers(records)) == Counter([*range(-1, 16_500), *range(22_000, 23_000)])
+        assert_in_order([each for each in records if 0 <= json.loads(each.value)["metadata"]["number"] < 20_000])
+        assert_overtook(records, -1)
+        assert emitter.close()
+    assert list(away.spool.iterdir()) == [], "nothing is left on disk"
+
+
+CRASHING = """
+import sys, time
+from switchgear import Emitter, Event
+bootstrap, prefix, folder, first, last = sys.argv[1:]
+emitter = Emitter(bootstrap, topic_prefix=prefix, spool_dir=folder)
+for number in range(int(first), int(last)):
+    emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
+while (status := emitter.status()).buffered or status.spooled < int(last) - int(first):
+    time.sleep(0.01)
+print("spooled", flush=True)
+time.sleep(600)
+"""
+
+
+def crash(away: Away, log: Path, first: int, last: int) -> None:
+    """A process that emits while Kafka is away, killed when it has all of them on disk."""
+    arguments = (
+        away.settings.kafka_bootstrap_servers,
+        away.settings.topic_prefix,
+        str(away.spool),
+        str(first),
+        str(last),
+    )
+    with python(CRASHING, *arguments, log=log) as child:
+        child.wait_for_output("spooled")
+        child.kill9()
+
+
+SENDING = """
+import sys, time
+from switchgear import Emitter, Event
+bootstrap, prefix, folder = sys.argv[1:]
+emitter = Emitter(bootstrap, topic_prefix=prefix, spool_dir=folder, in_flight=500)
+emitter.emit(Event("t0", "success", metadata={"number": -1}))
+while emitter.status().acknowledged < 1:
+    time.sleep(0.001)
+print("sending", flush=True)
+number = 0
+while True:
+    for _ in range(50):
+        emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
+        number += 1
+    if number % 5000 == 0:
+        print("emitted", number, flush=True)
+    time.sleep(0.002)
+"""
+
+
+RESENDING = """
+import sys, time
+from switchgear import Emitter
+from switchgear.emitter import feeder
+feeder.AT_ONCE = 100
+emitter = Emitter(sys.argv[1], topic_prefix=sys.argv[2], spool_dir=sys.argv[3], in_flight=400)
+assert emitter.connect(40)
+while emitter.status().acknowledged < 3_000:
+    time.sleep(0.0005)
+print("sending", flush=True)
+time.sleep(600)
+"""
+
+
+def test_processes_killed_before_and_while_their_spool_is_sent_no_event_is_lost_or_stored_twice(
+    away: Away, tmp_path: Path
+) -> None:
+    """Two die while Kafka is away, the second with the first one's events. The third takes both over and dies while it sends:
+    some are acknowledged, some on their way. The fourth sends what is not known to have arrived, marked where it may have,
+    and the sink stores each once."""
+    crash(away, tmp_path / "first.log", 0, 2_000)
+    crash(away, tmp_path / "second.log", 2_000, 20_000)
+    away.come()
+    arguments = (away.settings.kafka_bootstrap_servers, away.settings.topic_prefix, str(away.spool))
+    with python(RESENDING, *arguments, log=tmp_path / "slow.log") as child:
+        child.wait_for_output("sending")
+        child.kill9()
+    arrived = away.records()
+    assert 3_000 <= len(arrived) < 20_000
+    assert_in_order(arrived)
+    assert marked(arrived) == set(), "none had ever been handed to Kafka"
+    with closing(away.emitter()) as emitter:
+        emit(emitter, 20_000, 20_100)
+        assert emitter.connect(40)
+        until(lambda: (spool := emitter.status().spool) is not None and spool.taken_over)
+        assert emitter.flush(60), emitter.status()
+        assert emitter.close()
+    records = away.records()
+    assert set(numbers(records)) == set(range(20_100))
+    twice = {number for number, count in Counter(numbers(records)).items() if count > 1}
+    assert twice <= marked(records), "what came again says so"
+    assert len(marked(records)) < 2_000, "what was never handed over doesn't"
+    assert list(away.spool.iterdir()) == [], "nothing is left on disk"
+
+    async def stored() -> None:
+        store = await open_store(away.settings)
+        try:
+            async with sinking(away.settings, store) as sink:
+                await sink.until_committed(away.settings)
+                await assert_exact(store, 20_100)
+        finally:
+            await store.close()
+
+    asyncio.run(stored())
+
+
+def test_killed_with_events_in_flight_they_are_on_disk_too(away: Away, tmp_path: Path) -> None:
+    """Kafka goes while the process sends: what was in flight is copied to the disk, so a crash then loses nothing of it."""
+    away.come()
+    arguments = (away.settings.kafka_bootstrap_servers, away.settings.topic_prefix, str(away.spool))
+    code = (
+        SENDING.replace("while True:", "while number < 20_000:")
+        + """
+while emitter.status().buffered or not emitter.status().spooled:
+    time.sleep(0.01)
+print("spooled", emitter.status(), flush=True)
+time.sleep(600)
+"""
+    )
+    with python(code, *arguments, log=tmp_path / "child.log") as child:
+        child.wait_for_output("emitted 5000")
+        away.go()
+        child.wait_for_output("spooled")
+        child.kill9()
+    away.come()
+    with closing(away.emitter()) as emitter:
+        emitter.emit(Event("t0", "success", metadata={"number": 20_000}))
+        until(lambda: (spool := emitter.status().spool) is not None and spool.taken_over)
+        assert emitter.flush(60), emitter.status()
+        assert emitter.close()
+    records = away.records()
+    counts = Counter(numbers(records))
+    assert set(counts) == set(range(-1, 20_001))
+    assert {number for number, count in counts.items() if count > 1} <= marked(records)

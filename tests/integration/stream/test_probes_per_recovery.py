@@ -1,0 +1,22 @@
+"""Real processes hammer one tool through its recoveries: as many probes reach it as were configured, never one more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.recovering import callers, policy_text, recoveries
+from tests.support.shared_tool import SharedTool
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(("probes", "rounds"), [(1, 3), (3, 2)])
+async def test_five_processes_make_exactly_the_configured_number_of_probes(
+    make_settings, start_worker, tmp_path, probes, rounds
+):
+    file = tmp_path / "policies.toml"
+    file.write_text(policy_text(probes))
+    settings = make_settings(policy_file=file)
+    start_worker(settings)
+    async with SharedTool() as tool, callers(settings, tool, 5, tmp_path):
+        assert await recoveries(settings, tool, probes, rounds) == [(probes, 0)] * rounds

@@ -1,0 +1,22 @@
+"""The programs of the guide that want a broker run as they stand; only its address and the topics' prefix are the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.processes import python
+from tests.support.snippets import check_output, guide
+
+pytestmark = pytest.mark.integration
+CONNECTED = [program for program in guide() if program.connects and not program.tests]
+
+
+@pytest.mark.parametrize("program", CONNECTED, ids=lambda program: program.name)
+def test_a_program_of_the_guide_runs_against_a_broker(program, settings, tmp_path):
+    code = program.addressed(settings.kafka_bootstrap_servers, settings.topic_prefix)
+    log = tmp_path / "program.log"
+    with python(code, log=log) as child:
+        assert child.wait_for_exit(60) == 0, child.output()
+    wanted = [output for output in program.outputs if output is not None]
+    if wanted and len(wanted) == len(program.outputs):
+        check_output("".join(wanted), child.output())

@@ -1,0 +1,52 @@
+"""Single flights in tests: who waits for one, and waiting until it has come to that."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from switchgear.single_flight import SingleFlight
+
+LIMIT = 30
+
+
+def in_threads(count: int, work: Callable[[int], object]) -> list[threading.Thread]:
+    """Start ``work(number)`` in so many threads."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def ended(threads: list[threading.Thread]) -> None:
+    """Wait for all."""
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, within the limit."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.002)
+
+
+async def auntil(condition: Callable[[], bool]) -> None:
+    """:func:`until` for tasks."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        await asyncio.sleep(0.002)
+
+
+def followers(flights: SingleFlight, key: str = "k") -> int:
+    """Threads and tasks that wait for the flight now."""
+    flight = flights._flights.get(key)
+    if flight is None:
+        return 0
+    with flight.landed._condition:
+        return len(flight.landed._condition._waiters) + len(flight.landed._done_callbacks)

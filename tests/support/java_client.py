@@ -1,0 +1,66 @@
+"""Kafka's own console clients, in Java: a producer and a consumer that know nothing of Python, and nothing of us."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from switchgear_cli.local.jars import KAFKA_VERSION, class_path, kafka_jars
+from switchgear_cli.local.java import JVM_FLAGS, java_binary
+
+TOOLS_SHA256: Final = "cb7aedcd2e418b86079c4b35257c8e37800eea84723c78c8b90f535bd589888e"
+"""Of kafka-tools: the broker runs without it, so it is not among the jars we ship the hashes of."""
+LIMIT_S: Final = 60.0
+SEPARATOR: Final = "\t"
+
+
+@cache
+def tools_jar() -> Path:
+    """The jar with the console clients, fetched by its Maven coordinates into the user's Maven repository."""
+    from jgo.maven import MavenContext  # noqa: PLC0415 - comes with the extra that brings the broker
+
+    jar = Path(MavenContext().project("org.apache.kafka", "kafka-tools").at_version(KAFKA_VERSION).artifact().resolve())
+    found = hashlib.sha256(jar.read_bytes()).hexdigest()
+    assert found == TOOLS_SHA256, f"{jar} has the SHA-256 {found}"
+    return jar
+
+
+def produce(bootstrap: str, topic: str, lines: Iterable[str], *, keyed: bool) -> None:
+    """Send lines by Java's console producer with its defaults; ``keyed``: each line is key, tab, value, else keys are null."""
+    keys = [
+        "--property", f"parse.key={str(keyed).lower()}",
+        "--property", f"key.separator={SEPARATOR}",
+    ]  # fmt: skip
+    _run("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", topic, *keys, text="\n".join(lines) + "\n")
+
+
+def consume(bootstrap: str, topic: str, *, count: int) -> list[tuple[str, str]]:
+    """Read the topic from its beginning by Java's console consumer until ``count`` records came: key and value of each."""
+    out = _run(
+        "consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
+        "--max-messages", str(count), "--timeout-ms", "20000",
+        "--property", "print.key=true", "--property", f"key.separator={SEPARATOR}",
+    )  # fmt: skip
+    return [(key, value) for key, _, value in (line.partition(SEPARATOR) for line in out.splitlines())]
+
+
+def _run(main_class: str, *arguments: str, text: str = "") -> str:
+    jars = [*kafka_jars(), tools_jar()]
+    command = [
+        str(java_binary()),
+        *JVM_FLAGS,
+        "-Dfile.encoding=UTF-8",
+        "-Dstdin.encoding=UTF-8",
+        "-Dstdout.encoding=UTF-8",
+        "-cp",
+        class_path(jars),
+        f"org.apache.kafka.tools.{main_class}",
+        *arguments,
+    ]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout

@@ -1,0 +1,117 @@
+"""Processes that hammer one shared tool through its recoveries, and the count of the probes that reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from switchgear.follower.follower import CircuitFollower
+from switchgear_schemas.settings import Settings
+from tests.support.processes import Child, python
+from tests.support.shared_tool import SharedTool
+
+WAIT_S: Final = 0.7
+"""The policy's wait in open: short, so that twenty recoveries take half a minute."""
+MARGIN_S: Final = 0.15
+"""The tool is mended no later than this before a probe may go: one that is under way would be counted to the wrong side."""
+LIMIT_S: Final = 60.0
+
+CALLER: Final = """
+import socket, sys, time
+from switchgear import BreakerPolicy, Switchgear
+bootstrap, prefix, port, pause = sys.argv[1:5]
+# The process's own breaker is off: it would hide a probe too many.
+gear = Switchgear(bootstrap, service="caller", topic_prefix=prefix, local_policies=BreakerPolicy(mode="disabled"))
+assert gear.start(60)
+tool = socket.create_connection(("127.0.0.1", int(port)))
+tool.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while True:
+    permit = gear.try_acquire("shared")
+    if permit:
+        tool.sendall(b"p" if permit.lease_id else b"c")
+        answer = tool.recv(1)
+        if answer == b"+":
+            permit.success()
+        elif answer == b"-":
+            permit.failure(ConnectionError("broken"))
+        else:
+            break
+    time.sleep(float(pause))
+"""
+
+
+def policy_text(probes: int) -> str:
+    """A policy file: five failures in a row open, ``probes`` good probes close."""
+    return f"""[default]
+consecutive_failures = 5
+failure_rate_threshold = "off"
+cusum = "off"
+minimum_reporters = 1
+wait_duration_in_open_state_s = {WAIT_S}
+permitted_number_of_calls_in_half_open_state = {probes}
+success_threshold_to_close = {probes}
+"""
+
+
+@asynccontextmanager
+async def callers(settings: Settings, tool: SharedTool, count: int, folder: Path) -> AsyncIterator[list[Child]]:
+    """``count`` processes that call the tool as fast as about a thousand calls a second in all."""
+    pause = max(0.005, count / 1000)
+    arguments = [settings.kafka_bootstrap_servers, settings.topic_prefix, str(tool.port), str(pause)]
+    started = [python(CALLER, *arguments, log=folder / f"caller-{number}.log") for number in range(count)]
+    try:
+        await until(lambda: tool.callers >= count, "every caller connected")
+        yield started
+    finally:
+        for child in started:
+            child.process.kill()  # all first, then wait: fifty one after the other take a while
+        for child in started:
+            child.process.wait()
+
+
+async def until(condition: object, what: str, limit_s: float = LIMIT_S) -> None:
+    """Wait until a condition holds."""
+    assert callable(condition)
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
+        await asyncio.sleep(0.005)
+
+
+async def recoveries(settings: Settings, tool: SharedTool, probes: int, rounds: int) -> list[tuple[int, int]]:
+    """Break and mend the tool ``rounds`` times.
+
+    Returns:
+        For each recovery the probes and the plain calls that reached the tool between open and closed.
+    """
+    follower = CircuitFollower(settings.kafka, topic_prefix=settings.topic_prefix)
+    follower.start()
+    try:
+        return [await _recovery(follower, tool, probes) for _ in range(rounds)]
+    finally:
+        await asyncio.to_thread(follower.close)
+
+
+async def _recovery(follower: CircuitFollower, tool: SharedTool, probes: int) -> tuple[int, int]:
+    def view(state: str) -> bool:
+        found = follower.table.views.get("shared")
+        return (found is None and state == "closed") or (found is not None and found.state == state)
+
+    def open_long_enough() -> bool:
+        found = follower.table.views.get("shared")
+        if found is None or found.state != "open" or found.open_until is None:
+            return False
+        return time.time() < found.open_until - MARGIN_S and time.monotonic() - tool.last_call > MARGIN_S
+
+    await until(lambda: view("closed"), "closed")
+    calls = tool.calls
+    await until(lambda: tool.calls > calls + tool.callers, "calls going through")
+    tool.state = "broken"
+    await until(open_long_enough, "open and quiet")
+    recovery = tool.mend(probes)
+    await asyncio.wait_for(recovery.over.wait(), LIMIT_S)
+    return recovery.probes, recovery.plain

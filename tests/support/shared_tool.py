@@ -1,0 +1,106 @@
+"""A tool that many processes share, broken and mended at will: it counts what reaches it, whatever the callers believe."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Final, Literal, Self
+
+PROBE: Final = b"p"
+"""What a caller sends that holds a lease; any other byte is a plain call."""
+GRACE_S: Final = 0.3
+"""How long the last probe is kept, so that one too many would be seen: refused callers ask a hundred times in it."""
+END_S: Final = 5.0
+ALONE_S: Final = 0.4
+"""How long a probe waits for the others; a lone process makes them one after the other."""
+
+
+@dataclass
+class Recovery:
+    """What reached the tool from its mending until the last probe that was expected had its answer."""
+
+    expected: int
+    probes: int = 0
+    plain: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def arrived(self) -> int:
+        """Calls of both kinds."""
+        return self.probes + self.plain
+
+
+class SharedTool:
+    """One byte a call, one byte an answer (``+`` or ``-``), over TCP. ``async with`` starts and ends it."""
+
+    def __init__(self) -> None:
+        self.state: Literal["healthy", "broken"] = "healthy"
+        self.recovery: Recovery | None = None
+        self.calls = 0
+        self.callers = 0
+        self.last_call = time.monotonic()
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    @property
+    def port(self) -> int:
+        """Where it listens on 127.0.0.1."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def mend(self, expected: int) -> Recovery:
+        """From now on calls succeed; the first ``expected`` are held until they are all there."""
+        self.state = "healthy"
+        self.recovery = Recovery(expected)
+        return self.recovery
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        self.callers += 1
+        try:
+            while call := await reader.read(1):
+                self.calls += 1
+                self.last_call = time.monotonic()
+                recovery = self.recovery
+                if recovery is not None and not recovery.over.is_set():
+                    await self._hold(recovery, call)
+                writer.write(b"+" if self.state == "healthy" else b"-")
+        except ConnectionError:
+            pass  # a caller that was ended in the middle of a call
+        finally:
+            self.callers -= 1
+            self._open.discard(writer)
+            writer.close()
+
+    async def _hold(self, recovery: Recovery, call: bytes) -> None:
+        if call == PROBE:
+            recovery.probes += 1
+        else:
+            recovery.plain += 1
+        if recovery.arrived == recovery.expected:
+            await asyncio.sleep(GRACE_S)
+            recovery.over.set()
+            return
+        try:
+            async with asyncio.timeout(ALONE_S):
+                await recovery.over.wait()
+        except TimeoutError:
+            pass  # nobody else probes now: answered alone
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in list(self._open):
+            writer.close()
+        try:
+            async with asyncio.timeout(END_S):
+                while self._open:  # noqa: ASYNC110 - each ends by itself once its connection is closed
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pass  # the event loop cancels what is left

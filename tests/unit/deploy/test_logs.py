@@ -1,0 +1,48 @@
+"""What a failure looks like in the log of our processes."""
+
+import json
+import logging
+
+import pytest
+
+from switchgear_cli.logs import configure_logging
+from switchgear_schemas.settings import load_settings
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before():
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def fail(password):
+    raise ConnectionError(f"no answer after {len(password)} tries")
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_traceback_names_the_error_and_the_place_and_shows_no_variables(capsys, log_format):
+    configure_logging(load_settings(log_format=log_format))
+    try:
+        fail("correct horse")
+    except ConnectionError:
+        logging.getLogger("faust").exception("it failed")
+    told = capsys.readouterr().err
+    assert "no answer after 13 tries" in told
+    assert "test_logs.py" in told
+    assert "correct horse" not in told.replace('fail("correct horse")', "")
+    assert len(told.splitlines()) < 15
+
+
+def test_a_line_of_json_holds_the_whole_failure(capsys):
+    configure_logging(load_settings(log_format="json"))
+    try:
+        fail("x")
+    except ConnectionError:
+        logging.getLogger("faust").exception("it failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    (told,) = json.loads(line)["exception"]
+    assert (told["exc_type"], told["exc_value"]) == ("ConnectionError", "no answer after 1 tries")
+    assert "locals" not in told["frames"][-1]

@@ -1,0 +1,110 @@
+"""botocore's own exceptions, made by its own client where that takes no account."""
+
+from __future__ import annotations
+
+import botocore.config
+import botocore.exceptions
+import botocore.session
+import pytest
+
+from switchgear.classify import Classification, classify
+
+
+def client_error(code, status, headers=None):
+    response = {
+        "Error": {"Code": code, "Message": "m"},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": headers or {}, "RetryAttempts": 0},
+    }
+    return botocore.exceptions.ClientError(response, "GetObject")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected"),
+    [
+        ("ThrottlingException", 400, "rate_limited"),
+        ("ProvisionedThroughputExceededException", 400, "rate_limited"),
+        ("TooManyRequestsException", 429, "rate_limited"),
+        ("SlowDown", 503, "rate_limited"),
+        ("RequestTimeout", 400, "timeout"),
+        ("AccessDenied", 403, "auth"),
+        ("AccessDeniedException", 400, "auth"),
+        ("UnrecognizedClientException", 400, "auth"),
+        ("ExpiredTokenException", 400, "auth"),
+        ("ValidationException", 400, "invalid_input"),
+        ("NoSuchKey", 404, "invalid_input"),
+        ("ResourceNotFoundException", 400, "invalid_input"),
+        ("InternalError", 500, "server"),
+        ("ServiceUnavailableException", 503, "server"),
+        ("SomethingNew", 502, "server"),
+        ("404", 404, "invalid_input"),
+    ],
+)
+def test_the_code_decides_then_the_status(code, status, expected):
+    assert classify(client_error(code, status)) == Classification(expected)
+
+
+def test_without_a_body_the_code_is_the_status():
+    assert classify(botocore.exceptions.ClientError({"Error": {"Code": "503"}}, "HeadObject")).error_class == "server"
+
+
+def test_a_code_nobody_knows_without_a_status_is_unknown():
+    assert classify(botocore.exceptions.ClientError({"Error": {"Code": "New"}}, "x")).error_class == "unknown"
+    assert classify(botocore.exceptions.ClientError({}, "x")).error_class == "unknown"
+
+
+def test_a_wait_is_read_from_its_headers():
+    assert classify(client_error("SlowDown", 503, {"retry-after": "7"})) == Classification("rate_limited", 7)
+    assert classify(client_error("AccessDenied", 403, {"retry-after": "7"})) == Classification("auth")
+
+
+@pytest.fixture
+def make_client():
+    def make(endpoint, **credentials):
+        config = botocore.config.Config(connect_timeout=0.5, read_timeout=0.3, retries={"total_max_attempts": 1})
+        session = botocore.session.get_session({"profile": (None, None, None, None)})
+        session.set_credentials(**(credentials or {"access_key": "a", "secret_key": "b"}))
+        return session.create_client("s3", region_name="us-east-1", endpoint_url=endpoint, config=config)
+
+    return make
+
+
+def raised(call):
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_what_a_real_client_raises(make_client, nobody, url):
+    refused = raised(make_client(nobody).list_buckets)
+    assert isinstance(refused, botocore.exceptions.EndpointConnectionError)
+    assert classify(refused) == Classification("transport")
+    slow = raised(make_client(f"{url}/slow").list_buckets)
+    assert isinstance(slow, botocore.exceptions.ReadTimeoutError)
+    assert classify(slow) == Classification("timeout")
+    limited = raised(lambda: make_client(f"{url}/status/503").head_bucket(Bucket="b"))
+    assert isinstance(limited, botocore.exceptions.ClientError)
+    assert classify(limited).error_class == "server"
+    wrong = raised(lambda: make_client(url).head_bucket(Bucket="b", Colour=5))
+    assert isinstance(wrong, botocore.exceptions.ParamValidationError)
+    assert classify(wrong) == Classification("invalid_input")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (botocore.exceptions.ConnectTimeoutError(endpoint_url="x"), "timeout"),
+        (botocore.exceptions.ConnectionClosedError(endpoint_url="x"), "transport"),
+        (botocore.exceptions.SSLError(endpoint_url="x", error="e"), "transport"),
+        (botocore.exceptions.ProxyConnectionError(proxy_url="x"), "transport"),
+        (botocore.exceptions.HTTPClientError(error="e"), "transport"),
+        (botocore.exceptions.NoCredentialsError(), "auth"),
+        (botocore.exceptions.TokenRetrievalError(provider="p", error_msg="m"), "auth"),
+        (botocore.exceptions.IncompleteReadError(actual_bytes=1, expected_bytes=2), "transport"),
+        (botocore.exceptions.NoRegionError(), "invalid_input"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_its_other_types(error, expected):
+    assert classify(error) == Classification(expected)

@@ -1,0 +1,220 @@
+"""Real clients against a real server: what they raise is classified."""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import time
+import urllib.error
+import urllib.request
+
+import aiohttp
+import httpcore
+import httpx
+import httpx2
+import pytest
+import requests
+import requests.adapters
+import urllib3
+
+from switchgear.classify import Classification, classify
+
+
+def of_urllib(address):
+    try:
+        with urllib.request.urlopen(address, timeout=0.3) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
+
+
+def of_httpx(address):
+    with httpx.Client(timeout=0.3, verify=False) as client:
+        client.get(address).raise_for_status()
+
+
+def of_httpx2(address):
+    with httpx2.Client(timeout=0.3, verify=False) as client:
+        client.get(address).raise_for_status()
+
+
+def of_requests(address):
+    with requests.Session() as session:
+        session.get(address, timeout=0.3).raise_for_status()
+
+
+def of_urllib3(address):
+    with urllib3.PoolManager(retries=False, timeout=0.3) as pool:
+        pool.request("GET", address)
+
+
+async def of_aiohttp(address):
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.3), raise_for_status=True) as session,
+        session.get(address) as answer,
+    ):
+        await answer.read()
+
+
+async def of_httpx_async(address):
+    async with httpx.AsyncClient(timeout=0.3, verify=False) as client:
+        (await client.get(address)).raise_for_status()
+
+
+async def raised(client, address):
+    try:
+        answer = client(address)
+        if answer is not None:
+            await answer
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error
+    raise AssertionError("nothing was raised")
+
+
+CLIENTS = [of_httpx, of_httpx_async, of_httpx2, of_requests, of_aiohttp, of_urllib]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, "invalid_input"),
+        (401, "auth"),
+        (404, "invalid_input"),
+        (429, "rate_limited"),
+        (500, "server"),
+        (504, "timeout"),
+    ],
+)
+async def test_a_status(url, client, status, expected):
+    assert classify(await raised(client, f"{url}/status/{status}")) == Classification(expected)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_wait_in_seconds(url, client):
+    error = await raised(client, f"{url}/status/503?Retry-After=17")
+    assert classify(error) == Classification("server", 17)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_wait_until_a_date(url, client):
+    date = urllib.parse.quote(email.utils.formatdate(time.time() + 100, usegmt=True))
+    found = classify(await raised(client, f"{url}/status/429?Retry-After={date}"))
+    assert found.error_class == "rate_limited"
+    assert 60 < found.retry_after_s <= 100
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
+async def test_nobody_listens(nobody, client):
+    assert classify(await raised(client, nobody)) == Classification("transport")
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
+async def test_the_connection_is_closed_in_the_middle(url, client):
+    assert classify(await raised(client, f"{url}/close")) == Classification("transport")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_the_answer_is_cut_short(url, client):
+    assert classify(await raised(client, f"{url}/cut")) == Classification("transport")
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
+async def test_no_answer_in_time(url, client):
+    assert classify(await raised(client, f"{url}/slow")) == Classification("timeout")
+
+
+@pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp])
+async def test_a_name_that_does_not_resolve(client):
+    assert classify(await raised(client, "http://switchgear.invalid")).error_class == "transport"
+
+
+@pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp, of_urllib])
+@pytest.mark.parametrize("address", ["no-scheme", "ftpx://host", "http://"])
+async def test_an_address_that_is_none(client, address):
+    assert classify(await raised(client, address)).error_class in {"invalid_input", "transport"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.UnsupportedProtocol("x"),
+        httpx.InvalidURL("x"),
+        requests.exceptions.MissingSchema("x"),
+        requests.exceptions.InvalidHeader("x"),
+        aiohttp.InvalidURL("x"),
+        http.client.InvalidURL("x"),
+        urllib3.exceptions.LocationParseError("x"),
+    ],
+)
+def test_a_bad_address_or_header_is_the_callers(error):
+    assert classify(error).error_class == "invalid_input"
+
+
+async def test_an_answer_of_aiohttp_that_is_not_json(url):
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/html") as answer:
+        with pytest.raises(aiohttp.ContentTypeError) as found:
+            await answer.json()
+    assert classify(found.value).error_class == "server"
+
+
+def test_an_answer_that_is_not_json(url):
+    with pytest.raises(requests.JSONDecodeError) as of_requests_:
+        requests.get(f"{url}/html", timeout=5).json()
+    with pytest.raises(ValueError, match="Expecting value") as of_httpx_:
+        httpx.get(f"{url}/html").json()
+    for found in (of_requests_, of_httpx_):
+        assert classify(found.value).error_class == "server"
+
+
+def test_a_timed_out_connection_attempt_of_requests_is_a_timeout():
+    """Its first base is ConnectionError."""
+    assert classify(requests.ConnectTimeout()).error_class == "timeout"
+
+
+def test_a_wrapped_reason_decides(nobody, url):
+    with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=0.2) as pool:
+        with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
+            pool.request("GET", nobody)
+        with pytest.raises(urllib3.exceptions.MaxRetryError) as slow:
+            pool.request("GET", f"{url}/slow")
+    assert classify(refused.value).error_class == "transport"
+    assert classify(slow.value).error_class == "timeout"
+    assert classify(urllib.error.URLError(TimeoutError())).error_class == "timeout"
+    assert classify(urllib.error.URLError("unknown url type")).error_class == "transport"
+
+
+def test_requests_that_gave_up_retrying_a_status(url):
+    with requests.Session() as session:
+        retry = urllib3.Retry(1, status_forcelist=[503], backoff_factor=0)
+        session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retry))
+        with pytest.raises(requests.exceptions.RetryError) as found:
+            session.get(f"{url}/status/503", timeout=5)
+    assert classify(found.value).error_class == "server"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (httpx.PoolTimeout("x"), "timeout"),
+        (httpx.ProxyError("x"), "transport"),
+        (httpx.TooManyRedirects("x"), "server"),
+        (httpx.DecodingError("x"), "server"),
+        (httpx.LocalProtocolError("x"), "invalid_input"),
+        (httpcore.ConnectTimeout(), "timeout"),
+        (httpcore.ConnectError(), "transport"),
+        (httpcore.RemoteProtocolError(), "transport"),
+        (requests.exceptions.SSLError(), "transport"),
+        (requests.exceptions.TooManyRedirects(), "server"),
+        (aiohttp.ServerDisconnectedError(), "transport"),
+        (aiohttp.ConnectionTimeoutError(), "timeout"),
+        (http.client.RemoteDisconnected(), "transport"),
+        (http.client.IncompleteRead(b""), "transport"),
+        (urllib3.exceptions.ProtocolError(), "transport"),
+        (urllib3.exceptions.DecodeError(), "server"),
+    ],
+    ids=repr,
+)
+def test_more_of_their_types(error, expected):
+    assert classify(error).error_class == expected

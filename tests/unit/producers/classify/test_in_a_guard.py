@@ -1,0 +1,106 @@
+"""What a class means for a guarded tool: which failures open its circuit, which do not, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+import anyio
+import httpx
+import pytest
+
+from switchgear import BreakerPolicy, CircuitOpenError, Switchgear, classify_result, outage_in_text
+
+THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
+
+
+@pytest.fixture
+def gear():
+    return Switchgear.local(local_policies=THREE)
+
+
+def answering(status, **headers):
+    def call():
+        request = httpx.Request("GET", "https://api.test")
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        httpx.Response(status, headers=names, request=request).raise_for_status()
+
+    return call
+
+
+def times(number, tool, expected):
+    for _ in range(number):
+        with pytest.raises(expected):
+            tool()
+
+
+def test_a_wait_that_the_tool_asked_for_lengthens_the_cooldown(gear):
+    limited = gear.guard("limited")(answering(429, retry_after="240"))
+    times(3, limited, httpx.HTTPStatusError)
+    with pytest.raises(CircuitOpenError) as refused:
+        limited()
+    assert 235 < refused.value.retry_after_s <= 240
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+def test_a_callers_mistake_never_takes_the_tool_from_others(gear, status):
+    tool = gear.guard("tool")(answering(status))
+    times(20, tool, httpx.HTTPStatusError)
+    assert gear.status().local == {}
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 504, 529])
+def test_an_outage_does(gear, status):
+    times(3, gear.guard("tool")(answering(status)), httpx.HTTPStatusError)
+    assert gear.status().local == {"tool": "open"}
+
+
+def test_a_broken_tool_within_a_tool_is_charged_to_the_inner_one_alone(gear):
+    inner = gear.guard("inner")(answering(503))
+
+    @gear.guard("outer")
+    def outer():
+        inner()
+
+    times(3, inner, httpx.HTTPStatusError)
+    times(20, outer, CircuitOpenError)
+    assert gear.status().local == {"inner": "open"}
+
+
+async def test_a_task_groups_exception_counts_for_what_is_in_it(gear):
+    @gear.guard("group")
+    async def group():
+        async def down():
+            await asyncio.sleep(0)
+            raise ConnectionResetError
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(down)
+
+    for _ in range(3):
+        with pytest.raises(ExceptionGroup):
+            await group()
+    assert gear.status().local == {"group": "open"}
+
+
+def mcp(text):
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def test_an_mcp_tool_that_says_it_failed_is_not_broken(gear):
+    tool = gear.guard("mcp:crm:find")(lambda: mcp("Connection refused"))
+    for _ in range(20):
+        assert tool()["isError"]
+    assert gear.status().local == {}
+
+
+def test_unless_its_text_is_trusted_to_tell_an_outage(gear):
+    by_text = functools.partial(classify_result, by_text=outage_in_text)
+    tool = gear.guard("mcp:crm:find", classify_result=by_text)(mcp)
+    for _ in range(20):
+        tool("no such customer")
+    assert gear.status().local == {}
+    for _ in range(3):
+        tool("Connection refused")
+    assert gear.status().local == {"mcp:crm:find": "open"}
+    assert gear.try_acquire("mcp:crm:find").last_error.endswith("Connection refused")

@@ -1,0 +1,116 @@
+"""Only what says of itself that it failed is a failure, and only what was asked for is read from its words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear.classify import Classification, classify_result, outage_in_text, result_text
+from switchgear.classify.result import MAX_TEXT
+
+
+def failed(text="it failed"):
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+class CallToolResult:
+    """As FastMCP's and the first MCP SDK's."""
+
+    def __init__(self, *, camel: bool, value: object = True) -> None:
+        self.content = [SimpleNamespace(type="text", text="it failed")]
+        setattr(self, "isError" if camel else "is_error", value)
+
+
+class Derived(CallToolResult):
+    pass
+
+
+@pytest.mark.parametrize("camel", [True, False])
+@pytest.mark.parametrize("kind", [CallToolResult, Derived])
+def test_an_object_of_mcp_that_failed(kind, camel):
+    assert classify_result(kind(camel=camel)) == Classification("tool")
+    assert classify_result(kind(camel=camel, value=False)) is None
+    assert classify_result(kind(camel=camel, value=None)) is None
+    assert result_text(kind(camel=camel)) == "it failed"
+
+
+def test_a_dict_of_mcp_or_anthropic_that_failed():
+    assert classify_result(failed()) == Classification("tool")
+    told = {"type": "tool_result", "tool_use_id": "t", "content": "it failed", "is_error": True}
+    assert classify_result(told) == Classification("tool")
+    assert result_text(told) == "it failed"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        0,
+        "isError",
+        [failed()],
+        {},
+        {"isError": True},
+        {"content": [], "isError": False},
+        {"content": [], "isError": "true"},
+        {"content": [], "isError": 1},
+        {"error": "x", "content": []},
+        SimpleNamespace(isError=True, content=[]),
+        MagicMock(),
+        httpx.Response(503),
+        ValueError("returned, not raised"),
+    ],
+    ids=repr,
+)
+def test_everything_else_is_no_failure(result):
+    assert classify_result(result) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Error executing tool search: [Errno 111] Connection refused", "transport"),
+        ("getaddrinfo ENOTFOUND api.test", "transport"),
+        ("All connection attempts failed", "transport"),
+        ("Request timed out.", "timeout"),
+        ("DEADLINE EXCEEDED", "timeout"),
+        ("Client error '429 Too Many Requests' for url", "rate_limited"),
+        ("API rate limit exceeded for user 5", "rate_limited"),
+        ("Server error '503 Service Unavailable' for url", "server"),
+        ("502 Bad Gateway", "server"),
+        ("504 Gateway Timeout", "timeout"),
+        ("no such city", None),
+        ("row 503 has no service", None),
+        ("the meeting room is unavailable", None),
+        ("invalid value for timeout", None),
+        ("", None),
+    ],
+)
+def test_an_outage_is_told_by_its_wording_where_asked_for(text, expected):
+    assert outage_in_text(text) == expected
+    assert classify_result(failed(text), by_text=outage_in_text) == Classification(expected or "tool")
+    assert classify_result(failed(text)) == Classification("tool")
+
+
+def test_a_rule_of_ones_own_sees_the_text():
+    seen = []
+    classify_result(failed("quota"), by_text=seen.append)
+    assert seen == ["quota"]
+    assert classify_result({"content": [], "isError": False}, by_text=seen.append) is None
+    assert seen == ["quota"]
+
+
+def test_blocks_without_text_are_passed_over():
+    blocks = [{"type": "image", "data": "…"}, {"type": "text", "text": "a"}, 5, SimpleNamespace(text="b")]
+    assert result_text({"content": blocks}) == "a\nb"
+    assert result_text({"content": 5}) == ""
+    assert result_text(object()) == ""
+
+
+@given(st.lists(st.text(max_size=5_000), max_size=40))
+def test_the_text_is_bounded(texts):
+    assert len(result_text({"content": [{"text": text} for text in texts]})) <= MAX_TEXT

@@ -1,0 +1,239 @@
+"""A spool and no broker anywhere: where the events go, and what happens when the disk has its own troubles."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchgear import Emitter, Event, SwitchgearError
+from switchgear.emitter.spool.spool import Spool
+from switchgear.emitter.spool.status import SpoolStatus
+
+NOBODY = "127.0.0.1:1"
+LIMIT = 16 * 1_048_576
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Emitter]]:
+    """``make(**options)``: an emitter with its spool in a folder of the test."""
+    made: list[Emitter] = []
+
+    def one(**options: Any) -> Emitter:
+        given: dict[str, Any] = {"spool_dir": tmp_path / "spool", "spool_bytes": LIMIT}
+        emitter = Emitter(NOBODY, **(given | options))
+        made.append(emitter)
+        return emitter
+
+    yield one
+    for emitter in made:
+        emitter.close(0)
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the limit"
+        time.sleep(0.01)
+
+
+def spool_of(emitter: Emitter) -> SpoolStatus:
+    found = emitter.status().spool
+    assert found is not None
+    return found
+
+
+def left_in(folder: Path) -> list[int]:
+    """The numbers of the events that the next process would find."""
+    spool = Spool(folder, LIMIT)
+    spool.open()
+    found = [each for taken in iter(lambda: spool.read(1_000), []) for each in taken]
+    spool.forked()
+    return [int(each.value.partition(b'"number":')[2].partition(b"}")[0]) for each in found]
+
+
+def emit(emitter: Emitter, first: int, last: int) -> None:
+    for number in range(first, last):
+        assert emitter.emit(Event("t", "success", metadata={"number": number}))
+
+
+def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_empty(
+    make: Callable[..., Emitter], tmp_path: Path
+) -> None:
+    emitter = make(buffer_size=500)
+    for start in range(0, 5_000, 250):
+        emit(emitter, start, start + 250)
+        until(lambda start=start: emitter.status().spooled >= start)
+    until(lambda: emitter.status().spooled == 5_000)
+    status = emitter.status()
+    assert (status.emitted, status.buffered, status.dropped, status.acknowledged) == (5_000, 0, 0, 0)
+    assert spool_of(emitter).in_use
+    assert emitter.close(0) is False
+    status = emitter.status()
+    assert (status.spooled, status.dropped) == (5_000, 0), "they are the next process's to send"
+    assert left_in(tmp_path / "spool") == list(range(5_000))
+
+
+def test_closing_writes_what_is_still_in_memory(make: Callable[..., Emitter], tmp_path: Path) -> None:
+    """Within the first second nothing is on disk yet."""
+    emitter = make()
+    emit(emitter, 0, 300)
+    emitter.close(0)
+    assert (emitter.status().spooled, emitter.status().dropped) == (300, 0)
+    assert left_in(tmp_path / "spool") == list(range(300))
+
+
+def test_an_interpreter_that_ends_leaves_its_events_on_disk(tmp_path: Path) -> None:
+    code = f"""
+from switchgear import Emitter, Event
+emitter = Emitter({NOBODY!r}, spool_dir={str(tmp_path / "spool")!r})
+for number in range(50):
+    emitter.emit(Event("t", "success", metadata={{"number": number}}))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    assert left_in(tmp_path / "spool") == list(range(50))
+
+
+def test_a_full_disk_is_told_and_counted_and_tried_again(
+    make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The real file system with a ``write`` that has no room for a while. Memory goes on, within its bound."""
+    really, full = os.write, threading.Event()
+
+    def write(file: int, data: Any) -> int:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return really(file, data)
+
+    monkeypatch.setattr("switchgear.emitter.spool.segment.os.write", write)
+    emitter = make(buffer_size=1_000)
+    full.set()
+    emit(emitter, 0, 800)
+    until(lambda: spool_of(emitter).error)
+    assert "No space left on device" in (spool_of(emitter).error or "")
+    assert emitter.status().spooled == 0
+    emit(emitter, 800, 2_500)
+    assert emitter.status().dropped > 0
+    assert caplog.text.count("can't be used, events stay in memory") == 1
+    full.clear()
+    until(lambda: spool_of(emitter).error is None and not emitter.status().buffered)
+    status = emitter.status()
+    assert status.spooled + status.dropped == status.emitted == 2_500
+
+
+@pytest.mark.parametrize("place", ["file/spool", "spool"], ids=["not a folder", "read-only"])
+def test_a_folder_that_cannot_be_written_to_is_seen_in_the_status(
+    make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    if place == "spool":  # as root no permission refuses; the system's answer on a read-only disk does
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        monkeypatch.setattr("switchgear.emitter.spool.lock.Path.mkdir", refuse)
+    emitter = make(spool_dir=tmp_path / place, buffer_size=100)
+    emit(emitter, 0, 150)
+    until(lambda: spool_of(emitter).error)
+    until(lambda: emitter.status().away_s)
+    status = emitter.status()
+    assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
+
+
+def test_a_disk_that_hangs_holds_up_no_call_and_is_seen(
+    make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, hang = os.write, threading.Event()
+
+    def write(file: int, data: Any) -> int:
+        hang.wait(30)
+        return really(file, data)
+
+    monkeypatch.setattr("switchgear.emitter.spool.segment.os.write", write)
+    emitter = make(buffer_size=1_000)
+    emit(emitter, 0, 100)
+    until(lambda: spool_of(emitter).waiting_s > 0.1)
+    began = time.perf_counter()
+    emit(emitter, 100, 500)
+    assert time.perf_counter() - began < 2
+    hang.set()
+    until(lambda: emitter.status().spooled == 500)
+
+
+def test_a_request_for_a_probe_that_could_not_be_sent_is_kept_as_the_refusal_it_is(
+    make: Callable[..., Emitter], tmp_path: Path
+) -> None:
+    """The owner would grant a lease to a process that has long gone on, or died, and wait for it."""
+    emitter = make()
+    emitter.emit(Event("t", "rejected", probe_requested=True, metadata={"number": 1}), urgent=True)
+    emitter.emit(Event("t", "success", lease_id="l", metadata={"number": 2}), urgent=True)
+    until(lambda: emitter.status().spooled == 2)
+    emitter.close(0)
+    assert left_in(tmp_path / "spool") == [1, 2]
+    written = b"".join(path.read_bytes() for path in (tmp_path / "spool").glob("*/*.segment"))
+    assert b'"rejected"' in written
+    assert b"probe_requested" not in written
+
+
+def test_a_death_of_the_background_loses_nothing_that_was_spooled(make: Callable[..., Emitter], tmp_path: Path) -> None:
+    emitter = make()
+    emit(emitter, 0, 100)
+    until(lambda: emitter.status().spooled == 100)
+    loop = emitter._background.loop()
+    thread = emitter._background._thread
+    loop.call_soon_threadsafe(loop.stop)
+    assert thread is not None
+    thread.join(20)
+    emit(emitter, 100, 200)
+    until(lambda: emitter.status().spooled == 200)
+    assert (emitter.status().failed, emitter.status().buffered) == (0, 0)
+    emitter.close(0)
+    assert left_in(tmp_path / "spool") == list(range(200))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_a_spool_of_its_own(tmp_path: Path) -> None:
+    folder = str(tmp_path / "spool")
+    code = f"""
+import os, time
+from switchgear import Emitter, Event
+emitter = Emitter({NOBODY!r}, spool_dir={folder!r})
+def spooled(count):
+    deadline = time.monotonic() + 20
+    while emitter.status().spooled < count and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return emitter.status().spooled == count
+for number in range(10):
+    emitter.emit(Event("t", "success", metadata={{"number": number}}))
+assert spooled(10)
+child = os.fork()
+if child == 0:
+    assert emitter.status().spooled == 0
+    emitter.emit(Event("t", "success", metadata={{"number": 100}}))
+    os._exit(0 if spooled(1) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+emitter.emit(Event("t", "success", metadata={{"number": 10}}))
+assert spooled(11), emitter.status()
+emitter.close(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(left_in(tmp_path / "spool")) == [*range(11), 100]
+
+
+def test_a_spool_too_small_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SwitchgearError, match="spool_bytes is 1000"):
+        Emitter(NOBODY, spool_dir=tmp_path, spool_bytes=1_000)
+
+
+def test_without_a_spool_there_is_none() -> None:
+    status = Emitter(NOBODY).status()
+    assert (status.spool, status.spooled) == (None, 0)

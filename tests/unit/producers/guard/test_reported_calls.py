@@ -1,0 +1,230 @@
+"""What a call tells besides its end: tokens, failures in a result, a verdict of the guard's own, and that it was made before."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear import (
+    BreakerPolicy,
+    CachePolicy,
+    CircuitOpenError,
+    Classification,
+    DuplicateCallError,
+    Rejection,
+    Switchgear,
+    SwitchgearError,
+    Usage,
+)
+from switchgear.testing import InMemoryFleet
+
+
+@pytest.fixture
+def fleet():
+    return InMemoryFleet()
+
+
+@pytest.fixture
+def remote(fleet):
+    return fleet.gear("planner", local_policies=BreakerPolicy(consecutive_failures=2), parameters_key=b"k")
+
+
+def events(fleet, gear, tool="t"):
+    gear.flush()
+    return fleet.events(tool)
+
+
+# -- tokens -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "fields"),
+    [
+        (7, {"output_tokens": 7}),
+        (Usage(1, 2, 3, 0.25), {"input_tokens": 1, "output_tokens": 2, "cache_creation_tokens": 3, "cost_usd": 0.25}),
+        (None, {}),
+        (Usage(), {}),
+    ],
+)
+def test_the_extractors_usage_goes_with_the_event(fleet, remote, told, fields):
+    remote.with_options(usage=lambda _result: told).call("t", lambda: "x")
+    (event,) = events(fleet, remote)
+    names = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
+    assert {name: event[name] for name in names if event.get(name)} == fields
+
+
+@pytest.mark.parametrize("told", ["seven", -1, 1.5, True, Usage(output_tokens=-3)])
+def test_a_usage_that_is_none_is_told_and_keeps_nobody_from_the_result(gear, told, caplog):
+    assert gear.with_options(usage=lambda _result: told).call("t", lambda: "x") == "x"
+    assert "the usage of t could not be read: SwitchgearError" in caplog.text
+
+
+def test_an_extractor_that_fails_is_told_and_keeps_nobody_from_the_result(gear, caplog):
+    guarded = gear.guard("t", usage=lambda result: result["usage"])(lambda: {"text": "x"})
+    assert [guarded(), guarded()] == [{"text": "x"}] * 2
+    assert caplog.text.count("the usage of t could not be read: KeyError: 'usage'") == 1
+
+
+def test_tokens_of_a_failed_call_are_wasted_and_open_the_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(wasted_tokens=100))
+    for _ in range(2):
+        permit = gear.try_acquire("t")
+        permit.tokens(30)
+        permit.tokens(Usage(input_tokens=20))
+        permit.failure(ConnectionError())
+    assert gear.is_open("t")
+
+
+def test_what_a_permit_is_told_after_its_end_is_nobodys(gear):
+    permit = gear.try_acquire("t")
+    permit.success()
+    permit.tokens(5)
+    permit.success(output_tokens=7)
+    permit.failure(ConnectionError())
+    permit.release()
+    with pytest.raises(SwitchgearError):
+        permit.tokens(-1)
+
+
+def test_usages_add_up():
+    assert Usage(1, 2, 3, 0.5) + Usage(10, 20, 30, 0.25) == Usage(11, 22, 33, 0.75)
+    assert Usage(1, 2, 3).tokens == 6
+
+
+# -- failures in a result ---------------------------------------------------------------------------------------------
+
+MCP_ERROR = {"isError": True, "content": [{"type": "text", "text": "no such city"}]}
+
+
+def test_an_mcp_error_is_reported_as_the_tools_own_and_opens_nothing(fleet, remote):
+    guarded = remote.guard("t", cache=CachePolicy(ttl_s=600))(lambda: MCP_ERROR)
+    for _ in range(5):
+        assert guarded() is MCP_ERROR, "the caller gets the result, and it is not kept"
+    found = events(fleet, remote)
+    assert [(event["status"], event["error_class"], event["error_message"]) for event in found] == [
+        ("error", "tool", "no such city")
+    ] * 5
+
+
+@pytest.mark.parametrize("verdict", ["server", Classification("server")])
+def test_a_rule_of_the_guard_decides_which_results_are_failures(gear, verdict):
+    guarded = gear.guard("t", classify_result=lambda result: verdict if result is None else None)(lambda found: found)
+    assert guarded(1) == 1
+    for _ in range(2):
+        assert guarded(None) is None
+    with pytest.raises(CircuitOpenError):
+        guarded(1)
+
+
+async def test_the_same_for_coroutines(gear):
+    async def search():
+        return None
+
+    guarded = gear.guard("t", classify_result=lambda _result: "server")(search)
+    for _ in range(2):
+        assert await guarded() is None
+    assert gear.is_open("t")
+
+
+def test_a_rule_that_fails_finds_no_failure(gear, caplog):
+    assert gear.with_options(classify_result=lambda result: result.nothing).call("t", lambda: 1) == 1
+    assert "classify_result of t failed: AttributeError" in caplog.text
+
+
+# -- a verdict of the guard's own -------------------------------------------------------------------------------------
+
+
+def test_a_guards_own_verdict_goes_before_the_clients_and_none_leaves_it_to_that():
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=1), classify=lambda _error: "invalid_input"
+    )
+
+    def fail(error):
+        raise error
+
+    strict = gear.with_options(classify=lambda error: "server" if isinstance(error, KeyError) else None)
+    for tool, error in (("a", KeyError()), ("b", ConnectionError())):
+        with pytest.raises(type(error)):
+            strict.call(tool, fail, error)
+    assert (gear.is_open("a"), gear.is_open("b")) == (True, False)
+
+
+def test_a_verdict_that_fails_leaves_the_tools_own_exception_to_the_caller(gear, caplog):
+    guarded = gear.with_options(classify=lambda error: error.nothing)
+    with pytest.raises(ZeroDivisionError):
+        guarded.call("t", lambda: 1 // 0)
+    assert "classify of t failed: AttributeError" in caplog.text
+
+
+# -- duplicates -------------------------------------------------------------------------------------------------------
+
+
+def test_the_third_identical_call_of_a_session_is_told_and_each_one_after_it(gear):
+    told = []
+    guarded = gear.guard("t", on_duplicate=told.append)(lambda city: city)
+    for name in ("s-1", "s-2"):
+        with gear.session(name):
+            for city in ("Oslo", "Oslo", "Bergen", "Oslo", "Oslo"):
+                guarded(city)
+    assert [(one.tool, one.session_id, one.count) for one in told] == [
+        ("t", "s-1", 3),
+        ("t", "s-1", 4),
+        ("t", "s-2", 3),
+        ("t", "s-2", 4),
+    ]
+
+
+def test_a_duplicate_may_be_refused_in_words_for_the_model(gear):
+    guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2)(lambda city: city)
+    with gear.session("s-1"):
+        guarded("Oslo")
+        with pytest.raises(DuplicateCallError) as caught:
+            guarded("Oslo")
+        assert guarded("Bergen") == "Bergen"
+    assert str(caught.value) == "The same call of t was made again and again (the same call was made 2 times)."
+    assert caught.value.text == (
+        "The tool t was not called: the same call was made 2 times. Do not repeat this call; use the result you have,"
+        " change the parameters, or go on without it."
+    )
+    assert isinstance(caught.value.rejection, Rejection)
+
+
+def test_a_refused_duplicate_is_served_from_the_cache_where_there_is_one(gear):
+    calls = []
+    guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, cache=CachePolicy(ttl_s=0, stale_for_s=600))(
+        calls.append
+    )
+    with gear.session():
+        guarded("Oslo")
+        assert gear.answer(guarded, "Oslo").served_by == "cache"
+    assert calls == ["Oslo"]
+
+
+def test_a_refused_duplicate_falls_back_on_no_tool(gear):
+    gear.guard("b")(lambda _city: pytest.fail("not called"))
+    guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, fallback="b")(lambda city: city)
+    guarded("Oslo")
+    with pytest.raises(DuplicateCallError):
+        guarded("Oslo")
+
+
+def test_one_who_is_told_and_fails_does_not_end_the_call(gear, caplog):
+    guarded = gear.guard("t", on_duplicate=lambda found: found.nothing, duplicate_after=2)(lambda: 1)
+    assert [guarded(), guarded(), guarded()] == [1, 1, 1]
+    assert caplog.text.count("on_duplicate of t failed: AttributeError") == 1
+
+
+def test_events_of_a_session_say_how_often_the_call_was_made_and_carry_its_hash(fleet, remote):
+    with remote.session("s-1"):
+        for city in ("Oslo", "Oslo", "Bergen", "Oslo"):
+            remote.call("t", str, city)
+    found = events(fleet, remote)
+    assert [event.get("metadata", {}).get("duplicates") for event in found] == [None, 2, None, 3]
+    assert len({event["parameters_hash"] for event in found}) == 2
+
+
+def test_without_a_key_of_the_deployment_no_hash_leaves_the_process(fleet):
+    gear = fleet.gear("planner")
+    with gear.session("s-1"):
+        gear.with_options(single_flight=True).call("t", str, "Oslo")
+    (event,) = events(fleet, gear)
+    assert "parameters_hash" not in event

@@ -1,0 +1,248 @@
+"""A generator's outcome is that of the whole iteration; one that its reader leaves is cancelled, and leaks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+
+import pytest
+
+from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
+from switchgear.hooks import FunctionHooks
+
+PROBING = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.05)
+
+
+@pytest.fixture
+def outcomes():
+    return []
+
+
+@pytest.fixture
+def told(outcomes):
+    """A client that tells how each call ended."""
+    return Switchgear.local(local_policies=PROBING, hooks=[FunctionHooks(on_outcome=outcomes.append)])
+
+
+def endings(outcomes):
+    return [(outcome.status, outcome.error_class) for outcome in outcomes]
+
+
+def numbers(fail_at=None, error=ConnectionError):
+    for number in range(3):
+        if number == fail_at:
+            raise error
+        yield number
+
+
+async def anumbers(fail_at=None, error=ConnectionError):
+    for number in numbers(fail_at, error):
+        await asyncio.sleep(0)
+        yield number
+
+
+async def items(stream):
+    return [item async for item in stream]
+
+
+def test_an_exhausted_generator_is_one_success(told, outcomes):
+    stream = told.guard("t")(numbers)
+    assert list(stream()) == [0, 1, 2]
+    assert endings(outcomes) == [("success", None)]
+
+
+async def test_an_exhausted_async_generator_is_one_success(told, outcomes):
+    assert await items(told.guard("t")(anumbers)()) == [0, 1, 2]
+    assert endings(outcomes) == [("success", None)]
+
+
+def test_an_exception_on_the_way_is_one_failure(told, outcomes):
+    stream = told.guard("t")(numbers)
+    with pytest.raises(ConnectionError):
+        list(stream(fail_at=2))
+    assert endings(outcomes) == [("error", "transport")]
+    with pytest.raises(CircuitOpenError):
+        list(stream())
+
+
+async def test_an_exception_on_the_way_of_an_async_generator_is_one_failure(told, outcomes):
+    with pytest.raises(ConnectionError):
+        await items(told.guard("t")(anumbers)(fail_at=2))
+    assert endings(outcomes) == [("error", "transport")]
+
+
+def test_a_generator_that_is_never_read_asks_for_nothing(told, outcomes):
+    told.guard("t")(numbers)()
+    gc.collect()
+    assert outcomes == []
+    assert told.try_acquire("t")
+
+
+@pytest.mark.parametrize("leave", ["close", "forget", "break"])
+def test_a_reader_that_leaves_early_is_no_failure_and_takes_no_permit_along(told, outcomes, leave):
+    told.try_acquire("t").failure(ConnectionError())
+    time.sleep(0.06)  # the next call is the only probe
+    stream = told.guard("t")(numbers)()
+    if leave == "break":
+        for _ in stream:
+            break
+    else:
+        next(stream)
+    assert not told.try_acquire("t"), "the probe is out"
+    if leave == "close":
+        stream.close()
+    del stream
+    gc.collect()
+    assert endings(outcomes)[1:] == [("error", "cancelled")]
+    assert told.try_acquire("t").probe, "it came back"
+
+
+@pytest.mark.parametrize("leave", ["aclose", "cancel"])
+async def test_a_reader_that_leaves_an_async_generator_early_is_no_failure(told, outcomes, leave):
+    told.try_acquire("t").failure(ConnectionError())
+    await asyncio.sleep(0.06)
+
+    @told.guard("t")
+    async def endless():
+        while True:
+            yield 1
+            await asyncio.sleep(0.001)
+
+    async def read():
+        async for _ in endless():
+            pass
+
+    if leave == "aclose":
+        stream = endless()
+        await anext(stream)
+        await stream.aclose()
+    else:
+        task = asyncio.ensure_future(read())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert endings(outcomes)[1:] == [("error", "cancelled")]
+    assert told.try_acquire("t").probe
+
+
+async def test_the_tools_own_clean_up_runs_when_its_reader_leaves(told):
+    cleaned = []
+
+    @told.guard("t")
+    async def stream():
+        try:
+            yield 1
+            yield 2
+        finally:
+            cleaned.append("async")
+
+    @told.guard("u")
+    def plain():
+        try:
+            yield 1
+            yield 2
+        finally:
+            cleaned.append("sync")
+
+    found = stream()
+    await anext(found)
+    await found.aclose()
+    lines = plain()
+    next(lines)
+    lines.close()
+    assert cleaned == ["async", "sync"]
+
+
+def test_values_sent_exceptions_thrown_and_the_result_pass_through(told, outcomes):
+    @told.guard("t")
+    def talk():
+        heard = []
+        while len(heard) < 2:
+            try:
+                heard.append((yield len(heard)))
+            except KeyError:
+                heard.append("thrown")
+        return heard
+
+    found = talk()
+    assert next(found) == 0
+    assert found.send("a") == 1
+    with pytest.raises(StopIteration) as end:
+        found.throw(KeyError())
+    assert end.value.value == ["a", "thrown"]
+    assert endings(outcomes) == [("success", None)]
+
+
+async def test_values_sent_and_exceptions_thrown_pass_through_an_async_generator(told):
+    @told.guard("t")
+    async def talk():
+        heard = None
+        for _ in range(2):
+            try:
+                heard = yield heard
+            except KeyError:
+                heard = "thrown"
+
+    found = talk()
+    assert await anext(found) is None
+    assert await found.asend("a") == "a"
+    with pytest.raises(StopAsyncIteration):
+        await found.athrow(KeyError())
+
+
+def test_what_the_reader_does_between_two_items_is_not_the_tools_time(told, outcomes):
+    for _ in told.guard("t")(numbers)():
+        time.sleep(0.05)
+    assert outcomes[0].duration_ms < 100, "three times 50 ms were the reader's"
+
+
+def test_the_items_usage_is_summed(gear):
+    @gear.guard("t", usage=lambda item: Usage(output_tokens=item))
+    def stream():
+        yield from (1, 2, 4)
+
+    with gear.session() as session:
+        assert list(stream()) == [1, 2, 4]
+    assert session.status().tokens == 7
+
+
+async def test_a_time_limit_is_for_each_item(told, outcomes):
+    @told.guard("t", timeout=0.2)
+    async def stream(pauses):
+        for pause in pauses:
+            await asyncio.sleep(pause)
+            yield pause
+
+    assert await items(stream([0.1, 0.1, 0.1])) == [0.1, 0.1, 0.1]
+    with pytest.raises(CallTimeoutError, match=r"t did not answer within 0.2 s"):
+        await items(stream([0.0, 60]))
+    assert endings(outcomes) == [("success", None), ("timeout", "timeout")]
+
+
+def test_a_generator_falls_back_on_a_generator_alone(gear, open_circuit, caplog):
+    @gear.guard("a", fallback=["function", "b"])
+    def primary():
+        yield "a"
+
+    gear.guard("function")(lambda: ["never"])
+    gear.guard("b")(lambda: (yield "b"))
+    open_circuit("a")
+    assert list(primary()) == ["b"]
+    assert "function can't stand in for a: a function in place of a generator" in caplog.text
+
+
+async def test_a_function_that_returns_something_to_iterate_may_stand_in(gear, open_circuit):
+    @gear.guard("a", fallback=lambda: iter(["x"]))
+    def primary():
+        yield "a"
+
+    @gear.guard("b", fallback=lambda: anumbers())  # noqa: PLW0108 - a function of its own
+    async def aprimary():
+        yield "b"
+
+    for tool in ("a", "b"):
+        open_circuit(tool)
+    assert list(primary()) == ["x"]
+    assert await items(aprimary()) == [0, 1, 2]

@@ -1,0 +1,179 @@
+"""A call that takes too long ends in a TimeoutError, counts as a timeout, and is reported once, whatever comes later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import pickle
+import threading
+import time
+import weakref
+
+import pytest
+
+from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, ThreadsBusyError
+from switchgear.guard.time_limit import TimedThreads
+from switchgear.hooks import FunctionHooks
+
+
+@pytest.fixture
+def outcomes():
+    return []
+
+
+@pytest.fixture
+def told(outcomes):
+    return Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=2),
+        hooks=[FunctionHooks(on_outcome=outcomes.append)],
+        timed_threads=2,
+    )
+
+
+async def test_a_coroutine_is_cancelled_at_the_limit(told, outcomes):
+    ended = []
+
+    @told.guard("t", timeout=0.05)
+    async def hang():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cleaned up")
+
+    with pytest.raises(TimeoutError, match=r"t did not answer within 0.05 s"):
+        await hang()
+    assert ended == ["cleaned up"]
+    assert [(one.status, one.error_class) for one in outcomes] == [("timeout", "timeout")]
+
+
+async def test_a_timeout_of_the_tools_own_stays_its_own(told):
+    @told.guard("t", timeout=60)
+    async def tool():
+        raise TimeoutError("the socket's")
+
+    with pytest.raises(TimeoutError, match="the socket's") as caught:
+        await tool()
+    assert not isinstance(caught.value, CallTimeoutError)
+
+
+async def test_a_callers_cancellation_stays_one(told, outcomes):
+    task = asyncio.ensure_future(told.with_options(timeout=60).acall("t", asyncio.sleep, 60))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [one.error_class for one in outcomes] == ["cancelled"]
+
+
+def test_a_function_is_left_behind_at_the_limit_and_what_it_does_later_is_nobodys(told, outcomes):
+    go_on = threading.Event()
+    finished = threading.Event()
+
+    @told.guard("t", timeout=0.05)
+    def hang():
+        go_on.wait(30)
+        finished.set()
+        raise RuntimeError("late")
+
+    with pytest.raises(CallTimeoutError) as caught:
+        hang()
+    assert (caught.value.tool, caught.value.limit_s) == ("t", 0.05)
+    go_on.set()
+    assert finished.wait(10)
+    wait_until(lambda: told._runtime.threads.busy == 0)
+    assert [(one.status, one.error_type) for one in outcomes] == [("timeout", "CallTimeoutError")], "told once"
+
+
+def test_timeouts_open_the_circuit(told):
+    slow = told.guard("t", timeout=0.02)(lambda: time.sleep(0.2))
+    for _ in range(2):
+        with pytest.raises(CallTimeoutError):
+            slow()
+    with pytest.raises(CircuitOpenError):
+        slow()
+
+
+def test_results_exceptions_and_context_variables_pass_through_the_thread(told):
+    mark = contextvars.ContextVar("mark")
+    mark.set("here")
+    run = told.with_options(timeout=30)
+    assert run.call("t", lambda a, *, b: (mark.get(), a, b), 1, b=2) == ("here", 1, 2)
+    with pytest.raises(ZeroDivisionError) as caught:
+        run.call("t", lambda: 1 // 0)
+    assert any(entry.name == "<lambda>" for entry in caught.traceback)
+    with told.session("s-1"):
+        assert run.call("t", lambda: told.session("inner").status().session_id) == "inner"
+
+
+def test_when_every_thread_is_taken_the_call_is_not_made_and_says_by_whom(told, outcomes):
+    go_on = threading.Event()
+    hang = told.guard("slow", timeout=0.05)(lambda: go_on.wait(30))
+    for _ in range(2):
+        with pytest.raises(CallTimeoutError):
+            hang()
+    made = []
+    with pytest.raises(ThreadsBusyError) as caught:
+        told.with_options(timeout=0.05).call("other", made.append, 1)
+    assert "other was not called: all 2 threads" in str(caught.value)
+    assert "still running: slow 2" in str(caught.value)
+    assert made == []
+    assert [one.tool for one in outcomes] == ["slow", "slow"], "the other tool is not to blame"
+    go_on.set()
+    wait_until(lambda: told._runtime.threads.busy == 0)
+    assert told.with_options(timeout=5).call("other", lambda: 1) == 1
+
+
+def test_a_call_waits_for_a_thread_within_its_limit():
+    threads = TimedThreads(1)
+    first = threading.Thread(target=threads.run, args=("a", 30, time.sleep, (0.1,), {}))
+    first.start()
+    wait_until(lambda: threads.busy == 1)
+    assert threads.run("b", 30, lambda: "made", (), {}) == "made"
+    first.join(10)
+
+
+def test_many_calls_share_few_threads():
+    threads = TimedThreads(4)
+    names = set()
+
+    def work():
+        for _ in range(50):
+            names.add(threads.run("t", 30, threading.get_ident, (), {}))
+
+    callers = [threading.Thread(target=work) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert 1 <= len(names) <= 4
+    assert threads.busy == 0
+
+
+def test_a_thread_keeps_neither_arguments_nor_result():
+    class Big:
+        pass
+
+    threads = TimedThreads(1)
+    argument, result = Big(), Big()
+    seen = [weakref.ref(argument), weakref.ref(result)]
+    held = [result]
+    threads.run("t", 30, lambda _given: held.pop(), (argument,), {})
+    del argument, result
+    wait_until(lambda: gc.collect() >= 0 and all(ref() is None for ref in seen))
+
+
+def test_threads_are_daemons_so_a_hung_tool_keeps_no_program_from_ending():
+    assert TimedThreads(1).run("t", 30, lambda: threading.current_thread().daemon, (), {})
+
+
+def test_the_error_survives_pickling():
+    again = pickle.loads(pickle.dumps(CallTimeoutError("t", 1.5)))
+    assert (again.tool, again.limit_s, str(again)) == ("t", 1.5, "t did not answer within 1.5 s.")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

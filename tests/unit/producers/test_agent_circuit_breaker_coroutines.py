@@ -1,0 +1,90 @@
+"""AgentCircuitBreaker and coroutine functions: what counts is how they end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from switchgear.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.guard.rejection import CircuitOpenError
+
+now = [0.0]
+
+
+class DownError(Exception):
+    pass
+
+
+def fail(breaker, times=1):
+    def down():
+        raise DownError
+
+    for _ in range(times):
+        with pytest.raises(DownError):
+            breaker.call(down)
+
+
+@pytest.fixture
+def breaker():
+    now[0] = 1_000.0
+    return AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=60, clock=lambda: now[0])
+
+
+async def adown():
+    await asyncio.sleep(0)
+    raise DownError
+
+
+async def test_a_coroutine_function_is_judged_by_its_end_not_by_its_start(breaker):
+    async def up(value):
+        await asyncio.sleep(0)
+        return value
+
+    assert await breaker.call(up, 5) == 5
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.acall(adown)
+    with pytest.raises(CircuitOpenError, match="tool disabled for 60s"):
+        await breaker.call(up, 5)
+
+
+async def test_a_plain_function_that_returns_a_coroutine_is_too(breaker):
+    def plain():
+        return adown()
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.call(plain)
+    assert breaker.state == "open"
+
+
+async def test_a_cancelled_call_counts_for_nothing(breaker):
+    for _ in range(5):
+        task = asyncio.create_task(breaker.acall(asyncio.sleep, 60))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+
+
+async def test_of_many_tasks_exactly_one_probes(breaker):
+    fail(breaker, 3)
+    now[0] += 60
+    probes = 0
+
+    async def probe():
+        nonlocal probes
+        probes += 1
+        await asyncio.sleep(0.01)
+
+    found = await asyncio.gather(*(breaker.acall(probe) for _ in range(50)), return_exceptions=True)
+    assert probes == 1
+    assert sum(isinstance(one, CircuitOpenError) for one in found) == 49
+
+
+async def test_a_refused_coroutine_function_leaves_nothing_unawaited(breaker):
+    fail(breaker, 3)
+    with pytest.raises(CircuitOpenError):  # pytest makes an error of "was never awaited"
+        await breaker.call(adown)

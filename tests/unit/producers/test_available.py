@@ -1,0 +1,157 @@
+"""A tool list without the tools whose circuit refuses, whatever shape its items have."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+from mcp import types
+
+from switchgear import BreakerPolicy, Switchgear
+from switchgear.available import NamelessToolError, available, name_of
+from switchgear.testing import InMemoryFleet
+
+
+def search(_query: str) -> str:
+    return ""
+
+
+@dataclass
+class Tool:
+    """As MCP, LangChain and the OpenAI agents have it."""
+
+    name: str
+
+
+class CallableObject:
+    __name__ = "search"
+
+    def __call__(self) -> None: ...
+
+
+SHAPES = [
+    "search",
+    {"type": "function", "function": {"name": "search", "parameters": {}}},  # OpenAI, chat completions
+    {"type": "function", "name": "search", "parameters": {}},  # OpenAI, responses
+    {"type": "custom", "custom": {}, "name": "search"},
+    {"name": "search", "input_schema": {"type": "object"}},  # Anthropic
+    {"type": "search_20250305", "name": "search"},  # Anthropic, of its own
+    {"name": "search", "inputSchema": {"type": "object"}},  # MCP
+    {"type": "search"},  # OpenAI, of its own
+    Tool("search"),
+    SimpleNamespace(type="function", function=SimpleNamespace(name="search")),
+    search,
+    CallableObject(),
+]
+
+
+def refuses_search(tool):
+    return tool == "search"
+
+
+@pytest.mark.parametrize("tool", SHAPES, ids=lambda tool: str(tool)[:40])
+def test_every_shape_is_known_by_its_name(tool):
+    assert name_of(tool) == "search"
+    assert available([tool], refuses_search) == []
+    kept = available([tool], lambda _tool: False)
+    assert len(kept) == 1
+    assert kept[0] is tool
+
+
+def test_order_and_items_stay_as_they_are():
+    tools = [{"name": "a"}, "search", Tool("b"), search, "c"]
+    kept = available(tools, refuses_search)
+    assert kept == [tools[0], tools[2], tools[4]]
+    assert tools[1] == "search"
+
+
+def test_the_real_types_of_mcp_are_known():
+    tool = types.Tool.model_validate({"name": "search", "inputSchema": {"type": "object"}})
+    assert available([tool], refuses_search) == []
+    assert available([tool.model_dump(by_alias=True)], refuses_search) == []
+
+
+def test_any_iterable_will_do():
+    assert available((name for name in ("a", "search")), refuses_search) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "circuit_of",
+    [
+        {"get_forecast": "mcp:weather:get_forecast"},
+        lambda name: f"mcp:weather:{name}" if name == "get_forecast" else name,
+    ],
+)
+def test_the_circuit_may_have_another_name_than_the_model_knows(circuit_of):
+    asked = []
+
+    def refuses(circuit):
+        asked.append(circuit)
+        return circuit == "mcp:weather:get_forecast"
+
+    assert available(["get_forecast", "search"], refuses, circuit_of=circuit_of) == ["search"]
+    assert asked == ["mcp:weather:get_forecast", "search"]
+
+
+def test_where_all_are_refused_nothing_is_offered():
+    assert available(["a", "b"], lambda _tool: True) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        ({}, "dict"),
+        ({"type": "function"}, "dict"),
+        ({"type": "function", "function": {}}, "dict"),
+        ({"name": ""}, "dict"),
+        ({"name": 5}, "dict"),
+        ("", "str"),
+        (None, "NoneType"),
+        (functools.partial(search, "x"), "partial"),
+        (Tool(name=""), "Tool"),
+    ],
+)
+def test_an_item_without_a_name_is_told_with_its_place(tool, kind):
+    with pytest.raises(NamelessToolError, match=rf"tools\[1\] is a {kind} without a name"):
+        available(["a", tool], lambda _tool: False)
+
+
+def test_a_guarded_function_is_known_by_its_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    guarded = gear.guard("mcp:search:web")(search)
+    assert gear.available([guarded, search]) == [guarded, search]
+    gear.try_acquire("mcp:search:web").failure(ConnectionError())
+    assert gear.available([guarded, search], circuit_of={"search": "another"}) == [search]
+
+
+@pytest.mark.parametrize("scope", ["user", "session"])
+def test_within_a_session_the_circuits_of_its_user_and_its_own_decide(scope):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, scope=scope))
+    with gear.session("s-1", user_id="ana"):
+        gear.try_acquire("search").failure(ConnectionError())
+        assert gear.available(["search", "other"]) == ["other"]
+        assert "call them: search (" in gear.notice()
+    with gear.session("s-2", user_id="bob"):
+        assert gear.available(["search", "other"]) == ["search", "other"]
+        assert gear.notice() == ""
+
+
+def test_so_it_is_with_the_fleets_circuits_of_a_session():
+    fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1, scope="session"))
+    gear, other = fleet.gear(), fleet.gear("other")
+    gear.try_acquire("search", session_id="s-1").failure(ConnectionError())
+    with other.session("s-1"):
+        assert not other.try_acquire("search")
+        assert other.available(["search"]) == []
+        assert "call them: search (" in other.notice()
+    with other.session("s-2"):
+        assert other.available(["search"]) == ["search"]
+        assert other.notice() == ""
+
+
+def test_asking_makes_no_circuit():
+    gear = Switchgear.local()
+    gear.available([f"invented{number}" for number in range(100)])
+    assert len(gear._gate.local) == 0

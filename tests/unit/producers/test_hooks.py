@@ -1,0 +1,241 @@
+"""Hooks are run in order, only where somebody listens, and never break the call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from switchgear import CircuitOpenError, Switchgear
+from switchgear.circuit_change import CircuitChange
+from switchgear.guard.rejection import Rejection
+from switchgear.hook_list import HookList, hook_list
+from switchgear.hooks import CallOutcome, FunctionHooks, Hooks
+from switchgear_schemas.policy import BreakerPolicy
+
+REJECTION = Rejection("t", "open", "local")
+CHANGE = CircuitChange("t", "t", "local", "closed", "open", 1)
+QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=0.02)
+
+
+class Notes(Hooks):
+    """Writes down what it is told, and in which thread."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.threads: set[str] = set()
+
+    def _note(self, what: object) -> None:
+        self.told.append(what)
+        self.threads.add(threading.current_thread().name)
+
+    def on_transition(self, change: CircuitChange) -> None:
+        self._note((change.source, change.previous, change.state))
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        self._note(("rejected", rejection.tool, rejection.state))
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        self._note(("fallback", rejection.tool, tool))
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        self._note((outcome.status, outcome.error_class, outcome.error_type, outcome.probe))
+
+
+class Failing(Hooks):
+    def on_rejected(self, rejection: Rejection) -> None:
+        raise ValueError(rejection.tool)
+
+    def traceparent(self) -> str | None:
+        raise ValueError("no trace")
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def failing_calls(gear: Switchgear, tool: str, count: int) -> None:
+    for _ in range(count):
+        with pytest.raises(ConnectionError):
+            gear.call(tool, broken)
+
+
+def test_hooks_run_in_the_order_they_were_given() -> None:
+    told: list[str] = []
+    first = FunctionHooks(on_rejected=lambda _: told.append("first"))
+    second = FunctionHooks(on_rejected=lambda _: told.append("second"))
+    HookList([first, second]).on_rejected(REJECTION)
+    assert told == ["first", "second"]
+
+
+def test_only_what_is_overridden_is_wanted() -> None:
+    assert HookList([Notes()]).wants == {"on_transition", "on_rejected", "on_fallback", "on_outcome"}
+    assert HookList([FunctionHooks(on_drop=print)]).wants == {"on_drop"}
+
+
+def test_hooks_that_do_nothing_are_no_hooks() -> None:
+    assert hook_list([]) is None
+    assert hook_list([Hooks(), FunctionHooks()]) is None
+
+
+def test_a_hook_that_fails_is_logged_once_a_minute_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    notes = Notes()
+    hooks = HookList([Failing(), notes], clock=lambda: now)
+    with caplog.at_level(logging.ERROR, "switchgear.hooks"):
+        for _ in range(5):
+            hooks.on_rejected(REJECTION)
+        assert len(caplog.records) == 1
+        now = 61.0
+        hooks.on_rejected(REJECTION)
+    assert len(caplog.records) == 2
+    assert "Failing.on_rejected" in caplog.text
+    assert "4 more since the last report" in caplog.text
+    assert "ValueError: t" in caplog.text, "with its trace"
+    assert len(notes.told) == hooks.failures == 6
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda hooks: hooks.on_transition(CHANGE),
+        lambda hooks: hooks.on_rejected(REJECTION),
+        lambda hooks: hooks.on_fallback(REJECTION, "other"),
+        lambda hooks: hooks.on_outcome(CallOutcome("t", "success", 1.0)),
+        lambda hooks: hooks.on_drop(3),
+    ],
+    ids=["transition", "rejected", "fallback", "outcome", "drop"],
+)
+def test_no_hook_raises_into_the_call(run: Callable[[HookList], None]) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    hooks = HookList(
+        [FunctionHooks(on_transition=fail, on_rejected=fail, on_fallback=fail, on_outcome=fail, on_drop=fail)]
+    )
+    run(hooks)
+    assert hooks.failures == 1
+
+
+def test_the_first_trace_context_wins_and_a_failing_one_is_passed_over() -> None:
+    class Traced(Hooks):
+        def traceparent(self) -> str | None:
+            return "00-aa-bb-01"
+
+    assert HookList([Failing(), Hooks(), Traced()]).traceparent() == "00-aa-bb-01"
+    assert HookList([Hooks()]).traceparent() is None
+
+
+def test_what_happens_to_a_tool_is_told_in_order_in_the_callers_thread() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+    assert gear.call("t", lambda: 1) == 1
+    failing_calls(gear, "t", 2)
+    with pytest.raises(CircuitOpenError):
+        gear.call("t", broken)
+    threading.Event().wait(0.05)
+    assert gear.call("t", lambda: 2) == 2
+    assert notes.told == [
+        ("success", None, None, False),
+        ("error", "transport", "ConnectionError", False),
+        ("error", "transport", "ConnectionError", False),
+        ("local", "closed", "open"),
+        ("rejected", "t", "open"),
+        ("local", "open", "half_open"),
+        ("success", None, None, True),
+        ("local", "half_open", "closed"),
+    ]
+    assert notes.threads == {threading.current_thread().name}
+
+
+def test_a_change_says_why_and_for_how_long() -> None:
+    changes: list[CircuitChange] = []
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30, jitter=0),
+        hooks=[FunctionHooks(on_transition=changes.append)],
+    )
+    failing_calls(gear, "t", 2)
+    (change,) = changes
+    assert (change.circuit_id, change.tool, change.source, change.generation) == ("t", "t", "local", 1)
+    assert change.reason == "consecutive_failures"
+    assert change.retry_after_s == pytest.approx(30)
+
+
+def test_a_hook_may_use_the_client_it_is_told_of() -> None:
+    """No lock is held: a hook that asks about the very circuit does not wait for itself."""
+    seen: list[bool] = []
+    gear: Switchgear
+
+    def ask(change: CircuitChange) -> None:
+        seen.append(gear.is_open(change.tool))
+
+    gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=ask)])
+    failing_calls(gear, "t", 2)
+    assert seen == [True]
+
+
+def test_a_guarded_function_tells_its_fallback() -> None:
+    notes = Notes()
+    gear = Switchgear.local(
+        local_policies=QUICK.model_copy(update={"wait_duration_in_open_state_s": 60}), hooks=[notes]
+    )
+
+    @gear.guard("b")
+    def other() -> str:
+        return "other"
+
+    @gear.guard("a", fallback="b")
+    def first() -> str:
+        broken()
+        return "first"
+
+    failing_calls(gear, "a", 2)
+    assert first() == "other"
+    assert ("fallback", "a", "b") in notes.told
+    assert notes.told.index(("rejected", "a", "open")) < notes.told.index(("fallback", "a", "b"))
+
+
+def test_circuits_of_a_session_are_told_of_too() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+    with gear.session("s"):
+        failing_calls(gear, "t", 2)
+    assert ("local", "closed", "open") in notes.told
+
+
+async def test_a_coroutine_is_told_of_like_a_function() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+
+    @gear.guard("t")
+    async def work(fail: bool) -> None:
+        if fail:
+            broken()
+
+    await work(fail=False)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            await work(fail=True)
+    assert [told[0] for told in notes.told if isinstance(told, tuple)] == ["success", "error", "error", "local"]
+
+
+def test_threads_tell_every_change_once() -> None:
+    changes: list[CircuitChange] = []
+    gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=changes.append)])
+
+    def hammer() -> None:
+        for number in range(300):
+            try:
+                gear.call("t", broken if number % 3 else int)
+            except (ConnectionError, CircuitOpenError):
+                threading.Event().wait(0.0002)
+
+    threads = [threading.Thread(target=hammer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(change.generation for change in changes) == list(range(1, len(changes) + 1))
+    assert len(changes) > 2

@@ -1,0 +1,65 @@
+"""Log records with fields."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from switchgear import CircuitOpenError, Switchgear
+from switchgear.log_hooks import LoggingHooks
+from switchgear_schemas.policy import BreakerPolicy
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def test_an_opening_circuit_is_a_warning_with_its_facts_as_fields(caplog: pytest.LogCaptureFixture) -> None:
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=2), hooks=[LoggingHooks()])
+    with caplog.at_level(logging.DEBUG, "switchgear.circuits"):
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                gear.call("search", broken)
+        with pytest.raises(CircuitOpenError):
+            gear.call("search", broken)
+    change, refusal = caplog.records
+    assert (change.levelname, refusal.levelname) == ("WARNING", "DEBUG")
+    assert change.getMessage() == "the local circuit of search is open (consecutive_failures)"
+    fields = vars(change)
+    assert (fields["tool"], fields["circuit_id"], fields["state"], fields["previous_state"]) == (
+        "search", "search", "open", "closed",
+    )  # fmt: skip
+    assert (vars(refusal)["tool"], vars(refusal)["source"]) == ("search", "local")
+
+
+def test_a_closing_circuit_a_fallback_and_a_loss_have_their_levels(caplog: pytest.LogCaptureFixture) -> None:
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.01),
+        hooks=[LoggingHooks(logging.getLogger("mine"))],
+    )
+    with caplog.at_level(logging.INFO, "mine"):
+        with pytest.raises(ConnectionError):
+            gear.call("a", broken)
+        refusal = gear.try_acquire("a")
+        while not refusal:
+            refusal = gear.try_acquire("a")
+        refusal.success()  # type: ignore[union-attr]
+        LoggingHooks(logging.getLogger("mine")).on_drop(3)
+    assert [(record.levelname, vars(record).get("state")) for record in caplog.records] == [
+        ("WARNING", "open"),
+        ("INFO", "half_open"),
+        ("INFO", "closed"),
+        ("ERROR", None),
+    ]
+    assert vars(caplog.records[-1])["dropped"] == 3
+
+
+def test_structlog_makes_fields_of_them(caplog: pytest.LogCaptureFixture) -> None:
+    import structlog  # noqa: PLC0415 - of this test alone
+
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[LoggingHooks()])
+    with caplog.at_level(logging.INFO, "switchgear.circuits"), pytest.raises(ConnectionError):
+        gear.call("search", broken)
+    event = structlog.stdlib.ExtraAdder()(None, "", {"event": "x", "_record": caplog.records[0]})
+    assert (event["tool"], event["state"], event["source"]) == ("search", "open", "local")

@@ -1,0 +1,126 @@
+"""The collector against the real prometheus_client: every number of the status under its name."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from switchgear import Switchgear, SwitchgearError
+from switchgear.call_counts import OTHER, CallCounts
+from switchgear.call_outcome import CallOutcome
+from switchgear.prometheus import SwitchgearCollector
+from switchgear_schemas.policy import BreakerPolicy
+
+POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
+NOBODY = "127.0.0.1:1"
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def opened(gear: Switchgear, tool: str) -> None:
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            gear.call(tool, broken)
+
+
+def registry_of(collector: SwitchgearCollector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)  # type: ignore[arg-type]  # a collector by its methods
+    return registry
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Iterator[Switchgear]:
+    """A client with a spool whose Kafka is away."""
+    gear = Switchgear(NOBODY, local_policies=POLICY, spool_dir=tmp_path / "spool")
+    yield gear
+    gear.close(0)
+
+
+def test_a_local_client_shows_its_circuits_and_mode() -> None:
+    gear = Switchgear.local(local_policies=POLICY)
+    opened(gear, "search")
+    registry = registry_of(SwitchgearCollector(gear))
+    value = registry.get_sample_value
+    assert value("switchgear_guard_mode", {"mode": "local_only"}) == 1
+    assert value("switchgear_guard_mode", {"mode": "fleet"}) == 0
+    assert value("switchgear_guard_local_circuits", {"state": "open"}) == 1
+    assert value("switchgear_guard_local_circuit_state", {"circuit": "search", "state": "open"}) == 1
+    assert value("switchgear_emitter_emitted_total") is None, "it has no emitter"
+
+
+def test_a_client_without_kafka_shows_what_waits_and_for_how_long(away: Switchgear) -> None:
+    opened(away, "search")
+    registry = registry_of(SwitchgearCollector(away))
+    value = registry.get_sample_value
+    assert value("switchgear_emitter_emitted_total") == 2
+    assert value("switchgear_emitter_connected") == 0
+    assert value("switchgear_guard_fleet_stale") == 1
+    assert value("switchgear_guard_fleet_loaded") == 0
+    assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
+    deadline = threading.Event()
+    for _ in range(400):
+        if value("switchgear_spool_records") == 2:
+            break
+        deadline.wait(0.05)
+    assert value("switchgear_spool_records") == 2
+    assert value("switchgear_spool_in_use") == 1
+    assert (value("switchgear_spool_bytes") or 0) > 100
+    assert (value("switchgear_emitter_away_seconds") or 0) >= 1
+
+
+def test_what_it_writes_is_read_by_prometheus_own_parser(away: Switchgear) -> None:
+    counts = CallCounts()
+    for client in (away, Switchgear.local(local_policies=POLICY, hooks=[counts])):
+        client.call("search", lambda: 1)
+        text = generate_latest(registry_of(SwitchgearCollector(client, counts))).decode()
+        names = [family.name for family in text_string_to_metric_families(text)]
+        assert len(names) == len(set(names)) > 5
+        assert all(name.startswith("switchgear_") for name in names)
+
+
+def test_calls_by_tool_are_counted_where_the_counts_are_a_hook() -> None:
+    counts = CallCounts()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    gear.call("search", lambda: 1)
+    opened(gear, "search")
+    assert not gear.try_acquire("search")
+    registry = registry_of(SwitchgearCollector(gear, counts, labels={"client": "planner"}))
+    value = registry.get_sample_value
+    client = {"client": "planner"}
+    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "success"}) == 1
+    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "error"}) == 2
+    assert value("switchgear_guard_rejections_total", client | {"tool": "search", "source": "local"}) == 1
+    assert (value("switchgear_guard_call_seconds_total", client | {"tool": "search"}) or 0) > 0
+    moved = client | {"tool": "search", "source": "local", "state": "open"}
+    assert value("switchgear_guard_transitions_total", moved) == 1
+
+
+def test_tools_beyond_the_limit_are_summed_up() -> None:
+    counts = CallCounts(most_tools=2)
+    for number in range(5):
+        counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
+    assert counts.calls == {("t0", "success"): 1, ("t1", "success"): 1, (OTHER, "success"): 3}
+
+
+def test_registering_asks_the_client_nothing() -> None:
+    gear = Switchgear(NOBODY)
+    registry_of(SwitchgearCollector(gear))
+    status = gear.status()
+    assert status.emitter is not None
+    assert not status.emitter.alive
+
+
+def test_without_prometheus_client_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = SwitchgearCollector(Switchgear.local())
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
+        list(collector.collect())

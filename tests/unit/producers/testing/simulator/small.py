@@ -1,0 +1,27 @@
+"""A fleet that is small, and in which a great deal goes wrong: a second or less a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchgear.testing.simulator.scenario import Scenario
+
+
+def small(seed: int = 1, **changes: Any) -> Scenario:
+    """The scenario, with ``changes``."""
+    settings: dict[str, Any] = {
+        "processes": 15,
+        "tools": 8,
+        "hours": 0.3,
+        "calls_per_s": 5.0,
+        "outage_every_s": 300.0,
+        "outage_s": 90.0,
+        "worker_crash_every_s": 90.0,
+        "zombie_every_s": 300.0,
+        "worker_outage_every_s": 600.0,
+        "process_crash_every_s": 60.0,
+        "stale_every_s": 60.0,
+        "cut_every_s": 60.0,
+        "command_every_s": 150.0,
+    }
+    return Scenario(seed=seed, **(settings | changes))

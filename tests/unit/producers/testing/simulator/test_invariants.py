@@ -1,0 +1,147 @@
+"""The invariants by themselves, on histories written by hand."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from switchgear.fleet import Message, Row
+from switchgear.testing.simulator.invariants.broken import Histories, InvariantBrokenError
+from switchgear.testing.simulator.invariants.probes import Probes
+from switchgear.testing.simulator.invariants.records import Records
+from switchgear_schemas.policy import FLEET_DEFAULT
+
+
+@pytest.fixture
+def simulation():
+    return SimpleNamespace(stale_writes=False)
+
+
+@pytest.fixture
+def histories():
+    return Histories(lambda: 12.5, "again --seed 1")
+
+
+def record(version, state="open", generation=None, leases=()):
+    return {
+        "circuit_id": "search",
+        "tool_name": "search",
+        "version": version,
+        "generation": version if generation is None else generation,
+        "state": state,
+        "cause": {"rule": "cusum"},
+        "open_until": None,
+        "leases": [{"lease_id": lease, "emitter_id": holder} for lease, holder in leases],
+    }
+
+
+def publish(records, one):
+    message = Message("c", 0, 0, 0, b"search", msgspec.json.encode(one))
+    return records.published(one, message)
+
+
+def test_a_broken_promise_tells_seed_time_and_history(histories):
+    histories.note("search", "version {}", 7)
+    histories.note("other", "not this")
+    error = histories.broken("some-promise", "search", "it broke")
+    assert str(error).splitlines() == [
+        "some-promise: BROKEN at 12.500 s, search: it broke",
+        "  what happened to it before:",
+        "          12.500 s  version 7 Again: again --seed 1",
+    ]
+    assert (error.invariant, error.circuit_id, error.at_s) == ("some-promise", "search", 12.5)
+    assert "(nothing)" in str(histories.broken("p", "unknown", "w"))
+
+
+def test_a_history_is_bounded(histories):
+    for number in range(1_000):
+        histories.note("search", "{}", number)
+    assert len(str(histories.broken("p", "search", "w")).splitlines()) < 70
+
+
+def test_rising_versions_are_news_and_the_same_record_again_is_not(simulation, histories):
+    records = Records(simulation, histories)
+    assert publish(records, record(1))
+    assert publish(records, record(2, "half_open"))
+    assert not publish(records, record(2, "half_open"))
+    assert (records.seen, records.repeated) == (3, 1)
+
+
+def test_one_version_that_says_two_things_is_broken_unless_a_replaced_owner_says_it(simulation, histories):
+    records = Records(simulation, histories)
+    publish(records, record(2))
+    simulation.stale_writes = True
+    assert not publish(records, record(1, "closed"))
+    simulation.stale_writes = False
+    for stale in (record(1), record(2, "closed")):
+        with pytest.raises(InvariantBrokenError, match="says something else"):
+            publish(records, stale)
+
+
+@pytest.mark.parametrize(("state", "generation"), [("closed", 5), ("open", 4), ("closed", 4)])
+def test_a_change_of_state_without_a_new_generation_or_one_that_falls_is_broken(
+    simulation, histories, state, generation
+):
+    records = Records(simulation, histories)
+    publish(records, record(5, generation=5))
+    with pytest.raises(InvariantBrokenError, match="open of generation 5 became"):
+        publish(records, record(6, state, generation=generation))
+
+
+def test_a_row_that_is_ahead_of_the_topic_lost_a_record(simulation, histories):
+    records = Records(simulation, histories)
+    publish(records, record(3))
+    records.finish({"search": Row(circuit_id="search", tool_name="search", version=3, record=b"{}")})
+    with pytest.raises(InvariantBrokenError, match="a record was lost"):
+        records.finish({"search": Row(circuit_id="search", tool_name="search", version=4, record=b"{}")})
+
+
+def permit(lease_id):
+    return SimpleNamespace(lease_id=lease_id)
+
+
+TOOL = SimpleNamespace(name="search", policy=FLEET_DEFAULT)
+ONE, OTHER = SimpleNamespace(name="one"), SimpleNamespace(name="other")
+
+
+def test_a_probe_is_in_flight_until_it_ends_or_its_process_dies(histories):
+    probes = Probes(histories)
+    probes.published(record(1, "half_open", leases=[("2.1", "one")]))
+    probes.began(ONE, TOOL, permit("2.1"))
+    probes.ended(TOOL, permit("2.1"))
+    probes.published(record(2, "half_open", leases=[("2.2", "one")]))
+    probes.began(ONE, TOOL, permit("2.2"))
+    probes.crashed(ONE)
+    probes.published(record(3, "half_open", leases=[("2.3", "other")]))
+    probes.began(OTHER, TOOL, permit("2.3"))
+    assert probes.line() == "at-most-n-probes: held (3 probes under 3 leases; most in flight: 1 of 1)"
+
+
+def test_one_probe_too_many_is_broken(histories):
+    probes = Probes(histories)
+    probes.published(record(1, "half_open", leases=[("2.1", "one"), ("2.2", "other")]))
+    probes.began(ONE, TOOL, permit("2.1"))
+    with pytest.raises(InvariantBrokenError, match=r"2 probes in flight, 1 permitted: 2\.1 \(one\), 2\.2 \(other\)"):
+        probes.began(OTHER, TOOL, permit("2.2"))
+
+
+def test_a_lease_is_for_one_call_of_the_process_that_it_names(histories):
+    probes = Probes(histories)
+    probes.published(record(1, "half_open", leases=[("2.1", "one")]))
+    with pytest.raises(InvariantBrokenError, match="which is one's"):
+        probes.began(OTHER, TOOL, permit("2.1"))
+    with pytest.raises(InvariantBrokenError, match="which is nobody's"):
+        probes.began(OTHER, TOOL, permit("9.9"))
+    probes.began(ONE, TOOL, permit("2.1"))
+    probes.ended(TOOL, permit("2.1"))
+    with pytest.raises(InvariantBrokenError, match="a second time"):
+        probes.began(ONE, TOOL, permit("2.1"))
+    with pytest.raises(InvariantBrokenError, match="was for one and is now for other"):
+        probes.published(record(2, "half_open", leases=[("2.1", "other")]))
+
+
+def test_a_call_without_a_lease_is_no_probe(histories):
+    probes = Probes(histories)
+    probes.began(ONE, TOOL, permit(None))
+    probes.ended(TOOL, permit(None))
+    assert "(0 probes under 0 leases; most in flight: none)" in probes.line()

@@ -1,0 +1,186 @@
+"""Each invariant sees the fault that it is there for: a simulator that never fails proves nothing."""
+
+from random import Random
+
+import pytest
+
+from switchgear.breaker.core import Core
+from switchgear.breaker.evidence import Evidence
+from switchgear.breaker.half_open import HalfOpen
+from switchgear.breaker.rules import Breach
+from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.fold import FleetFold
+from switchgear.follower.broker_time import BrokerTime
+from switchgear.follower.table import CircuitTable
+from switchgear.guard.probe import ProbeDesk
+from switchgear.guard.verdict import Verdict, judge
+from switchgear.testing.simulator.__main__ import agreement
+from switchgear.testing.simulator.healthy import check, steady
+from switchgear.testing.simulator.invariants.broken import InvariantBrokenError
+from switchgear.testing.simulator.network import Network
+from switchgear.testing.simulator.simulation import Simulation
+from switchgear.testing.worker import MemoryWorker
+from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
+from tests.unit.producers.testing.simulator.small import small
+
+SEEDS = range(1, 5)
+
+
+def broken(**changes):
+    """The first invariant that a few seeds break; fails where none does."""
+    for seed in SEEDS:
+        try:
+            Simulation(small(seed, **({"hours": 0.2} | changes))).run()
+        except InvariantBrokenError as error:
+            assert f"--seed {seed}" in error.hint
+            return error
+    raise AssertionError("nobody noticed")
+
+
+def test_a_guard_that_takes_anybodys_lease_is_noticed(monkeypatch):
+    def anybodys(view, now, emitter_id):
+        return view.leases[0] if view.leases and not view.passes else judge(view, now, emitter_id)
+
+    monkeypatch.setattr("switchgear.guard.gate.judge", anybodys)
+    assert broken().invariant in {"at-most-n-probes", "no-call-while-open"}
+
+
+def test_an_owner_that_grants_one_lease_too_many_is_noticed(monkeypatch):
+    room = HalfOpen.room
+    monkeypatch.setattr(HalfOpen, "room", lambda self, policy: room(self, policy) + 1)
+    error = broken(calls_per_s=15.0, tools=4, hours=0.2)
+    assert error.invariant == "at-most-n-probes"
+    assert "probes in flight" in str(error)
+    assert "lease" in str(error)  # the circuit's history
+
+
+def test_a_lease_used_twice_is_noticed(monkeypatch):
+    monkeypatch.setattr(ProbeDesk, "take", lambda *_: True)
+    error = broken(calls_per_s=15.0, tools=4, processes=3, hours=0.2)
+    assert error.invariant == "at-most-n-probes"
+    assert "a second time" in str(error)
+
+
+def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
+    monkeypatch.setattr("switchgear.guard.gate.judge", lambda *_: Verdict.PASS)
+    monkeypatch.setattr("switchgear.guard.gate.Gate._reachable", lambda *_: False)
+    monkeypatch.setattr(
+        "switchgear.guard.gate.Gate._not_closed", lambda self, view, caller: self._locally(view.tool_name, view, caller)
+    )
+    error = broken()
+    assert error.invariant == "no-call-while-open"
+    assert "without a lease" in str(error)
+
+
+def test_a_guard_that_trusts_a_clock_which_is_far_ahead_is_noticed(monkeypatch):
+    monkeypatch.setattr(BrokerTime, "heard", lambda *_: None)
+    error = broken(skew_s=60.0, command_every_s=0.0)
+    assert error.invariant == "no-call-while-open"
+    assert "decides alone, though the circuit had its owner all the time" in str(error)
+
+
+def test_a_version_that_does_not_rise_is_noticed(monkeypatch):
+    publish = LiveCircuit.publish
+
+    def stuck(self, *args, **options):
+        self.row.version = max(0, self.row.version - 1)
+        return publish(self, *args, **options)
+
+    monkeypatch.setattr(LiveCircuit, "publish", stuck)
+    assert broken().invariant == "versions-rise"
+
+
+def test_a_generation_that_does_not_rise_is_noticed(monkeypatch):
+    move = Core._move
+
+    def stuck(self, *args, **options):
+        self.generation -= 1
+        return move(self, *args, **options)
+
+    monkeypatch.setattr(Core, "_move", stuck)
+    error = broken()
+    assert error.invariant == "versions-rise"
+    assert "generation 0" in str(error)
+
+
+def test_a_record_that_is_never_published_is_noticed(monkeypatch):
+    write = MemoryWorker._write
+
+    def forgetful(self, changes, *, outputs=True):
+        changes.circuits = [published for published in changes.circuits if published.version % 3]
+        write(self, changes, outputs=outputs)
+
+    monkeypatch.setattr(MemoryWorker, "_write", forgetful)
+    error = broken(worker_crash_every_s=0.0, worker_outage_every_s=0.0, zombie_every_s=0.0)
+    assert error.invariant in {"versions-rise", "at-most-n-probes", "recovered-closes", "no-call-while-open"}
+
+
+def test_a_take_over_that_makes_up_nothing_is_noticed(monkeypatch):
+    monkeypatch.setattr("switchgear.fleet.fold.reconcile", lambda *_: {})
+    error = broken(worker_crash_every_s=30.0, worker_outage_every_s=0.0, zombie_every_s=0.0)
+    assert error.invariant in {"versions-rise", "opens-with-evidence", "no-call-while-open", "recovered-closes"}
+
+
+def test_an_open_without_evidence_is_noticed(monkeypatch):
+    add = Evidence.add
+    monkeypatch.setattr(Evidence, "add", lambda self, now, result: add(self, now, result) or bool(self.window.failed))
+    monkeypatch.setattr(Evidence, "breach", lambda _: (Breach("cusum", 12.0, 12.0, 1), 2))
+    error = broken()
+    assert error.invariant == "opens-with-evidence"
+    assert "the log has no such evidence" in str(error)
+
+
+def test_a_circuit_that_closes_on_a_bad_probe_is_noticed(monkeypatch):
+    verdict = HalfOpen.verdict
+
+    def kind(self, policy):
+        if self.bad:
+            self.bad, self.failed, self.good = 0, 0, policy.success_threshold_to_close
+        return verdict(self, policy)
+
+    monkeypatch.setattr(HalfOpen, "verdict", kind)
+    assert broken().invariant == "opens-with-evidence"
+
+
+def test_a_circuit_that_never_closes_is_noticed(monkeypatch):
+    monkeypatch.setattr(HalfOpen, "verdict", lambda *_: None)
+    error = broken(command_every_s=0.0)
+    assert error.invariant == "recovered-closes"
+
+
+def test_a_replay_that_counts_again_is_noticed(monkeypatch):
+    def forgetful(self, live, partition, offset):
+        live.row.fences[partition] = max(offset, live.row.fences.get(partition, -1))
+        live.row.applied += 1
+        self._touch(live)
+        return True
+
+    monkeypatch.setattr(FleetFold, "_pass", forgetful)
+    assert broken().invariant in {"rebuild-agrees", "counted-once", "opens-with-evidence"}
+
+
+def test_a_follower_that_misses_a_record_is_noticed(monkeypatch):
+    apply = CircuitTable.apply
+    monkeypatch.setattr(
+        CircuitTable, "apply", lambda self, key, value: None if b'"version":2,' in value else apply(self, key, value)
+    )
+    assert broken().invariant in {"views-converge", "recovered-closes", "no-call-while-open"}
+
+
+def test_two_runs_that_differ_are_noticed(monkeypatch):
+    scenario = small(hours=0.05)
+    digest = Simulation(scenario).run().digest()
+    assert "held" in agreement(digest, scenario)
+    unseeded = Random()
+    monkeypatch.setattr(Network, "latency_s", lambda _: 0.02 * unseeded.random())
+    with pytest.raises(InvariantBrokenError, match="two-runs-agree: BROKEN"):
+        agreement(digest, scenario)
+
+
+def test_a_detector_that_is_too_eager_or_too_dull_is_noticed():
+    eager = FLEET_DEFAULT.model_copy(update={"cusum": Cusum(calls_between_false_opens=10_000)})
+    dull = FLEET_DEFAULT.model_copy(update={"cusum": None})
+    for policy in (eager, dull):
+        found = steady(0.15, 600_000, Random(1), policy)
+        with pytest.raises(InvariantBrokenError, match="healthy-stays-closed: BROKEN"):
+            check([found], "again")

@@ -1,0 +1,17 @@
+"""Seeds that once found something: each runs again, so that it stays found."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from switchgear.testing.simulator.simulation import Simulation
+from tests.unit.producers.testing.simulator.small import small
+
+SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text())
+
+
+@pytest.mark.parametrize("found", SEEDS, ids=lambda found: f"{found['seed']}: {found['what']}")
+def test_a_seed_that_found_something_holds_now(found):
+    simulation = Simulation(small(found["seed"], **found.get("settings", {}))).run()
+    assert all(": held (" in line for line in simulation.audit.lines())

@@ -1,0 +1,79 @@
+from collections import Counter
+from random import Random
+
+import pytest
+
+from switchgear.testing.simulator.scenario import CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
+from switchgear.testing.simulator.tools import KINDS, Outage, SimulatedTool, make_tools
+from switchgear_schemas.policy import FLEET_DEFAULT
+
+
+@pytest.fixture
+def tools():
+    return make_tools(Scenario(hours=10, outage_every_s=1_000), Random(1))
+
+
+def of_kind(kind):
+    tool = SimulatedTool(0, Scenario(outage_every_s=0), 1.0, Random(1))
+    tool.outages = [Outage(100.0, 200.0, kind)]
+    tool._starts = [100.0]
+    return tool
+
+
+def errors(tool, now, calls=2_000):
+    rng = Random(3)
+    found = [tool.call(now, rng) for _ in range(calls)]
+    return Counter(one.error.classification.error_class if one.error else None for one in found), found
+
+
+def test_outages_of_a_tool_follow_each_other_within_the_simulation(tools):
+    assert sum(len(tool.outages) for tool in tools) > 1_000
+    for tool in tools:
+        for before, after in zip(tool.outages, tool.outages[1:], strict=False):
+            assert before.start < before.end < after.start < 36_000
+    assert {outage.kind for tool in tools for outage in tool.outages} == set(KINDS)
+
+
+def test_demand_adds_up_and_a_few_tools_have_most_of_it(tools):
+    rates = [tool.calls_per_s for tool in tools]
+    assert sum(rates) == pytest.approx(80.0)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 30 * rates[-1]
+
+
+def test_tools_differ_in_policy_and_in_their_own_errors(tools):
+    assert [tool.policy for tool in tools[:4]] == [FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT]
+    assert all(0.01 <= tool.error_rate <= 0.05 for tool in tools)
+    assert sum(tool.foreign for tool in tools) == 40
+
+
+def test_a_tool_knows_since_when_it_is_healthy():
+    tool = of_kind("down")
+    assert tool.healthy_since(50.0) == 0.0
+    assert tool.healthy_since(150.0) is None
+    assert tool.healthy_since(200.0) == 200.0
+    assert (tool.outage(99.9), tool.outage(100.0).kind, tool.outage(200.0)) == (None, "down", None)
+
+
+def test_a_healthy_tool_fails_at_its_base_rate():
+    tool = of_kind("down")
+    found, calls = errors(tool, 0.0)
+    assert found[None] > 1_800
+    assert found["server"] + found["transport"] == pytest.approx(2_000 * tool.error_rate, rel=0.5)
+    assert found["invalid_input"] > 0
+    assert all(one.seconds <= CALL_LIMIT_S for one in calls)
+
+
+def test_each_kind_of_outage_fails_in_its_own_way():
+    assert errors(of_kind("down"), 150.0)[0].keys() == {"server", "auth"}
+    assert errors(of_kind("half"), 150.0)[0][None] == pytest.approx(900, rel=0.2)
+    hanging, calls = errors(of_kind("hanging"), 150.0)
+    assert hanging.keys() == {"timeout"}
+    assert {one.seconds for one in calls} == {CALL_LIMIT_S}
+    limited, calls = errors(of_kind("limited"), 150.0)
+    assert limited.keys() == {"rate_limited"}
+    assert all(5 <= one.error.classification.retry_after_s <= 120 for one in calls)
+
+
+def test_without_outages_there_are_none():
+    assert not any(tool.outages for tool in make_tools(Scenario(outage_every_s=0), Random(1)))

@@ -1,0 +1,143 @@
+"""What goes wrong really does, and is over in the end."""
+
+import pytest
+
+from switchgear.testing.simulator.simulation import Simulation
+from switchgear.testing.simulator.workers import PATIENCE_S
+from tests.unit.producers.testing.simulator.small import small
+
+QUIET = {
+    "outage_every_s": 0.0,
+    "worker_crash_every_s": 0.0,
+    "zombie_every_s": 0.0,
+    "worker_outage_every_s": 0.0,
+    "process_crash_every_s": 0.0,
+    "stale_every_s": 0.0,
+    "cut_every_s": 0.0,
+    "command_every_s": 0.0,
+}
+
+
+def quiet(**changes):
+    return Simulation(small(1, **(QUIET | {"hours": 0.05} | changes)))
+
+
+def test_a_fleet_in_which_nothing_goes_wrong_opens_nothing():
+    simulation = quiet().run()
+    assert simulation.calls.permitted > 500
+    assert simulation.calls.refused == 0
+    assert simulation.audit.records.seen == 0
+    assert not any(simulation.faults.counts.values())
+    assert simulation.network.lost == 0
+
+
+def test_a_dead_worker_leaves_its_partitions_until_the_take_over():
+    simulation = quiet()
+    simulation.agenda.run(10)
+    simulation.workers.crash()
+    simulation.agenda.run(11 + PATIENCE_S)
+    away = dict(simulation.workers.away_since)
+    assert len(away) == 6
+    assert simulation.workers.away_within(next(iter(away)), 0.0)
+    simulation.agenda.run(12 + PATIENCE_S + simulation.scenario.failover_s[1])
+    assert simulation.workers.away_since == {}
+    assert all(simulation.workers.away_within(partition, away[partition]) for partition in away)
+    simulation.run()
+
+
+def test_the_last_worker_is_not_crashed_on_top_of_the_others():
+    simulation = quiet()
+    simulation.agenda.run(5)
+    for _ in range(5):
+        simulation.workers.crash()
+    simulation.agenda.run(6 + PATIENCE_S)
+    assert sum(simulation.workers._up) >= 1
+    simulation.run()
+
+
+def test_a_paused_worker_writes_what_it_had_in_hand_when_it_is_replaced():
+    simulation = quiet(outage_every_s=60.0, calls_per_s=10.0, zombie_every_s=15.0, hours=0.15).run()
+    assert simulation.workers.zombies > 3
+    records = simulation.audit.records
+    assert records.stale > 0
+    assert records.repeated > 0
+
+
+def test_without_any_worker_nothing_is_told_and_all_is_made_up():
+    simulation = quiet(outage_every_s=60.0, calls_per_s=20.0)
+    simulation.agenda.run(20)
+    simulation.workers.outage()
+    seen = simulation.audit.records.seen
+    simulation.agenda.run(24)
+    assert simulation.audit.records.seen == seen
+    assert len(simulation.workers.away_since) == simulation.scenario.partitions
+    simulation.run()
+    assert simulation.audit.rebuild.compared > 0
+
+
+def test_a_dead_process_loses_its_events_and_comes_back_as_another():
+    simulation = quiet(calls_per_s=50.0)
+    simulation.agenda.run(10)
+    process = simulation.processes[3]
+    simulation.faults.crash(process)
+    simulation.faults.crash(process)
+    assert not process.alive
+    simulation.agenda.run(45)
+    successor = simulation.processes[3]
+    assert (successor.alive, successor.life, successor.name) == (True, 1, "sim3.1")
+    assert simulation.network.lost >= 0
+    simulation.run()
+
+
+def test_a_deaf_process_hears_everything_afterwards():
+    simulation = quiet(outage_every_s=60.0, calls_per_s=20.0)
+    process = simulation.processes[0]
+    process.deaf_since = 0.0
+    process.follower.cut()
+    simulation.agenda.run(150)
+    assert process.follower.table.views == {}
+    simulation.faults.hear(process)
+    assert len(process.follower.table.views) == len(simulation.audit.records.newest) > 0
+    assert process.disturbed_since(149.0)
+    simulation.run()
+
+
+def test_a_mute_process_sends_what_waited():
+    simulation = quiet(calls_per_s=50.0)
+    process = simulation.processes[0]
+    process.mute_since = 0.0
+    process.emitter.cut()
+    simulation.agenda.run(30)
+    assert process.emitter.status().buffered > 10
+    simulation.faults.speak(process)
+    assert process.emitter.status().buffered == 0
+    simulation.run()
+
+
+@pytest.mark.parametrize("process", range(3))
+def test_messages_of_one_process_arrive_in_their_order(process):
+    simulation = quiet(calls_per_s=100.0, hours=0.02)
+    arrived = []
+    receive = simulation.receive
+    simulation.receive = lambda tool, value: (arrived.append(value), receive(tool, value))
+    sent = []
+    for one in simulation.processes:
+        transmit = one.emitter._send
+        one.emitter._send = lambda tool, value, urgent, to=transmit, by=one.number: (
+            sent.append((by, value)),
+            to(tool, value, urgent),
+        )
+    simulation.run()
+    mine = [value for by, value in sent if by == process]
+    assert len(mine) > 100
+    wanted = set(mine)
+    assert [value for value in arrived if value in wanted] == mine
+
+
+def test_the_log_below_a_checkpoint_is_let_go():
+    simulation = quiet(hours=0.25).run()
+    names, log = simulation.names, simulation.log
+    left = sum(len(log.read(names.executions, number, 0)) for number in range(12))
+    total = sum(log.end(names.executions, number) for number in range(12))
+    assert total > 3_000
+    assert left == 0

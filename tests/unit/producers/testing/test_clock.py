@@ -1,0 +1,23 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from switchgear.testing import FakeClock
+from switchgear.testing.clock import START
+
+
+def test_both_clocks_move_together_and_only_when_told():
+    clock = FakeClock()
+    assert (clock.monotonic(), clock.wall()) == (0.0, START)
+    clock.advance(61.5)
+    assert (clock.monotonic(), clock.wall()) == (61.5, START + 61.5)
+    assert clock.now() == datetime.fromtimestamp(START + 61.5, UTC)
+
+
+def test_time_does_not_run_backwards():
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        FakeClock().advance(-1)
+
+
+def test_a_clock_starts_where_it_is_told():
+    assert FakeClock(start=1_000.0).now() == datetime(1970, 1, 1, 0, 16, 40, tzinfo=UTC)

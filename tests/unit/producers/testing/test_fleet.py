@@ -1,0 +1,218 @@
+import gc
+import threading
+import time
+
+import pytest
+
+from switchgear import CircuitOpenError, Permit, Rejection, Switchgear
+from switchgear.testing import FakeClock, InMemoryFleet, memory_gear
+from switchgear_schemas import BreakerPolicy
+
+TOOL = "mcp:weather:get_forecast"
+THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
+
+
+@pytest.fixture
+def fleet():
+    return InMemoryFleet(THREE)
+
+
+def fail(gear, times, tool=TOOL):
+    for _ in range(times):
+        answer = gear.try_acquire(tool)
+        assert answer, answer
+        answer.failure(ConnectionError("down"))
+
+
+def test_a_fleet_stands_where_the_address_of_the_brokers_would(fleet):
+    with Switchgear(fleet, service="planner") as gear:
+        assert gear.call(TOOL, lambda: 42) == 42
+    (event,) = fleet.events(TOOL)
+    assert (event["tool_name"], event["status"], event["service"]) == (TOOL, "success", "planner")
+
+
+def test_failures_of_one_process_close_the_tool_to_another_at_once(fleet):
+    one, other = fleet.gear("one"), fleet.gear("other")
+    fail(one, 3)
+    assert fleet.state(TOOL) == "open"
+    with pytest.raises(CircuitOpenError, match=r"fleet circuit of .* is open"):
+        other.call(TOOL, pytest.fail)
+    assert other.circuits()[TOOL].state == "open"
+
+
+def test_after_the_wait_one_process_probes_and_the_others_are_refused(fleet):
+    gears = [fleet.gear(f"process {number}") for number in range(10)]
+    fail(gears[0], 3)
+    fleet.advance(60)
+    answers = [gear.try_acquire(TOOL) for gear in gears]
+    probes = [answer for answer in answers if isinstance(answer, Permit)]
+    assert len(probes) == 1
+    assert probes[0].lease_id is not None
+    assert all(answer.state == "half_open" for answer in answers if isinstance(answer, Rejection))
+    probes[0].success()
+    assert fleet.state(TOOL) == "closed"
+    assert all(gear.try_acquire(TOOL) for gear in gears)
+
+
+def test_a_failed_probe_opens_the_circuit_again(fleet):
+    gear, other = fleet.gear(), fleet.gear()
+    fail(gear, 3)
+    fleet.advance(60)
+    fail(other, 1)
+    assert fleet.state(TOOL) == "open"
+    assert fleet.circuits()[TOOL].attempt == 2
+
+
+async def test_coroutines_are_guarded_the_same(fleet):
+    gear = fleet.gear()
+    fleet.open_circuit(TOOL, for_s=30)
+
+    async def call():
+        return "sunny"
+
+    with pytest.raises(CircuitOpenError):
+        await gear.acall(TOOL, call)
+    fleet.advance(31)
+    assert await gear.acall(TOOL, call) == "sunny"
+    assert fleet.state(TOOL) == "closed"
+
+
+def test_a_circuit_opened_by_hand_stays_open_until_it_is_closed(fleet):
+    gear = fleet.gear()
+    fleet.open_circuit(TOOL, reason="maintenance")
+    refusal = gear.try_acquire(TOOL)
+    assert (refusal.state, refusal.retry_after_s) == ("forced_open", None)
+    assert "maintenance" in refusal.reason
+    fleet.advance(86_400)
+    assert gear.is_open(TOOL)
+    fleet.close_circuit(TOOL)
+    assert gear.try_acquire(TOOL)
+
+
+def test_the_rest_of_the_fleet_can_be_made_to_report(fleet):
+    gear = fleet.gear()
+    fleet.report(TOOL, times=2, error_class="server")
+    assert not gear.is_open(TOOL)
+    fleet.report(TOOL, "timeout", process="third")
+    assert gear.is_open(TOOL)
+    assert [event["emitter_id"] for event in fleet.events(TOOL)] == ["other", "other", "third"]
+
+
+def test_policies_may_differ_by_tool_and_the_rest_has_the_fleets_default():
+    by_name = InMemoryFleet({TOOL: BreakerPolicy(consecutive_failures=1)})
+    by_function = InMemoryFleet(lambda _tool: BreakerPolicy(consecutive_failures=1))
+    for fleet in (by_name, by_function):
+        fleet.report(TOOL)
+        assert fleet.state(TOOL) == "open"
+    by_name.report("another", times=7)
+    assert by_name.state("another") == "closed"
+    by_name.report("another")
+    assert by_name.circuits()["another"].cause.rule == "cusum"
+
+
+def test_a_process_cut_off_from_kafka_decides_alone_and_reports_when_it_is_back(fleet):
+    gear, other = fleet.gear(), fleet.gear()
+    fleet.cut(gear)
+    fail(gear, 3)
+    assert (fleet.events(), fleet.state(TOOL)) == ([], "closed")
+    assert other.try_acquire(TOOL)
+    fleet.mend(gear)
+    assert len(fleet.events(TOOL)) == 3
+    assert other.is_open(TOOL)
+    assert gear.is_open(TOOL)
+
+
+def test_a_process_that_heard_nothing_for_too_long_relies_on_its_own_breaker(fleet):
+    gear = fleet.gear()
+    fleet.open_circuit(TOOL, for_s=10)
+    fleet.cut(gear)
+    fleet.advance(11)
+    assert gear.status().follower.age_s == 11
+    assert gear.try_acquire(TOOL)  # the wait is over, nobody can be asked, and its own breaker has nothing against it
+
+
+def test_without_a_worker_events_pile_up_and_are_folded_when_one_is_back(fleet):
+    gear = fleet.gear()
+    fleet.stop_worker()
+    fail(gear, 3)
+    assert fleet.state(TOOL) == "closed"
+    fleet.start_worker()
+    assert fleet.state(TOOL) == "open"
+    assert gear.is_open(TOOL)
+
+
+def test_an_unanswered_request_for_a_probe_is_refused_without_waiting_for_real_time(fleet):
+    gear = fleet.gear()
+    fleet.open_circuit(TOOL, for_s=1)
+    fleet.stop_worker()
+    fleet.advance(2)
+    started = time.monotonic()
+    for _ in range(200):
+        assert not gear.try_acquire(TOOL)
+        fleet.advance(0.1)
+    assert time.monotonic() - started < 20
+
+
+def test_refusals_reach_the_log_in_bounded_number_as_time_goes_on(fleet):
+    gear = fleet.gear()
+    fleet.open_circuit(TOOL)
+    for _ in range(100):
+        assert not gear.try_acquire(TOOL)
+    fleet.advance(2)
+    refused = [event["metadata"]["refused"] for event in fleet.events(TOOL)]
+    assert len(refused) == 2
+    assert sum(refused) == 100
+
+
+def test_a_fleet_can_share_a_clock_and_a_prefix():
+    clock = FakeClock(start=1_900_000_000)
+    fleet = InMemoryFleet(clock=clock, topic_prefix="acme.")
+    fleet.report(TOOL)
+    assert fleet.events()[0]["recorded_at"].startswith("2030-03-17T17:46:40")
+    assert fleet.log.end("acme.executions", 0) + sum(fleet.log.end("acme.executions", n) for n in (1, 2, 3)) == 1
+
+
+def test_the_status_counts_what_was_emitted_and_what_waits(fleet):
+    gear = fleet.gear()
+    fail(gear, 2)
+    fleet.cut(gear)
+    fail(gear, 1)
+    emitter = gear.status().emitter
+    assert (emitter.emitted, emitter.acknowledged, emitter.buffered, emitter.connected) == (3, 2, 1, False)
+    assert not gear.flush()
+    fleet.mend(gear)
+    assert gear.flush()
+    assert gear.close()
+
+
+def test_threads_share_a_fleet(fleet):
+    gears = [fleet.gear() for _ in range(4)]
+
+    def work(gear):
+        for _ in range(100):
+            gear.call("ok", lambda: None)
+
+    threads = [threading.Thread(target=work, args=(gear,)) for gear in gears]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(fleet.events("ok")) == 400
+
+
+def test_memory_gear_gives_a_client_and_its_fleet():
+    gear, fleet = memory_gear("planner", policies=THREE)
+    fail(gear, 3)
+    assert (fleet.state(TOOL), gear.is_open(TOOL)) == ("open", True)
+    fleet.advance(61)
+    assert gear.call(TOOL, lambda: "sunny") == "sunny"
+
+
+def test_a_client_that_is_gone_is_forgotten(fleet):
+    fleet.gear("short-lived").close()
+    gc.collect()
+    fleet.advance(1)
+    kept = fleet.gear("kept")
+    fleet.open_circuit(TOOL)
+    assert kept.is_open(TOOL)
+    assert len(fleet._clients) == 1

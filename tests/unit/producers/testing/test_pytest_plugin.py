@@ -1,0 +1,42 @@
+"""The fixtures as a user has them: asked for by name from a conftest that names the plugin."""
+
+import subprocess
+import sys
+import textwrap
+
+USERS_TEST = """
+    from switchgear import CircuitOpenError, Switchgear
+    import pytest
+
+    def test_my_agent_does_without_the_weather(switchgear_fleet, open_circuit, fake_clock):
+        gear = Switchgear(switchgear_fleet, service="agent")
+        open_circuit("mcp:weather:get_forecast", for_s=60)
+        with pytest.raises(CircuitOpenError):
+            gear.call("mcp:weather:get_forecast", lambda: "sunny")
+        switchgear_fleet.advance(61)
+        assert fake_clock.monotonic() == 61
+        assert gear.call("mcp:weather:get_forecast", lambda: "sunny") == "sunny"
+
+    def test_the_next_test_has_a_fleet_of_its_own(switchgear_fleet):
+        assert switchgear_fleet.events() == []
+"""
+
+HEAVY = ("faust", "clickhouse_connect", "chdb", "pydantic_settings", "rich", "structlog", "pytest", "_pytest")
+
+
+def test_the_testing_aids_import_neither_faust_nor_clickhouse_nor_pytest():
+    code = f"""
+import sys, switchgear.testing, switchgear.testing.simulator.simulation
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_fixtures_work_in_a_users_own_suite(tmp_path):
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["switchgear.testing.pytest_plugin"]\n')
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_agent.py").write_text(textwrap.dedent(USERS_TEST))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

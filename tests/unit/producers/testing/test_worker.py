@@ -1,0 +1,166 @@
+"""The worker in memory dies where the real one can, and what it leaves behind is enough."""
+
+import msgspec
+import pytest
+
+from switchgear.fleet import Row
+from switchgear.testing import FakeClock, MemoryLog, MemoryWorker
+from switchgear.testing.fleet import ByTool
+from switchgear.testing.worker import create_topics, newest_circuits
+from switchgear_schemas import BreakerPolicy
+from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.topics import TopicNames
+
+NAMES = TopicNames(prefix="t.")
+THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
+CRASHES = ("before_rows", "amid_rows", "after_rows", "after_outputs")
+
+
+class Place:
+    def __init__(self, partitions=4):
+        self.clock = FakeClock()
+        self.log = MemoryLog(self.clock.wall)
+        create_topics(self.log, NAMES, partitions)
+        self.partitions = partitions
+
+    def worker(self, owned=None):
+        made = MemoryWorker(self.log, ByTool(THREE), names=NAMES)
+        made.assign(range(self.partitions) if owned is None else owned)
+        return made
+
+    def say(self, status="error", tool="search", partition=None, **fields):
+        value = msgspec.json.encode({"tool_name": tool, "status": status, "error_class": "server", **fields})
+        self.log.append(NAMES.executions, tool.encode(), value, partition=partition)
+
+    def row(self, tool="search"):
+        return Row.decode(self.log.compacted(NAMES.changelog)[tool.encode()].value)
+
+    def records(self, tool="search"):
+        found = self.log.read(NAMES.circuits, owner_partition(tool, self.partitions), 0)
+        return [msgspec.json.decode(message.value) for message in found if message.key == tool.encode()]
+
+
+@pytest.fixture
+def place():
+    return Place()
+
+
+def test_it_folds_what_is_new_and_acknowledges_it(place):
+    worker = place.worker()
+    for _ in range(3):
+        place.say()
+    assert worker.step() == 3
+    assert newest_circuits(place.log, NAMES)["search"].state == "open"
+    assert place.row().total_calls == 3
+    assert worker.step() == 0
+
+
+def test_a_batch_may_be_bounded(place):
+    worker = place.worker()
+    for _ in range(5):
+        place.say("success")
+    assert [worker.step(most=2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_whatever_point_it_dies_at_the_next_one_counts_each_call_once(place, crash):
+    worker = place.worker()
+    place.say()
+    worker.step()
+    for _ in range(2):
+        place.say()
+    place.say("success", tool="other")
+    worker.step(crash=crash)
+    assert worker.owned == ()
+    place.clock.advance(8)
+    place.worker().step()
+    assert (place.row().total_calls, place.row("other").total_calls) == (3, 1)
+    assert [record["version"] for record in place.records()][-1] == 1
+    assert {record["state"] for record in place.records()} == {"open"}
+
+
+def test_a_record_that_was_lost_with_its_worker_is_made_up_at_the_take_over(place):
+    worker = place.worker()
+    for _ in range(3):
+        place.say()
+    worker.step(crash="after_rows")
+    assert place.records() == []
+    place.worker()
+    assert [(record["state"], record["version"]) for record in place.records()] == [("open", 1)]
+
+
+def test_a_replaced_worker_that_wakes_up_changes_nothing_for_readers(place):
+    paused = place.worker()
+    for _ in range(3):
+        place.say()
+    changes = paused.hold()
+    place.clock.advance(8)
+    successor = place.worker()
+    successor.step()
+    place.clock.advance(60)
+    place.say("rejected", probe_requested=True, emitter_id="p1", error_class=None)
+    successor.step()
+    assert newest_circuits(place.log, NAMES)["search"].version == 2
+    paused.write_late(changes)
+    assert paused.owned == ()
+    circuit = newest_circuits(place.log, NAMES)["search"]
+    assert (circuit.version, circuit.state, circuit.leases[0].emitter_id) == (2, "half_open", "p1")
+    recovered = place.worker()
+    assert Row.decode(recovered.rows[b"search"]).version == 2
+
+
+def test_what_is_held_can_be_finished(place):
+    worker = place.worker()
+    for _ in range(3):
+        place.say()
+    changes = worker.hold()
+    assert place.records() == []
+    worker.finish(changes)
+    assert place.row().total_calls == 3
+    assert worker.step() == 0
+
+
+def test_a_call_in_the_wrong_partition_reaches_its_owner(place):
+    worker = place.worker()
+    wrong = (owner_partition("search", 4) + 1) % 4
+    for _ in range(3):
+        place.say(partition=wrong)
+    while worker.step():
+        pass
+    assert place.row().total_calls == 3
+    assert newest_circuits(place.log, NAMES)["search"].state == "open"
+
+
+def test_what_is_no_execution_becomes_a_dead_letter(place):
+    worker = place.worker()
+    place.log.append(NAMES.executions, b"search", b"not json", partition=0)
+    assert worker.step() == 1
+    (letter,) = place.log.compacted(NAMES.dead).values()
+    assert letter.value == b"not json"
+    assert letter.key == b"t.executions-0-0"
+
+
+def test_two_workers_share_the_partitions_and_one_takes_over_from_the_other(place):
+    one, other = place.worker(owned=[0, 1]), place.worker(owned=[2, 3])
+    tools = [f"tool-{number}" for number in range(12)]
+    for tool in tools:
+        for _ in range(3):
+            place.say(tool=tool)
+    assert one.step() + other.step() == 36
+    assert not set(one.rows) & set(other.rows)
+    one.revoke()
+    other.assign(range(4))
+    assert {key.decode() for key in other.rows} == set(tools)
+    assert {circuit.state for circuit in newest_circuits(place.log, NAMES).values()} == {"open"}
+    assert all(len(place.records(tool)) == 1 for tool in tools)
+
+
+def test_leases_are_counted(place):
+    worker = place.worker()
+    for _ in range(3):
+        place.say()
+    worker.step()
+    place.clock.advance(60)
+    place.say("rejected", probe_requested=True, emitter_id="p1", error_class=None)
+    worker.step()
+    assert worker.leases == 1

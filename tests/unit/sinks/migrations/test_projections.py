@@ -1,0 +1,162 @@
+"""Projections: the same rows in another order or summed up, exact whenever they were added and whatever happens to the rows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from switchgear_schemas.settings import load_settings
+from switchgear_sinks.migrations import Layout, load_migrations, migrate
+from switchgear_sinks.repository import ToolErrorsRepository, ToolMetricsRepository
+from switchgear_sinks.store import Store, open_store
+from switchgear_sinks.writer.inserter import INSERT_SETTINGS
+from tests.bench.queries_plan import Recording, readings
+from tests.support.engine import call, store_calls
+from tests.support.sinking import rollups_differ
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as opened:
+        yield opened
+
+
+async def some_calls(store: Store, count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    await store_calls(
+        store,
+        [
+            call(
+                chance.choice(("search", "fetch", "report")),
+                chance.choices(("success", "error", "timeout", "rejected"), (70, 15, 10, 5))[0],
+                NOW - timedelta(minutes=chance.uniform(0, 3000)),
+                execution_time_ms=round(chance.lognormvariate(7, 1.5), 3),
+                input_size=chance.randrange(1000),
+                tenant=chance.choice(("", "acme")),
+            )
+            for _ in range(count)
+        ],
+    )
+
+
+async def answers_are_exact(store: Store) -> None:
+    """From the projections where parts have them, and from the parts themselves where not: as from the raw rows."""
+    repository, errors = ToolMetricsRepository(store), ToolErrorsRepository(store)
+    since = NOW - timedelta(hours=51, minutes=7)
+    rolled = await repository.get_all_tool_stats(since, NOW)
+    for name, stats in rolled.items():
+        raw = await repository.get_tool_stats(name, since, NOW)
+        for key in ("total_calls", "success_count", "error_count", "timeout_count", "rejected_count", "max_time_ms"):
+            assert stats[key] == raw[key], (name, key)
+        failed = stats["error_count"] + stats["timeout_count"]
+        assert sum(each["count"] for each in await errors.templates(name)) == failed
+    slow = await store.query("SELECT count() FROM tool_metrics WHERE status != 'rejected' AND execution_time_ms > 5000")
+    assert len(await repository.get_slow_executions(limit=10_000)) == slow.result_rows[0][0]
+
+
+async def test_rows_of_before_and_rows_that_arrive_while_they_are_made_are_all_counted_once(store: Store) -> None:
+    older = [each for each in load_migrations() if each.version < 9]
+    await migrate(store, migrations=older)
+    for seed in range(10):
+        await some_calls(store, 100, seed)
+    stop = asyncio.Event()
+
+    async def arrive() -> int:
+        batches = 0
+        while not stop.is_set():
+            await some_calls(store, 20, 100 + batches)
+            batches += 1
+        return batches
+
+    arriving = asyncio.create_task(arrive())
+    await migrate(store)
+    stop.set()
+    assert await arriving > 0
+    await answers_are_exact(store)
+    # an insert that had begun before has no projections; a merge, or the same statement again, gives them to its part
+    (last,) = [each for each in load_migrations() if each.version == 9]
+    for statement in last.statements(Layout()):
+        await store.command(statement, settings={"mutations_sync": 2})
+    assert await rollups_differ(store) == {}
+    await answers_are_exact(store)
+
+
+async def test_merges_keep_them_exact(store: Store) -> None:
+    await migrate(store)
+    for seed in range(5):
+        await some_calls(store, 200, seed)
+    for table in ("tool_counts_1m", "tool_slow_calls", "tool_errors"):
+        await store.command(f"OPTIMIZE TABLE {table} FINAL")
+        parts = "SELECT uniqExact(parent_name) FROM system.projection_parts WHERE active AND table = {t:String}"
+        folded = "SELECT uniqExact(partition) FROM system.parts WHERE active AND table = {t:String}"
+        given = {"t": table}
+        assert (await store.query(parts, given)).result_rows == (await store.query(folded, given)).result_rows
+    assert await rollups_differ(store) == {}
+
+
+async def test_an_insert_that_comes_twice_is_in_them_once(store: Store) -> None:
+    await migrate(store)
+    block = b"\n".join(b'{"tool_name":"t","status":"timeout","execution_time_ms":%d}' % (6000 + n) for n in range(50))
+    for _ in range(3):
+        token = {"insert_deduplication_token": "executions-0-0-49"}
+        await store.raw_insert("tool_metrics", block, settings=INSERT_SETTINGS | token)
+    assert await rollups_differ(store) == {}
+    slowest = await ToolMetricsRepository(store).get_slow_executions(limit=100)
+    assert [each.execution_time_ms for each in slowest] == [6049 - n for n in range(50)]
+
+
+async def test_rows_that_are_removed_or_expire_leave_them_too(store: Store) -> None:
+    await migrate(store)
+    rows = [("old", 40, 40), ("expired", 1, 4000), ("kept", 1, 1)]
+    await store_calls(
+        store,
+        [
+            call(name, "timeout", NOW - timedelta(days=recorded), execution_time_ms=9000)
+            | {"kafka_timestamp": f"{NOW - timedelta(days=arrived):%Y-%m-%d %H:%M:%S}"}
+            for name, recorded, arrived in rows
+        ],
+    )
+    await ToolMetricsRepository(store).cleanup_old_metrics(30)
+    for table in ("tool_metrics", "tool_errors", "tool_slow_calls"):
+        await store.command(f"OPTIMIZE TABLE {table} FINAL")
+    for table, projection in (("tool_errors", "by_tool"), ("tool_slow_calls", "by_duration")):
+        left = await store.query(
+            f"SELECT tool_name FROM mergeTreeProjection(currentDatabase(), '{table}', '{projection}')"
+        )
+        assert left.result_rows == [("kept",)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sources"),
+    [
+        ("a day of all tools", {"by_hour", "by_minute", "tool_latency_15m"}),
+        ("the slowest", {"by_duration"}),
+        ("errors of one tool", {"by_tool"}),
+    ],
+)
+async def test_the_repository_is_answered_from_them(store: Store, asked: str, sources: set[str]) -> None:
+    await migrate(store)
+    await store.command(
+        """INSERT INTO tool_metrics (metric_id, tool_name, status, execution_time_ms, recorded_at)
+        SELECT generateUUIDv4(), concat('t', toString(number % 60)), 'timeout', if(number % 100 = 0, 30000, 6000),
+            now64(6) - toIntervalSecond(intDiv(number, 60) * 30) FROM numbers(300000)"""
+    )
+    client = Recording(store)
+    questions = {
+        "a day of all tools": lambda: ToolMetricsRepository(client).get_all_tool_stats(
+            (NOW - timedelta(hours=24)).replace(minute=7, second=0, microsecond=0)
+        ),
+        "the slowest": ToolMetricsRepository(client).get_slow_executions,
+        "errors of one tool": lambda: ToolErrorsRepository(client).templates("t7"),
+    }
+    await questions[asked]()
+    plans = [each for sql, parameters in client.seen for each in await readings(store, sql, parameters)]
+    assert {each.table for each in plans} == sources
+    assert sum(each.selected for each in plans) < sum(each.total for each in plans)

@@ -1,0 +1,61 @@
+"""Every example runs as it stands, without Kafka, key or network, and tells its story in order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+STORIES = {
+    "agent_loop.py": [
+        "turn 1  offered: web_search, archive_search",
+        "web_search('Louvre') -> web_search failed: search.example refused the connection",  # fail
+        "circuit mcp:search:web: closed -> open",  # open
+        "turn 4  offered: archive_search",
+        "prompt: These tools are unavailable, do not call them: web_search (not before ",  # notice
+        "UTC; use archive_search instead).",
+        "web_search('Louvre') -> Louvre: open 9 to 17 (last month) [from mcp:archive:search]",  # fallback
+        "archive_search('Prado')",
+        "offered: web_search, archive_search",
+        "circuit mcp:search:web: open -> half_open",  # probe
+        "circuit mcp:search:web: half_open -> closed",  # recover
+        "web_search('Uffizi') -> Uffizi: open 9 to 18",
+        "web_search('Tate') -> Tate: open 9 to 18",
+        "the broken engine was called 3 times, the repaired one 2 times",
+    ],
+    "mcp_style_tools.py": [
+        *["backup   no such city: Atlantis"] * 5,
+        "backup   backup: rain in Oslo",
+        *["weather  Error executing tool: [Errno 111] Connection refused"] * 3,
+        "weather  REFUSED: The tool mcp:weather:forecast is unavailable (circuit open).",
+        "offered  ['backup_forecast']",
+        "notice   These tools are unavailable, do not call them: weather_forecast (not before ",
+    ],
+}
+
+
+def test_every_example_has_its_story_here():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(STORIES)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_an_example_tells_its_story(name):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={key: value for key, value in os.environ.items() if not key.startswith("SWITCHGEAR_")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    at = 0
+    for line in STORIES[name]:
+        found = done.stdout.find(line, at)
+        assert found >= 0, f"{line!r} is missing, or out of order, in:\n{done.stdout}"
+        at = found + len(line)
