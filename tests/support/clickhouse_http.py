@@ -18,6 +18,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
+from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -61,6 +63,10 @@ class Handler(BaseHTTPRequestHandler):
         ) else self._chunks()  # fmt: skip
         if self.headers.get("Content-Encoding") == "lz4":
             body = lz4.frame.decompress(body)
+        content = self.headers.get("Content-Type", "")
+        if content.startswith("multipart/form-data"):  # parameters too long for the address come as fields
+            given |= _fields(content, body)
+            body = b""
         if url.path == "/fault":
             type(self).fault = given["inserts"]
             self._answer(200, b"")
@@ -152,6 +158,20 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _fields(content_type: str, body: bytes) -> dict[str, str]:
+    """The fields of a form."""
+    form = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
+    found = {}
+    for part in form.get_payload():
+        assert isinstance(part, Message)
+        name = part.get_param("name", header="content-disposition")
+        value = part.get_payload(decode=True)
+        assert isinstance(name, str)
+        assert isinstance(value, bytes)
+        found[name] = value.decode()
+    return found
 
 
 class ClickHouseServer:

@@ -51,7 +51,7 @@ def refuses_search(tool):
     return tool == "search"
 
 
-@pytest.mark.parametrize("tool", SHAPES, ids=lambda tool: str(tool)[:40])
+@pytest.mark.parametrize("tool", SHAPES)
 def test_every_shape_is_known_by_its_name(tool):
     assert name_of(tool) == "search"
     assert available([tool], refuses_search) == []

@@ -28,7 +28,6 @@ def test_a_command_needs_an_actor():
         {"verb": "close", "circuit_id": ""},
         {"verb": "close", "colour": "red"},
     ],
-    ids=str,
 )
 def test_an_incomplete_or_contradicting_command_is_refused(wrong):
     with pytest.raises(ValidationError):

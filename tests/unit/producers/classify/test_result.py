@@ -64,7 +64,6 @@ def test_a_dict_of_mcp_or_anthropic_that_failed():
         httpx.Response(503),
         ValueError("returned, not raised"),
     ],
-    ids=repr,
 )
 def test_everything_else_is_no_failure(result):
     assert classify_result(result) is None
