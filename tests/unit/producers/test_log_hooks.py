@@ -15,6 +15,11 @@ def broken() -> None:
     raise ConnectionError("down")
 
 
+def said(caplog: pytest.LogCaptureFixture, logger: str) -> list[logging.LogRecord]:
+    """What ``logger`` said: threads of other tests' clients may log meanwhile."""
+    return [record for record in caplog.records if record.name == logger]
+
+
 def test_an_opening_circuit_is_a_warning_with_its_facts_as_fields(caplog: pytest.LogCaptureFixture) -> None:
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=2), hooks=[LoggingHooks()])
     with caplog.at_level(logging.DEBUG, "switchgear.circuits"):
@@ -23,7 +28,7 @@ def test_an_opening_circuit_is_a_warning_with_its_facts_as_fields(caplog: pytest
                 gear.call("search", broken)
         with pytest.raises(CircuitOpenError):
             gear.call("search", broken)
-    change, refusal = caplog.records
+    change, refusal = said(caplog, "switchgear.circuits")
     assert (change.levelname, refusal.levelname) == ("WARNING", "DEBUG")
     assert change.getMessage() == "the local circuit of search is open (consecutive_failures)"
     fields = vars(change)
@@ -46,13 +51,14 @@ def test_a_closing_circuit_a_fallback_and_a_loss_have_their_levels(caplog: pytes
             refusal = gear.try_acquire("a")
         refusal.success()  # type: ignore[union-attr]
         LoggingHooks(logging.getLogger("mine")).on_drop(3)
-    assert [(record.levelname, vars(record).get("state")) for record in caplog.records] == [
+    records = said(caplog, "mine")
+    assert [(record.levelname, vars(record).get("state")) for record in records] == [
         ("WARNING", "open"),
         ("INFO", "half_open"),
         ("INFO", "closed"),
         ("ERROR", None),
     ]
-    assert vars(caplog.records[-1])["dropped"] == 3
+    assert vars(records[-1])["dropped"] == 3
 
 
 def test_structlog_makes_fields_of_them(caplog: pytest.LogCaptureFixture) -> None:
@@ -61,5 +67,5 @@ def test_structlog_makes_fields_of_them(caplog: pytest.LogCaptureFixture) -> Non
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[LoggingHooks()])
     with caplog.at_level(logging.INFO, "switchgear.circuits"), pytest.raises(ConnectionError):
         gear.call("search", broken)
-    event = structlog.stdlib.ExtraAdder()(None, "", {"event": "x", "_record": caplog.records[0]})
+    event = structlog.stdlib.ExtraAdder()(None, "", {"event": "x", "_record": said(caplog, "switchgear.circuits")[0]})
     assert (event["tool"], event["state"], event["source"]) == ("search", "open", "local")
