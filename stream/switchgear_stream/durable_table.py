@@ -22,8 +22,6 @@ class DurableTable(faust.Table[bytes, bytes]):
 
     on_recovered: Callable[[set[int]], Awaitable[None]] | None = None
     """Awaited with the owned partitions after each recovery, before the first event: the take-over."""
-    rest: Callable[[set[TP]], Awaitable[None]] | None = None
-    """Awaited with the recovered changelog partitions: nobody reads them until the next recovery."""
     _recovering: dict[bytes, bytes] | None = None
     stale_rows: int = 0
     """Changelog rows that an older owner wrote after a newer one, ignored in recoveries."""
@@ -80,7 +78,5 @@ class DurableTable(faust.Table[bytes, bytes]):
         """Faust's hook between recovery and the first event."""
         await super().on_recovery_completed(active_tps, standby_tps)
         self._recovering = None
-        if self.rest is not None:
-            await self.rest(active_tps)
         if self.on_recovered is not None:
             await self.on_recovered({tp.partition for tp in active_tps})

@@ -12,7 +12,7 @@ All of it leans on private names: faust-streaming and aiokafka are pinned exactl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -93,21 +93,6 @@ class Consumer(driver.Consumer):
     async def rewind(self, tp: TP, offset: int) -> None:
         """Read a partition again from ``offset``."""
         await self._thread.seek_wait({tp: offset})
-
-    async def rest(self, partitions: Iterable[TP]) -> None:
-        """Fetch no more of these until the next assignment: changelogs, which nobody reads once they are recovered.
-
-        aiokafka would go on fetching what we write to them, and holds up every other partition of the broker for 0.1 s over records
-        that wait to be taken: the first event after the first write of each partition came that much later (measured: 64 ms of 78).
-        """
-        recovered = cast("Any", self.app.tables).recovery._generation_id  # noqa: SLF001 - pinned, see above
-        await self._thread.call_thread(self._pause, [TopicPartition(*tp) for tp in partitions], recovered)
-
-    async def _pause(self, partitions: list[TopicPartition], generation: int) -> None:
-        """In the consumer's thread. After another rebalance they are needed again: paused, that recovery would wait for ever."""
-        consumer = self._thread._ensure_consumer()  # noqa: SLF001 - pinned, see above
-        if consumer._coordinator.generation == generation:  # noqa: SLF001 - likewise
-            consumer.pause(*[tp for tp in partitions if tp in consumer.assignment()])
 
     def committed_offset(self, tp: TP) -> int | None:
         """Where the group has committed up to, as of the last seek or commit; null: nowhere."""

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 import faust
 import structlog
@@ -25,7 +25,6 @@ from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.http import build_http, serving
-from switchgear_stream.intake import Consumer
 from switchgear_stream.lanes import Lanes
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
@@ -69,7 +68,6 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     metrics = WorkerMetrics()
     app, table, topic = build_app(settings, instance_id=instance_id)
     publisher = Publisher(settings)
-    table.rest = lambda partitions: cast("Consumer", app.consumer).rest(partitions)
     fold = FleetFold(
         table.rows,
         policies,

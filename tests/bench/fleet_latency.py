@@ -175,7 +175,8 @@ def _collect(watchers: list[Child], trips: dict[str, Trip]) -> None:
                     trips[tool].refused.append(float(wall))
         if all(len(trip.refused) == len(watchers) for trip in trips.values()):
             return
-        assert time.monotonic() < deadline, "some watcher never refused"
+        missing = {name: len(watchers) - len(trip.refused) for name, trip in trips.items()}
+        assert time.monotonic() < deadline, f"watchers that never refused, by tool: {missing}"
         time.sleep(0.2)
 
 

@@ -98,8 +98,11 @@ class Availability:
         age = follower.age_s()
         if age is not None:
             self._fresh_at = now - age
-        elif self._fresh_at is not None:  # a forked child: its own connection has not answered yet
-            age = max(0.0, now - self._fresh_at)
+        else:
+            if follower.loaded and not self._was_loaded:  # read to the end just now, and no fetch was answered since
+                self._fresh_at = now
+            if self._fresh_at is not None:  # also in a forked child: its own connection has not answered yet
+                age = max(0.0, now - self._fresh_at)
         self._was_loaded = self._was_loaded or follower.loaded
         self.mode = mode_of(
             loaded=self._was_loaded,

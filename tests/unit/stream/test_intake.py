@@ -3,7 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
@@ -92,28 +92,6 @@ def test_the_mark_of_what_was_read_is_kept_for_other_topics_only():
     assert marks[EVENTS] is None
     assert marks[CHANGELOG] == 11
     assert marks[TP("other", 0)] is None
-
-
-async def test_a_recovered_changelog_is_fetched_no_more_and_one_that_left_is_passed_over(consumer, monkeypatch):
-    paused: list[object] = []
-    inner = SimpleNamespace(
-        assignment=lambda: {TopicPartition(*CHANGELOG)},
-        pause=lambda *tps: paused.extend(tuple(tp) for tp in tps),
-        _coordinator=SimpleNamespace(generation=7),
-    )
-
-    async def call_thread(function, *arguments):
-        return await function(*arguments)
-
-    monkeypatch.setattr(consumer._thread, "_ensure_consumer", lambda: inner)
-    monkeypatch.setattr(consumer._thread, "call_thread", call_thread)
-    monkeypatch.setattr(consumer.app.tables.recovery, "_generation_id", 7)
-    await consumer.rest({CHANGELOG, TP("t.worker-circuits-changelog", 9)})
-    assert paused == [tuple(CHANGELOG)]
-    paused.clear()
-    inner._coordinator.generation = 8  # another rebalance came between: its recovery reads the changelog
-    await consumer.rest({CHANGELOG})
-    assert paused == []
 
 
 async def test_a_commit_that_comes_after_the_partitions_have_gone_is_none(consumer, monkeypatch):

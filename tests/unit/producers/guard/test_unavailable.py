@@ -133,6 +133,16 @@ def test_records_are_taken_in_by_version_whatever_is_answered_meanwhile() -> Non
     assert isinstance(scene.ask("broken"), Permit)
 
 
+def test_circuits_that_were_read_this_instant_hold_before_the_broker_answers_again() -> None:
+    scene = Scene()
+    scene.follower.loaded = True
+    scene.follower.table.apply(b"broken", record("broken", "open"))
+    assert scene.look(None) == "fleet"
+    assert isinstance(scene.ask("broken"), Rejection)
+    scene.now += STATE_MAX_AGE_S
+    assert scene.look(None) == "local_only"
+
+
 def test_a_forked_childs_picture_is_as_old_as_its_parents() -> None:
     scene = Scene()
     scene.load()
