@@ -37,7 +37,7 @@ LOST_BROKER: Final = "Kafka did not acknowledge a batch in time; it will be fold
 
 
 class Owner:
-    """Folds the batches of the partitions that this worker owns, one at a time; their writes overlap, one a partition (:mod:`.lanes`)."""
+    """Folds the batches of the partitions that this worker owns, one at a time."""
 
     def __init__(
         self,

@@ -25,7 +25,6 @@ from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.http import build_http, serving
-from switchgear_stream.lanes import Lanes
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
@@ -93,7 +92,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         metrics=metrics,
         kafka_answers=publisher.answers,
     )
-    _attach(app, topic, owner, lifeline)
+    _attach(app, topic, owner)
     async with serving(build_http(owner, watch, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
             asyncio.create_task(lifeline.run(), name="lifeline"): "lifeline",
@@ -109,14 +108,12 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     return code
 
 
-def _attach(app: WorkerApp, topic: TopicT, owner: Owner, lifeline: Lifeline) -> None:
-    lanes = Lanes(owner.batch, lambda error: lifeline.report(f"A batch ended with {error!r}.", error))
-
+def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     async def fold(stream: StreamT[Any]) -> None:
         assert isinstance(stream, faust.Stream)
         # noack: a batch is acknowledged by its owner when the broker has all that came of it, and by nobody else.
         async for event in stream.noack().events():
-            await lanes.put(event)
+            await owner.batch(event)
 
     async def revoked(_app: object, /, *_: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - mode's signature
         await owner.on_revoked()
