@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from switchgear import background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
@@ -23,6 +24,17 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("SWITCHGEAR_") and not name.startswith("SWITCHGEAR_TEST_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_client_left_open() -> Iterator[None]:
+    """A client that a test forgot goes on dialling its broker amid the tests after it (and draws from their ``random``)."""
+    before = _clients()
+    yield
+    left = _clients() - before
+    for client in left:
+        client.close(5)
+    assert not left, f"{len(left)} Switchgear clients or emitters were left open: close them"
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +72,7 @@ def _run(settings: Settings) -> None:
     """``ensure_topics`` in a thread with an event loop of its own: the test may be running in one."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, ensure_topics(settings)).result()
+
+
+def _clients() -> set[background.Background]:
+    return {each for each in list(background._every) if each.alive}

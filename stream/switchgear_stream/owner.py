@@ -59,8 +59,6 @@ class Owner:
         self._metrics = metrics
         self._busy = asyncio.Lock()
         """Held while a batch is folded, and while partitions change hands."""
-        self._in_flight: set[asyncio.Event] = set()
-        """Batches that are folded and not yet acknowledged by the broker."""
         self._take_over = TakeOver(settings)
         self._resent = ResentFence(settings, metrics)
         self.ready = False
@@ -80,34 +78,22 @@ class Owner:
             if not await self._continues(event):
                 return
             started = time.monotonic()
-            changes = await self._guarded(self._process(event))
-            landed = asyncio.Event()
-            self._in_flight.add(landed)
-        try:
-            await self._guarded(self._publish(changes))
+            await self._guarded(self._process(event))
             event.ack()
             message = event.message
             self.continuity.done(message.tp, message.offset)
-        finally:
-            self._in_flight.discard(landed)
-            landed.set()
         self.progressed_at = time.monotonic()
         self._metrics.batch_seconds.observe(self.progressed_at - started)
         self._metrics.batch_records.observe(len(cast("Records", event.value)))
 
-    async def _guarded(self, work: Awaitable[Changes]) -> Changes:
+    async def _guarded(self, work: Awaitable[Changes]) -> None:
         """What can't be done ends the process; a batch that was not acknowledged is then folded again."""
         try:
-            return await work
+            await work
         except (TimeoutError, KafkaError) as error:
             await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
         except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
             await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
-
-    async def _landed(self) -> None:
-        """Wait until every batch that was folded is written and acknowledged; call with the lock held: none is folded meanwhile."""
-        for landed in list(self._in_flight):
-            await landed.wait()
 
     def _is_current(self, event: EventT[Any]) -> bool:
         app = self._app
@@ -133,16 +119,16 @@ class Owner:
         return verdict is Verdict.FOLD
 
     async def _process(self, event: EventT[Any]) -> Changes:
-        """Fold a batch into the table in memory."""
+        """Fold a batch, and have what came of it written and acknowledged."""
         records = cast("Records", event.value)
         if event.message.topic == self._settings.topics.commands:
             self._fold.commands(records)
         else:
             self._fold.executions(await self._resent.without_copies(records))
-        return self._settled()
+        return await self._publish(self._settled())
 
     def _settled(self) -> Changes:
-        """Take what the fold made into the table in memory; the next batch may be folded."""
+        """Take what the fold made into the table in memory."""
         changes = self._fold.take()
         for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
             for key, value in rows:
@@ -162,10 +148,9 @@ class Owner:
         return changes
 
     async def on_revoked(self) -> None:
-        """Partitions are about to leave: the batches at work are finished first, then nothing of ours is in flight."""
+        """Partitions are about to leave: the batch at work is finished first, then nothing of ours is in flight."""
         self.ready = False
         async with self._busy:
-            await self._landed()
             self._fold.forget()
             self.continuity.forget()
             self._resent.forget()
@@ -181,7 +166,6 @@ class Owner:
     async def on_recovered(self, partitions: set[int]) -> None:
         """The table is recovered: bring the circuits topic in line with it before the first event."""
         async with self._busy:
-            await self._landed()
             generation = self._app.consumer_generation_id
             try:
                 self._fold.forget()

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from switchgear import Switchgear
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -60,13 +62,18 @@ class Program:
         """
         namespace: dict[str, object] = {"__name__": "__main__"}
         context = contextvars.copy_context()
-        for number, (block, wanted) in enumerate(zip(self.blocks, self.outputs, strict=True), 1):
-            printed = io.StringIO()
-            compiled = compile(block, f"<{self.name}, block {number}>", "exec", dont_inherit=True)
-            with contextlib.redirect_stdout(printed):
-                context.run(exec, compiled, namespace)
-            if wanted is not None:
-                check_output(wanted, printed.getvalue())
+        try:
+            for number, (block, wanted) in enumerate(zip(self.blocks, self.outputs, strict=True), 1):
+                printed = io.StringIO()
+                compiled = compile(block, f"<{self.name}, block {number}>", "exec", dont_inherit=True)
+                with contextlib.redirect_stdout(printed):
+                    context.run(exec, compiled, namespace)
+                if wanted is not None:
+                    check_output(wanted, printed.getvalue())
+        finally:  # a program's end closes its clients; it has none here
+            for made in namespace.values():
+                if isinstance(made, Switchgear):
+                    made.close(0.2)
 
 
 def check_output(wanted: str, printed: str) -> None:
