@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import faust
 from faust.types import TopicT
 from faust.types.auth import CredentialsT
@@ -9,6 +11,9 @@ from faust.types.auth import CredentialsT
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.intake import Transport
+
+if TYPE_CHECKING:
+    from faust.tables.manager import TableManager
 
 CHATTY_LOGGERS = ("faust", "mode", __name__, "switchgear_stream.intake", "switchgear_stream.durable_table")
 """They draw tables of every assignment at info; mode names the loggers of subclasses after their modules."""
@@ -21,6 +26,12 @@ class WorkerApp(faust.App):
 
     async def on_first_start(self) -> None:
         """Skip making Faust's data folders in the current directory."""
+
+    @property
+    def recovered(self) -> tuple[int, int]:
+        """How far the table's recovery has come: the group's generation, and the sum of its positions in the changelog."""
+        recovery = cast("TableManager", self.tables).recovery
+        return self.consumer_generation_id, sum(recovery.active_offsets.values())
 
 
 def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[WorkerApp, DurableTable, TopicT]:

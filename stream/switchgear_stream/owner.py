@@ -1,7 +1,7 @@
-"""Owner: what a worker does with a batch, and when circuits change hands.
+"""Owner: what a worker does with batches, and when circuits change hands.
 
-The order within a batch is the promise: fold, rows to the changelog, then records, dead letters and copies, each acknowledged by
-the broker, then the offset. A crash anywhere replays the batch, and the fence makes that a no-op for what was written.
+The order within a group of batches is the promise: fold, rows to the changelog, then records, dead letters and copies, each acknowledged by
+the broker, then the offset. A crash anywhere replays them, and the fence makes that a no-op for what was written.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Collection
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 import structlog
@@ -37,7 +37,7 @@ LOST_BROKER: Final = "Kafka did not acknowledge a batch in time; it will be fold
 
 
 class Owner:
-    """Folds the batches of the partitions that this worker owns, one at a time."""
+    """Folds the batches of the partitions that this worker owns, a group at a time."""
 
     def __init__(
         self,
@@ -69,31 +69,30 @@ class Owner:
         self.progressed_at = time.monotonic()
         table.on_recovered = self.on_recovered
 
-    async def batch(self, event: EventT[Any]) -> None:
-        """Fold one batch and acknowledge it. Never raises: what can't be finished ends the process unacknowledged."""
+    async def batch(self, *events: EventT[Any]) -> None:
+        """Fold batches, of a partition one at most, and acknowledge them. Never raises: what can't be done ends the process."""
         async with self._busy:
             self._lifeline.check_awake()
-            if not self._is_current(event):
-                return  # of before a rebalance, or of a worker that failed: its new owner reads it again
-            if not await self._continues(event):
-                return
-            started = time.monotonic()
-            await self._guarded(self._process(event))
+            try:
+                await self._together(events)
+            except (TimeoutError, KafkaError) as error:
+                await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
+            except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
+                await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+
+    async def _together(self, events: Collection[EventT[Any]]) -> None:
+        # Not current: of before a rebalance, or of a worker that failed. Their new owner reads them again.
+        batches = [event for event in events if self._is_current(event) and await self._continues(event)]
+        if not batches:
+            return
+        started = time.monotonic()
+        await self._process(batches)
+        for event in batches:
             event.ack()
-            message = event.message
-            self.continuity.done(message.tp, message.offset)
+            self.continuity.done(event.message.tp, event.message.offset)
         self.progressed_at = time.monotonic()
         self._metrics.batch_seconds.observe(self.progressed_at - started)
-        self._metrics.batch_records.observe(len(cast("Records", event.value)))
-
-    async def _guarded(self, work: Awaitable[Changes]) -> None:
-        """What can't be done ends the process; a batch that was not acknowledged is then folded again."""
-        try:
-            await work
-        except (TimeoutError, KafkaError) as error:
-            await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
-        except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
-            await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+        self._metrics.batch_records.observe(sum(len(cast("Records", event.value)) for event in batches))
 
     def _is_current(self, event: EventT[Any]) -> bool:
         app = self._app
@@ -118,14 +117,15 @@ class Owner:
             await consumer.rewind(tp, expected)
         return verdict is Verdict.FOLD
 
-    async def _process(self, event: EventT[Any]) -> Changes:
-        """Fold a batch, and have what came of it written and acknowledged."""
-        records = cast("Records", event.value)
-        if event.message.topic == self._settings.topics.commands:
-            self._fold.commands(records)
-        else:
-            self._fold.executions(await self._resent.without_copies(records))
-        return await self._publish(self._settled())
+    async def _process(self, batches: Collection[EventT[Any]]) -> None:
+        """Fold batches, and have what came of them written and acknowledged."""
+        for event in batches:
+            records = cast("Records", event.value)
+            if event.message.topic == self._settings.topics.commands:
+                self._fold.commands(records)
+            else:
+                self._fold.executions(await self._resent.without_copies(records))
+        await self._publish(self._settled())
 
     def _settled(self) -> Changes:
         """Take what the fold made into the table in memory."""
@@ -138,8 +138,8 @@ class Owner:
 
     async def _publish(self, changes: Changes) -> Changes:
         """Rows first, then what came of them, each acknowledged by the broker."""
-        for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
-            await self._publisher.rows(partition, rows)
+        rows = by_partition(changes, self._settings.topic_partitions)
+        await asyncio.gather(*(self._publisher.rows(partition, found) for partition, found in rows.items()))
         if changes.circuits or changes.dead or changes.rekeyed:
             await self._publisher.outputs(changes)
         self._count(changes)

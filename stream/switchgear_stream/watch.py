@@ -22,10 +22,10 @@ EVERY_S: Final = 1.0
 ANSWER_S: Final = 5.0
 STALLED_S: Final = 30.0
 """A batch takes milliseconds; with lag and without one for this long the stream stands still."""
-UNREADY_S: Final = 300.0
-"""Recovery and take-over are limited to less; a worker that is still not ready waits for something that doesn't come."""
+UNREADY_S: Final = 60.0
+"""A recovery reads thousands of rows a second; with no row, no new assignment and Kafka there for so long it waits for what doesn't come."""
 HOPELESS_S: Final = 120.0
-"""Then the process ends: a restart takes seconds."""
+"""Then the process ends, for either reason: a restart takes seconds."""
 
 
 def lag(ends: Mapping[TP, int], positions: Mapping[TP, int]) -> dict[TP, int]:
@@ -55,8 +55,14 @@ class Watch:
         self._metrics = metrics
         self._kafka_answers = kafka_answers
         self._lagging_since: float | None = None
-        self._ready_at = time.monotonic()
+        self._moved_at = time.monotonic()
+        self._recovered: object = None
         self._answered_at = time.monotonic()
+
+    @property
+    def unready_for(self) -> float:
+        """Seconds in which the worker was not ready and its recovery did not move, although Kafka answered."""
+        return time.monotonic() - self._moved_at
 
     @property
     def stalled_for(self) -> float:
@@ -78,8 +84,8 @@ class Watch:
             return f"Kafka has not answered for {self.silent_for:.0f} s."
         if self.stalled_for > STALLED_S:
             return f"The stream has stood still for {self.stalled_for:.0f} s while there is lag."
-        if time.monotonic() - self._ready_at > UNREADY_S:
-            return f"The worker has not been ready for {UNREADY_S:.0f} s."
+        if self.unready_for > UNREADY_S:
+            return f"The worker has not been ready, nor got nearer to it, for {self.unready_for:.0f} s."
         return None
 
     async def run(self) -> None:
@@ -89,6 +95,8 @@ class Watch:
             await self._look()
             if self.stalled_for > HOPELESS_S:
                 self._lifeline.report(f"The stream stood still for {self.stalled_for:.0f} s while there was lag.")
+            if self.unready_for > HOPELESS_S:
+                self._lifeline.report(f"The recovery stood still for {self.unready_for:.0f} s.")
 
     async def _look(self) -> None:
         owner, metrics = self._owner, self._metrics
@@ -97,11 +105,13 @@ class Watch:
         metrics.table_rows.set(len(self._table.rows))
         metrics.stale_rows.set(self._table.stale_rows)
         metrics.observe_circuits(owner.states())
+        recovered = self._app.recovered
+        if owner.ready or recovered != self._recovered or self.silent_for > ANSWER_S + EVERY_S:
+            self._moved_at, self._recovered = time.monotonic(), recovered
         if not owner.ready:
             self._lagging_since = None
             owned = []
         else:
-            self._ready_at = time.monotonic()
             owned = [TP(topic, partition) for topic in self._topics for partition in sorted(owner.partitions)]
         try:
             async with asyncio.timeout(ANSWER_S):

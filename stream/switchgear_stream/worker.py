@@ -24,6 +24,7 @@ from switchgear.policies import PolicySet
 from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
+from switchgear_stream.grouping import Grouping
 from switchgear_stream.http import build_http, serving
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
@@ -111,9 +112,13 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
 def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     async def fold(stream: StreamT[Any]) -> None:
         assert isinstance(stream, faust.Stream)
-        # noack: a batch is acknowledged by its owner when the broker has all that came of it, and by nobody else.
-        async for event in stream.noack().events():
-            await owner.batch(event)
+        grouping = Grouping(owner.batch)
+        async with asyncio.TaskGroup() as tasks:
+            working = tasks.create_task(grouping.run())
+            # noack: a batch is acknowledged by its owner when the broker has all that came of it, and by nobody else.
+            async for event in stream.noack().events():
+                await grouping.put(event)
+            working.cancel()
 
     async def revoked(_app: object, /, *_: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - mode's signature
         await owner.on_revoked()

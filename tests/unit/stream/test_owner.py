@@ -154,7 +154,43 @@ async def test_what_was_counted_is_in_the_metrics(bench):
     assert registry.get_sample_value("switchgear_worker_dead_letters_total") == 2
 
 
-async def test_one_batch_at_a_time_and_partitions_leave_when_those_at_work_are_done(bench):
+def elsewhere(bench) -> SimpleNamespace:
+    """A batch of another partition."""
+    name = next(name for name in "abcdefgh" if owner_partition(name, 4) != PLACE.partition)
+    made = bench.batch(event(name))
+    made.message.tp = TP(PLACE.topic, owner_partition(name, 4))
+    for record in made.value:
+        record.partition = made.message.tp.partition
+    return made
+
+
+async def test_a_group_is_folded_and_written_together_and_acknowledged_at_the_end(bench):
+    other = elsewhere(bench)
+    await bench.owner.batch(bench.batch(*[event(status="error")] * 3), other)
+    rows = sorted(f"rows of {tp.partition}: 1" for tp in (PLACE, other.message.tp))
+    assert sorted(bench.order[:2]) == rows
+    assert bench.order[2:] == ["records: 1, dead: 0", "acknowledged", "acknowledged"]
+    assert [bench.owner.continuity.position(tp) for tp in (PLACE, other.message.tp)] == [3, 1]
+
+
+async def test_of_a_group_only_what_is_current_and_whole_is_folded(bench):
+    stale, gap = bench.batch(event(), generation=2), bench.batch(event(), first=7)
+    other = elsewhere(bench)
+    await bench.owner.batch(stale, gap, other)
+    assert bench.order == [f"rows of {other.message.tp.partition}: 1", "acknowledged"]
+    assert bench.rewound == [0]
+
+
+async def test_rows_that_one_partition_did_not_get_leave_the_whole_group_unacknowledged(bench):
+    other = elsewhere(bench)
+    bench.publisher.fails = KafkaConnectionError()
+    bench.publisher.fails_at = f"rows of {other.message.tp.partition}"
+    await _must_not_finish(bench.owner.batch(bench.batch(*[event(status="error")] * 3), other))
+    assert bench.order == [f"rows of {PLACE.partition}: 1"]
+    assert bench.lifeline.failed.done()
+
+
+async def test_one_group_at_a_time_and_partitions_leave_when_those_at_work_are_done(bench):
     written = asyncio.Event()
     rows = bench.publisher.rows
 
@@ -163,12 +199,7 @@ async def test_one_batch_at_a_time_and_partitions_leave_when_those_at_work_are_d
         await rows(partition, found)
 
     bench.publisher.rows = slow
-    elsewhere = next(name for name in "abcdefgh" if owner_partition(name, 4) != PLACE.partition)
-    other = bench.batch(event(elsewhere))
-    other.message.tp = TP(PLACE.topic, owner_partition(elsewhere, 4))
-    for record in other.value:
-        record.partition = other.message.tp.partition
-    work = [asyncio.create_task(bench.owner.batch(each)) for each in (bench.batch(event()), other)]
+    work = [asyncio.create_task(bench.owner.batch(each)) for each in (bench.batch(event()), elsewhere(bench))]
     leaving = asyncio.create_task(bench.owner.on_revoked())
     await asyncio.sleep(0.05)
     assert set(bench.table.rows) == {b"search"}

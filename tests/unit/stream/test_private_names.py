@@ -8,8 +8,10 @@ from importlib.metadata import version
 import aiokafka
 import faust
 import pytest
+from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from faust.stores.memory import Store as MemoryStore
 from faust.streams import Stream
+from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
@@ -42,7 +44,6 @@ def test_the_versions_are_the_ones_that_were_read():
         (driver.AIOKafkaConsumerThread.seek_to_beginning, ["self", "partitions"]),
         (driver.AIOKafkaConsumerThread.call_thread, ["self", "fun", "args", "kwargs"]),
         (driver.AIOKafkaConsumerThread._ensure_consumer, ["self"]),
-        (aiokafka.AIOKafkaConsumer.pause, ["self", "partitions"]),
         (faust.Table.apply_changelog_batch, ["self", "batch"]),
         (faust.Table.on_recovery_completed, ["self", "active_tps", "standby_tps"]),
         (faust.Table.on_key_set, ["self", "key", "value"]),
@@ -78,6 +79,24 @@ def test_the_table_hook_is_awaited_before_the_first_event():
     source = _source(Recovery.on_recovery_completed)
     assert source.index("table.on_recovery_completed(") < source.index("perform_seek") < source.index("resume_flow")
     assert source.index("perform_seek") < source.index("flow_control.resume()")
+
+
+def test_aiokafka_keeps_what_it_fetched_and_how_long_it_waits_where_we_set_them():
+    source = _source(Fetcher)
+    assert "self._records = collections.OrderedDict()" in source
+    assert "self._records[tp] = FetchResult(" in source
+    assert "self._fetch_max_wait_ms," in source
+    assert "lifetime < self._backoff" in _source(FetchResult)
+    assert "self._fetcher = Fetcher(" in _source(aiokafka.AIOKafkaConsumer.start)
+
+
+def test_faust_keeps_the_partitions_that_it_reads_where_we_look():
+    assert "self._active_partitions" in _source(driver.Consumer._get_active_partitions)
+
+
+def test_a_recovery_tells_how_far_it_is_where_we_read_it():
+    assert "self.active_offsets" in _source(Recovery)
+    assert "recovery" in vars(TableManager)
 
 
 def test_aiokafka_does_not_seek_where_nothing_is_committed():

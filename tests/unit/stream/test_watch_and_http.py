@@ -28,6 +28,7 @@ class Standing:
         self.progressed_at = time.monotonic()
         self.continuity = SimpleNamespace(position=lambda _tp: position)
         self.consumer = self
+        self.recovered = (1, 0)
         self._end = end
 
     def states(self) -> dict[str, int]:
@@ -121,14 +122,57 @@ async def test_a_stream_that_stands_because_kafka_is_away_is_told_by_its_cause()
     assert "not answered" in (watch.problem() or "")
 
 
+async def _answer() -> bool:
+    return True
+
+
 async def test_a_worker_that_never_gets_ready_is_unhealthy():
     standing = Standing(end=0, position=0)
     standing.ready = False
     watch, _ = _watch(standing, WorkerMetrics())
+    watch._kafka_answers = _answer
     await watch._look()
     assert watch.problem() is None
-    watch._ready_at -= UNREADY_S + 1
+    watch._moved_at -= UNREADY_S + 1
+    await watch._look()
     assert "not been ready" in (watch.problem() or "")
+
+
+@pytest.mark.parametrize("recovered", [(2, 0), (1, 500)])
+async def test_a_recovery_that_moves_or_begins_anew_is_healthy(recovered):
+    standing = Standing(end=0, position=0)
+    standing.ready = False
+    watch, _ = _watch(standing, WorkerMetrics())
+    watch._kafka_answers = _answer
+    await watch._look()
+    watch._moved_at -= UNREADY_S + 1
+    standing.recovered = recovered
+    await watch._look()
+    assert watch.problem() is None
+
+
+async def test_while_kafka_is_silent_a_recovery_is_not_blamed():
+    standing = Standing(end=0, position=0)
+    standing.ready = False
+    watch, _ = _watch(standing, WorkerMetrics())
+    await watch._look()
+    watch._moved_at -= UNREADY_S + 1
+    watch._answered_at -= 10
+    await watch._look()
+    assert watch.problem() is None
+
+
+async def test_a_recovery_that_stands_for_good_ends_the_process(monkeypatch):
+    standing = Standing(end=0, position=0)
+    standing.ready = False
+    watch, lifeline = _watch(standing, WorkerMetrics())
+    watch._kafka_answers = _answer
+    monkeypatch.setattr("switchgear_stream.watch.EVERY_S", 0.001)
+    await watch._look()
+    watch._moved_at -= HOPELESS_S + 1
+    running = asyncio.create_task(watch.run())
+    assert "recovery stood still" in await asyncio.wait_for(lifeline.failed, 5)
+    running.cancel()
 
 
 async def test_health_readiness_and_metrics_are_served():

@@ -1,0 +1,113 @@
+"""Which batches are folded together, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from faust.types import TP
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear_stream.grouping import MOST_RECORDS, MOST_WAITING, Grouping
+
+
+def batch(partition: int, *, records: int = 1, topic: str = "t.executions") -> SimpleNamespace:
+    return SimpleNamespace(message=SimpleNamespace(tp=TP(topic, partition)), value=range(records))
+
+
+class Work:
+    """Groups that were at work, and a gate before the end of each."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[SimpleNamespace]] = []
+        self.gate = asyncio.Event()
+
+    async def __call__(self, *events: SimpleNamespace) -> None:
+        self.groups.append(list(events))
+        await self.gate.wait()
+
+
+@pytest.fixture
+async def running():
+    work = Work()
+    grouping = Grouping(work)
+    task = asyncio.create_task(grouping.run())
+    yield grouping, work
+    assert not task.done()
+    task.cancel()
+
+
+async def test_what_arrives_while_a_group_is_at_work_is_the_next_group(running):
+    grouping, work = running
+    first, second, third = batch(1), batch(2), batch(3)
+    await grouping.put(first)
+    await asyncio.sleep(0)
+    await grouping.put(second)
+    await grouping.put(third)
+    await asyncio.sleep(0)
+    assert work.groups == [[first]]
+    work.gate.set()
+    await asyncio.sleep(0.01)
+    assert work.groups == [[first], [second, third]]
+
+
+async def test_a_second_batch_of_a_partition_waits_for_the_next_group():
+    grouping = Grouping(Work())
+    first, other, second = batch(1), batch(2), batch(1)
+    for event in (first, other, second):
+        await grouping.put(event)
+    assert grouping.take() == [first, other]
+    assert grouping.take() == [second]
+    assert grouping.take() == []
+
+
+async def test_an_execution_and_a_command_of_one_partition_may_go_together():
+    grouping = Grouping(Work())
+    execution, command = batch(1), batch(1, topic="t.commands")
+    await grouping.put(execution)
+    await grouping.put(command)
+    assert grouping.take() == [execution, command]
+
+
+async def test_a_group_ends_where_it_has_records_enough():
+    grouping = Grouping(Work())
+    large, small = batch(1, records=MOST_RECORDS), batch(2)
+    await grouping.put(large)
+    await grouping.put(small)
+    assert grouping.take() == [large]
+    assert grouping.take() == [small]
+
+
+async def test_who_brings_too_many_waits_until_a_group_is_taken(running):
+    grouping, work = running
+    await grouping.put(batch(0))
+    await asyncio.sleep(0)
+    for number in range(MOST_WAITING):
+        await grouping.put(batch(number))
+    one_more = asyncio.create_task(grouping.put(batch(99)))
+    await asyncio.sleep(0.01)
+    assert not one_more.done()
+    work.gate.set()
+    await asyncio.wait_for(one_more, 5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3_000)), max_size=40))
+def test_every_batch_is_in_one_group_and_a_partition_keeps_its_order(made):
+    async def groups() -> list[list[SimpleNamespace]]:
+        grouping = Grouping(Work())
+        for partition, records in made:
+            await grouping.put(batch(partition, records=records))
+        found = []
+        while group := grouping.take():
+            found.append(group)
+        return found
+
+    taken = asyncio.run(groups())
+    for group in taken:
+        assert len({event.message.tp for event in group}) == len(group)
+        assert sum(len(event.value) for event in group[:-1]) < MOST_RECORDS
+    for partition in range(4):
+        seen = [len(event.value) for group in taken for event in group if event.message.tp.partition == partition]
+        assert seen == [records for owner, records in made if owner == partition]
