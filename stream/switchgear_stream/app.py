@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import faust
+from faust.tables.manager import TableManager
 from faust.types import TopicT
 from faust.types.auth import CredentialsT
 
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.intake import Transport
-
-if TYPE_CHECKING:
-    from faust.tables.manager import TableManager
+from switchgear_stream.recovery import Recovery
 
 CHATTY_LOGGERS = ("faust", "mode", __name__, "switchgear_stream.intake", "switchgear_stream.durable_table")
 """They draw tables of every assignment at info; mode names the loggers of subclasses after their modules."""
@@ -26,12 +25,6 @@ class WorkerApp(faust.App):
 
     async def on_first_start(self) -> None:
         """Skip making Faust's data folders in the current directory."""
-
-    @property
-    def recovered(self) -> tuple[int, int]:
-        """How far the table's recovery has come: the group's generation, and the sum of its positions in the changelog."""
-        recovery = cast("TableManager", self.tables).recovery
-        return self.consumer_generation_id, sum(recovery.active_offsets.values())
 
 
 def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[WorkerApp, DurableTable, TopicT]:
@@ -78,7 +71,9 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
     app.transport = Transport(app, frozenset({names.executions, names.commands}))
     topic = app.topic(names.executions, names.commands, key_type=bytes, value_type=None)
     table = DurableTable(app, name=TABLE, key_type=bytes, value_type=bytes, partitions=settings.topic_partitions)
-    app.tables.add(table)
+    tables = cast("TableManager", app.tables)
+    tables.add(table)
+    tables._recovery = Recovery(app, tables, beacon=tables.beacon, loop=tables.loop)  # noqa: SLF001 - as it would make its own
     return app, table, topic
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from switchgear_schemas.settings import Settings
+from switchgear_stream.topic_reader import start
 
 FETCH_BYTES: Final = 4 * 1_048_576
 
@@ -33,7 +34,7 @@ class LogWindow:
 
     async def __aenter__(self) -> Self:
         try:
-            await self._consumer.start()
+            await start(self._consumer)
         except BaseException:
             await self._consumer.stop()
             raise

@@ -59,7 +59,7 @@ class Owner:
         self._metrics = metrics
         self._busy = asyncio.Lock()
         """Held while a batch is folded, and while partitions change hands."""
-        self._take_over = TakeOver(settings)
+        self._take_over = TakeOver(settings, publisher, table)
         self._resent = ResentFence(settings, metrics)
         self.ready = False
         self.partitions: frozenset[int] = frozenset()
@@ -139,13 +139,16 @@ class Owner:
     async def _publish(self, changes: Changes) -> Changes:
         """Rows first, then what came of them, each acknowledged by the broker."""
         rows = by_partition(changes, self._settings.topic_partitions)
-        await asyncio.gather(*(self._publisher.rows(partition, found) for partition, found in rows.items()))
+        await asyncio.gather(*(self._write(partition, found) for partition, found in rows.items()))
         if changes.circuits or changes.dead or changes.rekeyed:
             await self._publisher.outputs(changes)
         self._count(changes)
         for published in changes.circuits[:MAX_TOLD]:
             log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
         return changes
+
+    async def _write(self, partition: int, rows: list[tuple[bytes, bytes | None]]) -> None:
+        self._table.wrote(partition, await self._publisher.rows(partition, rows), len(rows))
 
     async def on_revoked(self) -> None:
         """Partitions are about to leave: the batch at work is finished first, then nothing of ours is in flight."""
@@ -164,13 +167,14 @@ class Owner:
             log.info("ready", partitions=[], standby=True)
 
     async def on_recovered(self, partitions: set[int]) -> None:
-        """The table is recovered: bring the circuits topic in line with it before the first event."""
+        """Partitions are ours: restore the table, and bring the circuits topic in line with it, before the first event."""
         async with self._busy:
             generation = self._app.consumer_generation_id
             try:
                 self._fold.forget()
                 self.continuity.forget()
                 self._resent.forget()
+                await self._take_over.rows(partitions)
                 known = await self._take_over.read(partitions)
                 self._starts = known.starts
                 if generation != self._app.consumer_generation_id:

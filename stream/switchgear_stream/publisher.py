@@ -18,6 +18,8 @@ from switchgear_schemas.settings import Settings
 MAX_REQUEST_BYTES: Final = 5 * MAX_EVENT_BYTES
 """The largest dead letter: the executions topic takes four times the largest event."""
 BATCH_BYTES: Final = 524_288
+MARK: Final = b"\x00mark"
+"""Key of the marks, which are tombstones: no circuit has it, and compaction removes them."""
 START_S: Final = 8.0
 ACKNOWLEDGE_S: Final = 30.0
 """Longest wait for the broker. A restarted worker replays its batch, so giving up loses nothing."""
@@ -62,19 +64,46 @@ class Publisher:
         except TimeoutError:
             pass  # nothing is in it: each write was awaited
 
-    async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Write rows to one partition of the changelog, in their order; a row without a value is a tombstone."""
+    async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes | None]]) -> int:
+        """Write rows to one partition of the changelog, in their order; a row without a value is a tombstone. At least one.
+
+        Returns:
+            The offset of the first; negative where they are not one after the other, or the broker had them already and did not say.
+        """
         sent: list[asyncio.Future[Any]] = []
+        counts: list[int] = []
         async with asyncio.timeout(ACKNOWLEDGE_S):
             batch = self._producer.create_batch()
             for key, value in rows:
                 if batch.append(timestamp=None, key=key, value=value) is None:
+                    counts.append(batch.record_count())
                     sent.append(await self._producer.send_batch(batch, self._topics.changelog, partition=partition))
                     batch = self._producer.create_batch()
                     batch.append(timestamp=None, key=key, value=value)
             if batch.record_count():
+                counts.append(batch.record_count())
                 sent.append(await self._producer.send_batch(batch, self._topics.changelog, partition=partition))
-            await asyncio.gather(*sent)
+            written = await asyncio.gather(*sent)
+        first = expected = int(written[0].offset)
+        for count, batch_written in zip(counts, written, strict=True):
+            if batch_written.offset < 0 or batch_written.offset != expected:
+                return -1
+            expected += count
+        return first
+
+    async def marks(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Write a mark to each of these partitions of the changelog, and return its offset.
+
+        What lies before it can be read to the last row. An end that is asked for instead can be too low: a new leader tells the high
+        watermark that it knew as a follower (KIP-207, which aiokafka's version of the request does not have).
+        """
+        async with asyncio.timeout(ACKNOWLEDGE_S):
+            sent = {
+                partition: await self._send(self._topics.changelog, key=MARK, value=None, partition=partition)
+                for partition in partitions
+            }
+            await asyncio.gather(*sent.values())
+        return {partition: int(mark.result().offset) for partition, mark in sent.items()}
 
     async def outputs(self, changes: Changes) -> None:
         """Write what the fold decided: circuit records, dead letters and copies for their owners."""

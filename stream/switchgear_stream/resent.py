@@ -13,6 +13,7 @@ and was sent on from there after the second had come.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Final, TypeVar
@@ -34,8 +35,11 @@ _R = TypeVar("_R", bound=LogRecord)
 SLACK_S: Final = 60.0
 """How far the producer's clock may be ahead of the broker's for its first copy to be found."""
 LIMIT_S: Final = 10.0
-"""Longest wait for one batch's window. Then its marked events are counted: a call too many in a circuit that is being hit anyway does
-less than a failure that nobody counts. It happens where the broker is away or the window holds millions of records, and is told."""
+"""Longest reading of one batch's window. Then its marked events are counted: a call too many in a circuit that is being hit anyway does
+less than a worker that decides nothing meanwhile. It happens where the window holds millions of records, and is told."""
+AWAY_S: Final = 30.0
+"""Longest wait for a broker that gives nothing at all, as for its acknowledgements: then the batch is folded again after a restart."""
+AGAIN_S: Final = 0.5
 ROUND_MS: Final = 60_000
 """Windows begin on a whole minute, so that the next batches of the same outage find theirs remembered."""
 REMEMBERED: Final = 200_000
@@ -70,12 +74,17 @@ class ResentFence:
         settings: brokers and ``late_after_s``: an event that comes later than that is not counted anyway.
         metrics: where copies are counted.
         limit_s: of reading back, a batch.
+        away_s: of waiting for a broker that gives nothing.
     """
 
-    def __init__(self, settings: Settings, metrics: WorkerMetrics, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self, settings: Settings, metrics: WorkerMetrics, *, limit_s: float = LIMIT_S, away_s: float = AWAY_S
+    ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._limit_s = limit_s
+        self._away_s = away_s
+        self._got = 0
         self._memories: dict[int, Memory] = {}
 
     def forget(self) -> None:
@@ -85,7 +94,10 @@ class ResentFence:
     async def without_copies(self, records: list[_R]) -> list[_R]:
         """The records of one poll of one partition, in order, without those that are copies of earlier ones.
 
-        Never raises for what Kafka does: what cannot be looked up in time stays.
+        Where the window is too long to be read in time, its marked events stay.
+
+        Raises:
+            TimeoutError, KafkaError: the broker gave nothing for 30 s.
         """
         marked = {record.offset: event for record in records if (event := self._marked(record)) is not None}
         if not marked:
@@ -94,12 +106,10 @@ class ResentFence:
         starts = {
             record.offset: self._start(record, marked[record.offset]) for record in records if record.offset in marked
         }
-        try:
-            async with asyncio.timeout(self._limit_s):
-                memory = await self._reach(partition, first, min(starts.values()))
-        except (TimeoutError, KafkaError) as error:
+        memory = await self._reach_in_time(partition, first, min(starts.values()))
+        if memory is None:
             self._metrics.resent.labels("unknown").inc(len(marked))
-            log.warning("resent_unknown", partition=partition, events=len(marked), reason=repr(error))
+            log.warning("resent_unknown", partition=partition, events=len(marked), seconds=self._limit_s)
             return records
         kept = []
         for record in records:
@@ -133,6 +143,22 @@ class ResentFence:
             recorded_ms = record.timestamp - int(self._settings.late_after_s * 1000)
         return max(0, min(recorded_ms, record.timestamp) - int(SLACK_S * 1000))
 
+    async def _reach_in_time(self, partition: int, end: int, start_ms: int) -> Memory | None:
+        """:meth:`_reach`, tried again while the broker is away; null where it gives more than can be read in time."""
+        give_up = time.monotonic() + self._away_s
+        while True:
+            self._got = 0
+            try:
+                async with asyncio.timeout(self._limit_s):
+                    return await self._reach(partition, end, start_ms)
+            except (TimeoutError, KafkaError) as error:
+                if self._got and isinstance(error, TimeoutError):
+                    return None
+                if time.monotonic() >= give_up:
+                    raise
+                log.warning("resent_waits", partition=partition, reason=repr(error))
+            await asyncio.sleep(AGAIN_S)
+
     async def _reach(self, partition: int, end: int, start_ms: int) -> Memory:
         """What the partition holds from ``start_ms`` up to offset ``end``.
 
@@ -147,26 +173,26 @@ class ResentFence:
             first = await window.offset_at(since_ms)
             first = end if first is None else min(first, end)
             if known is None or not first <= known.end <= end:
-                return await _read(window, since_ms, first, end)
-            newer = await _read(window, known.since_ms, known.end, end)
+                return await self._read(window, since_ms, first, end)
+            newer = await self._read(window, known.since_ms, known.end, end)
             newer.put_before(known)
             if since_ms < newer.since_ms:
-                newer.put_before(await _read(window, since_ms, first, newer.first))
+                newer.put_before(await self._read(window, since_ms, first, newer.first))
             return newer
+
+    async def _read(self, window: LogWindow, since_ms: int, first: int, end: int) -> Memory:
+        memory = Memory(since_ms, first, first)
+        async for records in window.records(first, end):
+            self._got += len(records)
+            for record in records:
+                memory.add(record, _identity(record))
+            await asyncio.sleep(0)  # heartbeats and the health of the process go on
+        memory.end = max(first, end)
+        return memory
 
     def _remember(self, partition: int, memory: Memory) -> None:
         if len(memory.appended_ms) <= REMEMBERED:
             self._memories[partition] = memory
-
-
-async def _read(window: LogWindow, since_ms: int, first: int, end: int) -> Memory:
-    memory = Memory(since_ms, first, first)
-    async for records in window.records(first, end):
-        for record in records:
-            memory.add(record, _identity(record))
-        await asyncio.sleep(0)  # heartbeats and the health of the process go on
-    memory.end = max(first, end)
-    return memory
 
 
 def _identity(record: LogRecord) -> bytes | None:

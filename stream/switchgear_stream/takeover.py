@@ -1,4 +1,4 @@
-"""TakeOver: read what a new owner must know of Kafka besides its rows."""
+"""TakeOver: read what a new owner must know of Kafka, its rows first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from faust.types import TP
 
 from switchgear.fleet import Known, PublishedCircuit, read_published
 from switchgear_schemas.settings import Settings
-from switchgear_stream.topic_reader import read_to_end
+from switchgear_stream.durable_table import DurableTable
+from switchgear_stream.publisher import Publisher
+from switchgear_stream.topic_reader import read_to_end, start
 
 LIMIT_S = 60.0
 
@@ -25,10 +27,29 @@ class Found:
 
 
 class TakeOver:
-    """Reads the circuits topic and the ends of the input topics."""
+    """Reads the table's rows, the circuits topic and the ends of the input topics."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, publisher: Publisher, table: DurableTable) -> None:
         self._settings = settings
+        self._publisher = publisher
+        self._table = table
+
+    async def rows(self, partitions: Iterable[int]) -> None:
+        """Restore the rows of ``partitions``, up to a mark of our own in each; those that memory holds already are not read again.
+
+        Raises:
+            BrokerUnavailableError: the broker didn't give them within 60 s.
+            TimeoutError, KafkaError: it didn't take the marks.
+        """
+        marks = await self._publisher.marks(sorted(partitions))
+        table = self._table
+        ends = {partition: mark + 1 for partition, mark in marks.items()}
+        missing = {partition: ends[partition] for partition, mark in marks.items() if not table.holds(partition, mark)}
+        if missing:
+            changelog = self._settings.topics.changelog
+            async for record in read_to_end(self._settings, changelog, missing, ends=missing, timeout_s=LIMIT_S):
+                table.restore(record.partition, record.key, record.value)
+        table.restored(ends)
 
     async def read(self, partitions: Iterable[int]) -> Found:
         """The newest record of each circuit of ``partitions``, and where the input topics end.
@@ -50,7 +71,7 @@ class TakeOver:
         names = self._settings.topics
         consumer = AIOKafkaConsumer(**self._settings.kafka.options(), group_id=None)
         async with asyncio.timeout(LIMIT_S):
-            await consumer.start()
+            await start(consumer)
             try:
                 places = [
                     TopicPartition(topic, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -14,7 +14,12 @@ from switchgear_schemas.settings import Settings
 
 
 async def read_to_end(
-    settings: Settings, topic: str, partitions: Iterable[int] | None = None, *, timeout_s: float = 60.0
+    settings: Settings,
+    topic: str,
+    partitions: Iterable[int] | None = None,
+    *,
+    ends: Mapping[int, int] | None = None,
+    timeout_s: float = 60.0,
 ) -> AsyncIterator[ConsumerRecord[Any, Any]]:
     """Yield every record of the partitions (all where none are given) that is there when the reading starts.
 
@@ -22,6 +27,7 @@ async def read_to_end(
         settings: the brokers.
         topic: an existing topic.
         partitions: numbers of the partitions.
+        ends: by partition, an offset up to which there are records, or will be soon; their present ends where none are given.
         timeout_s: limit of the whole reading.
 
     Raises:
@@ -36,10 +42,11 @@ async def read_to_end(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            await consumer.start()
+            await start(consumer)
             try:
                 numbers = range(settings.topic_partitions) if partitions is None else partitions
-                async for record in _until_end(consumer, [TopicPartition(topic, number) for number in numbers]):
+                known = None if ends is None else {TopicPartition(topic, number): end for number, end in ends.items()}
+                async for record in _until_end(consumer, [TopicPartition(topic, number) for number in numbers], known):
                     yield record
             finally:
                 await consumer.stop()
@@ -51,13 +58,19 @@ async def read_to_end(
         ) from error
 
 
+async def start(consumer: AIOKafkaConsumer) -> None:
+    """Start a consumer without a group. aiokafka's own lets a ``CancelledError`` out of ``stop()`` where its task has not begun yet."""
+    await consumer.start()
+    await asyncio.sleep(0)
+
+
 async def _until_end(
-    consumer: AIOKafkaConsumer, assigned: list[TopicPartition]
+    consumer: AIOKafkaConsumer, assigned: list[TopicPartition], known: dict[TopicPartition, int] | None
 ) -> AsyncIterator[ConsumerRecord[Any, Any]]:
     if not assigned:
         return
     consumer.assign(assigned)
-    ends = await consumer.end_offsets(assigned)
+    ends = await consumer.end_offsets(assigned) if known is None else known
     starts = await consumer.beginning_offsets(assigned)
     open_ends = {tp: end for tp, end in ends.items() if end > starts[tp]}
     while open_ends:

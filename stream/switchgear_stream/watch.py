@@ -105,7 +105,7 @@ class Watch:
         metrics.table_rows.set(len(self._table.rows))
         metrics.stale_rows.set(self._table.stale_rows)
         metrics.observe_circuits(owner.states())
-        recovered = self._app.recovered
+        recovered = (self._app.consumer_generation_id, self._table.read)
         if owner.ready or recovered != self._recovered or self.silent_for > ANSWER_S + EVERY_S:
             self._moved_at, self._recovered = time.monotonic(), recovered
         if not owner.ready:

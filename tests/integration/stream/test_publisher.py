@@ -6,6 +6,7 @@ import pytest
 
 from switchgear.fleet import Changes, Published, Row
 from switchgear_schemas.partitioner import owner_partition
+from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_circuits, read_rows
 from switchgear_stream.publisher import Publisher, by_partition
 from switchgear_stream.takeover import TakeOver
@@ -45,5 +46,6 @@ async def test_a_retired_circuit_is_gone_from_the_changelog_and_from_what_reader
     await _write(publisher, retired)
     assert set(await read_rows(settings)) == {"other"}
     assert len((await read_circuits(settings))["search"]) == 1
-    known = await TakeOver(settings).read([owner_partition("search", 4)])
+    _, table, _ = build_app(settings)
+    known = await TakeOver(settings, publisher, table).read([owner_partition("search", 4)])
     assert known.fleet.published == {}

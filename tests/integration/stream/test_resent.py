@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import resent
 from switchgear_stream.inspect import read_rows
+from switchgear_stream.log_window import LogWindow
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.resent import ResentFence
 from switchgear_stream.topic_reader import read_to_end
@@ -129,12 +132,44 @@ async def test_what_has_been_read_back_is_not_read_again(settings, monkeypatch):
     assert len(windows) == 2, "the batch without a mark was not looked at: what it held is read"
 
 
-async def test_what_cannot_be_looked_up_in_time_is_counted_and_told(settings):
+async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_events_are_counted(settings, monkeypatch):
+    await produce(settings, [event("a"), event("b"), event("a", marked=True)])
+    records, metrics = await log_of(settings), WorkerMetrics()
+    whole = LogWindow.records
+
+    async def endless(window, first, end):
+        async for found in whole(window, first, end):
+            yield found
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(LogWindow, "records", endless)
+    found = await ResentFence(settings, metrics, limit_s=3.0).without_copies(records[1:])
+    assert found == records[1:]
+    assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (1, 0)
+
+
+async def test_while_the_broker_gives_nothing_no_copy_is_counted_and_in_the_end_the_batch_is_given_up(settings):
     await produce(settings, [event("a"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:9"})
-    assert await ResentFence(away, metrics, limit_s=1.0).without_copies(records) == records
-    assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (1, 0)
+    with pytest.raises((TimeoutError, KafkaError)):
+        await ResentFence(away, metrics, limit_s=0.5, away_s=1.0).without_copies(records)
+    assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (0, 0)
+
+
+async def test_a_broker_that_comes_back_in_time_gives_the_window(settings, monkeypatch):
+    await produce(settings, [event("a"), event("a", marked=True)])
+    records, metrics = await log_of(settings), WorkerMetrics()
+    whole, tries = LogWindow.offset_at, itertools.count()
+
+    async def away_at_first(window, timestamp_ms):
+        if next(tries) == 0:
+            raise KafkaConnectionError
+        return await whole(window, timestamp_ms)
+
+    monkeypatch.setattr(LogWindow, "offset_at", away_at_first)
+    assert await ResentFence(settings, metrics).without_copies(records[1:]) == []
+    assert counted(metrics, "copy") == 1
 
 
 async def test_the_memory_is_bounded(settings, monkeypatch):

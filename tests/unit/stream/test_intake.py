@@ -4,13 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 from aiokafka import ConsumerRecord
-from aiokafka.consumer.fetcher import FetchResult
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app
-from switchgear_stream.intake import _Prefetched, _ReadOffsets
+from switchgear_stream.intake import _ReadOffsets
 
 EVENTS = TP("t.executions", 1)
 CHANGELOG = TP("t.worker-circuits-changelog", 1)
@@ -39,28 +38,6 @@ async def test_the_records_of_a_poll_become_one_message_a_partition(consumer, mo
     assert batch.offset == 2
     assert batch.value == polled[EVENTS]
     assert found[CHANGELOG] == polled[CHANGELOG]
-
-
-def _fetched(tp: TP) -> FetchResult:
-    return FetchResult(tp, assignment=None, partition_records=None, backoff=0.1)
-
-
-async def test_fetched_rows_that_faust_does_not_read_keep_no_other_fetch_waiting(consumer):
-    consumer._active_partitions = {EVENTS}
-    prefetched = _Prefetched(consumer.reads)
-    for tp in (EVENTS, CHANGELOG):
-        prefetched[tp] = _fetched(tp)
-    assert prefetched[EVENTS].calculate_backoff() > 0
-    assert prefetched[CHANGELOG].calculate_backoff() == 0
-
-
-async def test_in_a_recovery_it_is_the_rows_that_are_waited_for(consumer):
-    consumer._active_partitions = {CHANGELOG}
-    prefetched = _Prefetched(consumer.reads)
-    for tp in (EVENTS, CHANGELOG):
-        prefetched[tp] = _fetched(tp)
-    assert prefetched[EVENTS].calculate_backoff() == 0
-    assert prefetched[CHANGELOG].calculate_backoff() > 0
 
 
 async def test_an_empty_poll_stays_empty(consumer, monkeypatch):

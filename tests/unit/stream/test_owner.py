@@ -30,8 +30,9 @@ class Recorder:
         self.fails: BaseException | None = None
         self.fails_at = ""
 
-    async def rows(self, partition: int, rows: list[tuple[bytes, bytes]]) -> None:
+    async def rows(self, partition: int, rows: list[tuple[bytes, bytes]]) -> int:
         await self._note(f"rows of {partition}: {len(rows)}")
+        return 0
 
     async def outputs(self, changes: Changes) -> None:
         await self._note(f"records: {len(changes.circuits)}, dead: {len(changes.dead)}")
@@ -196,7 +197,7 @@ async def test_one_group_at_a_time_and_partitions_leave_when_those_at_work_are_d
 
     async def slow(partition, found):
         await written.wait()
-        await rows(partition, found)
+        return await rows(partition, found)
 
     bench.publisher.rows = slow
     work = [asyncio.create_task(bench.owner.batch(each)) for each in (bench.batch(event()), elsewhere(bench))]

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import aiokafka
 import faust
 import pytest
-from aiokafka.consumer.fetcher import Fetcher, FetchResult
+from aiokafka.consumer.fetcher import Fetcher
 from faust.stores.memory import Store as MemoryStore
 from faust.streams import Stream
 from faust.tables.manager import TableManager
@@ -44,6 +44,11 @@ def test_the_versions_are_the_ones_that_were_read():
         (driver.AIOKafkaConsumerThread.seek_to_beginning, ["self", "partitions"]),
         (driver.AIOKafkaConsumerThread.call_thread, ["self", "fun", "args", "kwargs"]),
         (driver.AIOKafkaConsumerThread._ensure_consumer, ["self"]),
+        (aiokafka.AIOKafkaConsumer.pause, ["self", "partitions"]),
+        (Recovery._build_highwaters, ["self", "consumer", "tps", "destination", "title"]),
+        (Recovery._build_offsets, ["self", "consumer", "tps", "destination", "title"]),
+        (Recovery._seek_offsets, ["self", "consumer", "tps", "offsets", "title"]),
+        (Recovery.need_recovery, ["self"]),
         (faust.Table.apply_changelog_batch, ["self", "batch"]),
         (faust.Table.on_recovery_completed, ["self", "active_tps", "standby_tps"]),
         (faust.Table.on_key_set, ["self", "key", "value"]),
@@ -81,22 +86,23 @@ def test_the_table_hook_is_awaited_before_the_first_event():
     assert source.index("perform_seek") < source.index("flow_control.resume()")
 
 
-def test_aiokafka_keeps_what_it_fetched_and_how_long_it_waits_where_we_set_them():
-    source = _source(Fetcher)
-    assert "self._records = collections.OrderedDict()" in source
-    assert "self._records[tp] = FetchResult(" in source
-    assert "self._fetch_max_wait_ms," in source
-    assert "lifetime < self._backoff" in _source(FetchResult)
+def test_aiokafka_waits_at_the_broker_for_the_time_that_we_set():
+    assert "self._fetch_max_wait_ms," in _source(Fetcher)
     assert "self._fetcher = Fetcher(" in _source(aiokafka.AIOKafkaConsumer.start)
 
 
-def test_faust_keeps_the_partitions_that_it_reads_where_we_look():
-    assert "self._active_partitions" in _source(driver.Consumer._get_active_partitions)
-
-
-def test_a_recovery_tells_how_far_it_is_where_we_read_it():
-    assert "self.active_offsets" in _source(Recovery)
-    assert "recovery" in vars(TableManager)
+def test_faust_recovers_in_the_steps_that_we_leave_out():
+    source = _source(Recovery._restart_recovery.fun)
+    steps = [
+        "self._build_highwaters",
+        "self._build_offsets",
+        "self._seek_offsets",
+        "self.need_recovery()",
+        "self.on_recovery_completed",
+    ]
+    places = [source.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "self._recovery = Recovery(" in _source(TableManager.recovery.fget)
 
 
 def test_aiokafka_does_not_seek_where_nothing_is_committed():

@@ -28,7 +28,7 @@ class Standing:
         self.progressed_at = time.monotonic()
         self.continuity = SimpleNamespace(position=lambda _tp: position)
         self.consumer = self
-        self.recovered = (1, 0)
+        self.consumer_generation_id = 1
         self._end = end
 
     def states(self) -> dict[str, int]:
@@ -47,7 +47,7 @@ def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[Watch, Lifeline]
     watch = Watch(
         settings=load_settings(topic_prefix="t."),
         app=standing,  # type: ignore[arg-type]
-        table=SimpleNamespace(rows={}, stale_rows=0),  # type: ignore[arg-type]
+        table=SimpleNamespace(rows={}, stale_rows=0, read=0),  # type: ignore[arg-type]
         owner=standing,  # type: ignore[arg-type]
         lifeline=lifeline,
         metrics=metrics,
@@ -138,15 +138,15 @@ async def test_a_worker_that_never_gets_ready_is_unhealthy():
     assert "not been ready" in (watch.problem() or "")
 
 
-@pytest.mark.parametrize("recovered", [(2, 0), (1, 500)])
-async def test_a_recovery_that_moves_or_begins_anew_is_healthy(recovered):
+@pytest.mark.parametrize(("generation", "read"), [(2, 0), (1, 500)])
+async def test_a_recovery_that_moves_or_begins_anew_is_healthy(generation, read):
     standing = Standing(end=0, position=0)
     standing.ready = False
     watch, _ = _watch(standing, WorkerMetrics())
     watch._kafka_answers = _answer
     await watch._look()
     watch._moved_at -= UNREADY_S + 1
-    standing.recovered = recovered
+    standing.consumer_generation_id, watch._table.read = generation, read
     await watch._look()
     assert watch.problem() is None
 

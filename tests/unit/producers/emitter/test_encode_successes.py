@@ -40,8 +40,9 @@ def test_it_says_what_an_event_would_say(tool, began, took, generation):
     found, wanted = (ToolExecution.model_validate_json(each) for each in (value, event))
     assert abs((found.recorded_at - wanted.recorded_at).total_seconds()) <= 2e-6
     assert found.metric_id.version == 7
-    minted = {"metric_id", "recorded_at"}
-    assert found.model_dump(exclude=minted) == wanted.model_dump(exclude=minted)
+    assert abs(found.execution_time_ms - wanted.execution_time_ms) < 0.000_6
+    own = {"metric_id", "recorded_at", "execution_time_ms"}
+    assert found.model_dump(exclude=own) == wanted.model_dump(exclude=own)
     assert decode_execution(value).tool_name == tool
 
 

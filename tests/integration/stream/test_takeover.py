@@ -1,0 +1,113 @@
+"""What a new owner restores is what the broker has: no row less, whoever wrote it, and none twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from switchgear.fleet import Row
+from switchgear_stream.app import build_app
+from switchgear_stream.inspect import read_rows
+from switchgear_stream.publisher import Publisher
+from switchgear_stream.takeover import TakeOver
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def publisher(settings):
+    made = Publisher(settings)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+class Worker:
+    """The half of a worker that writes rows and takes over."""
+
+    def __init__(self, settings, publisher):
+        _, self.table, _ = build_app(settings)
+        self.publisher = publisher
+        self.take_over = TakeOver(settings, publisher, self.table)
+
+    async def write(self, partition, *names, applied=1):
+        rows = [(name.encode(), Row(circuit_id=name, tool_name=name, applied=applied).encode()) for name in names]
+        for key, value in rows:
+            self.table.write(partition, key, value)
+        self.table.wrote(partition, await self.publisher.rows(partition, rows), len(rows))
+
+    @property
+    def names(self):
+        return {key.decode() for key in self.table.rows}
+
+
+@pytest.fixture
+def worker(settings, publisher):
+    return Worker(settings, publisher)
+
+
+@pytest.fixture
+def other(settings, publisher):
+    return Worker(settings, publisher)
+
+
+async def test_an_empty_changelog_is_restored_at_once(worker):
+    await asyncio.wait_for(worker.take_over.rows({0, 1, 2, 3}), 20)
+    assert worker.names == set()
+
+
+async def test_every_row_of_the_owned_partitions_is_restored_from_the_first_offset_on(worker, other):
+    await worker.write(1, *(f"one-{number}" for number in range(500)))
+    await worker.write(2, "two")
+    await worker.write(3, "three")
+    await other.take_over.rows({1, 3})
+    assert other.names == {"three", *(f"one-{number}" for number in range(500))}
+
+
+async def test_what_stayed_is_not_read_again_and_goes_on(worker):
+    await worker.take_over.rows({0, 1})
+    await worker.write(0, "a", "b")
+    await worker.write(1, "c")
+    read = worker.table.read
+    await worker.take_over.rows({0, 1})
+    assert worker.table.read == read
+    assert worker.names == {"a", "b", "c"}
+
+
+async def test_what_somebody_else_wrote_meanwhile_is_restored(worker, other):
+    await worker.take_over.rows({0})
+    await worker.write(0, "mine")
+    await other.take_over.rows({0})
+    await other.write(0, "theirs")
+    await worker.take_over.rows({0})
+    assert worker.names == {"mine", "theirs"}
+
+
+async def test_a_late_row_of_ours_behind_those_of_a_new_owner_does_not_hide_them(worker, other):
+    await worker.take_over.rows({0})
+    await worker.write(0, "mine", applied=1)
+    await other.take_over.rows({0})
+    await other.write(0, "mine", "theirs", applied=7)
+    await worker.write(0, "mine", applied=2)  # it slept, and does not know
+    await worker.take_over.rows({0})
+    assert worker.names == {"mine", "theirs"}
+    assert Row.decode(worker.table.rows[b"mine"]).applied == Row.decode(other.table.rows[b"mine"]).applied
+    assert worker.table.stale_rows == 1
+
+
+async def test_a_row_larger_than_a_batch_and_those_around_it_count_as_written_in_one_run(worker):
+    await worker.take_over.rows({0})
+    many = [f"{number:04d}" + "x" * 600 for number in range(2_000)]  # several batches
+    await worker.write(0, *many)
+    read = worker.table.read
+    await worker.take_over.rows({0})
+    assert worker.table.read == read
+    assert len(worker.names) == 2_000
+
+
+async def test_the_marks_are_no_rows(settings, worker):
+    await worker.take_over.rows({0, 1, 2, 3})
+    await worker.write(2, "two")
+    await worker.take_over.rows({0, 1, 2, 3})
+    assert set(await read_rows(settings)) == {"two"}
