@@ -25,9 +25,9 @@ _SUCCEEDED: Final = 4
 
 
 @cache
-def _three_digits() -> tuple[str, ...]:
-    """000 to 999: a look-up takes a tenth of what formatting does."""
-    return tuple(f"{number:03d}" for number in range(1000))
+def _three_digits() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """000 to 999, and 0 to 999: a look-up takes a tenth of what formatting does."""
+    return tuple(f"{number:03d}" for number in range(1000)), tuple(map(str, range(1000)))
 
 
 def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: str, moments: Moments) -> list[bytes]:
@@ -36,7 +36,7 @@ def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: st
     A quarter of what :func:`encode_event` takes for each (measured): ids are minted as a run, and the text is put together from
     parts, of which all but the numbers are made once.
     """
-    three = _three_digits()
+    three, whole = _three_digits()
     since = moments.since
     base, second, holds = 0.0, "", False  # the start of a second, by the monotonic clock, and how it is written
     heads: dict[str, str] = {}
@@ -62,7 +62,7 @@ def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: st
             known = {name: value for name, value in rest.items() if value is not None}
             tail = tails[generation] = f'Z",{_text(known)[1:]}'
         append(
-            f'{head}{took // 1000}.{three[took % 1000]},"metric_id":"{metric_id}","recorded_at":"'
+            f'{head}{whole[took // 1000] if took < 1_000_000 else took // 1000}.{three[took % 1000]},"metric_id":"{metric_id}","recorded_at":"'
             f"{second}{three[micros // 1000]}{three[micros % 1000]}{tail}".encode()
         )
     return found
