@@ -14,17 +14,12 @@ def mint_metric_id() -> str:
     return str(uuid7())
 
 
-def mint_metric_ids(count: int) -> list[str]:
-    """``count`` fresh identifiers in rising order: as :func:`mint_metric_id`, at a quarter of its cost each.
+def metric_id_run() -> tuple[str, tuple[str, ...]]:
+    """A start and 4,096 endings: each ending after the start is a fresh identifier, in rising order, at a tenth of the usual cost.
 
     A run shares one random number, and counts in the last 12 of its 74 bits (RFC 9562, 6.2, method 1).
     """
-    endings = _endings()
-    found: list[str] = []
-    while len(found) < count:
-        start = str(uuid7())[:-3]
-        found += [start + ending for ending in endings[: count - len(found)]]
-    return found
+    return str(uuid7())[:-3], _endings()
 
 
 @cache

@@ -8,6 +8,7 @@ Both names are private to aiokafka, whose version is pinned; ``test_batch.py`` h
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear_schemas.headers import RESENT
@@ -15,6 +16,8 @@ from switchgear_schemas.headers import RESENT
 if TYPE_CHECKING:
     from switchgear.emitter.outbox import Record
 
+_AT_ONCE: Final = 4_096
+"""More records than a batch of the usual size has room for."""
 _MARKED: Final = [(RESENT, b"1")]
 _UNMARKED: Final[list[tuple[str, bytes]]] = []
 
@@ -32,13 +35,18 @@ def fill(batch: Any, queue: deque[Record], timestamp_ms: int, *, most: int) -> l
         The records that are in the batch, in its order.
     """
     append, take = batch._builder.append, queue.popleft  # noqa: SLF001 - see above
-    records: list[Record] = []
-    for offset in range(min(most, len(queue))):
-        record = queue[0]
+    records = list(islice(queue, min(most, _AT_ONCE)))
+    tool, key = "", b""
+    for offset, record in enumerate(records):
+        if record.tool is not tool:  # runs of one tool share its name
+            tool = record.tool
+            key = tool.encode()
         headers = _MARKED if record.marked else _UNMARKED
-        if append(offset, timestamp_ms, record.tool.encode(), record.value, headers) is None:
+        if append(offset, timestamp_ms, key, record.value, headers) is None:
             batch.close()
+            del records[offset:]
             break
-        records.append(take())
+    for _ in records:
+        take()
     batch._relative_offset = len(records)  # noqa: SLF001 - see above
     return records

@@ -46,10 +46,8 @@ class Buffer:
     def take(self, most: int) -> list[Item]:
         """Up to ``most`` of the oldest events. One thread alone takes."""
         items = self.items
-        taken: list[Item] = []
-        with self._lock:
-            while items and len(taken) < most:
-                taken.append(items.popleft())
+        with self._lock:  # nobody else takes meanwhile: as many as there are now can be taken
+            taken = [items.popleft() for _ in range(min(most, len(items)))]
             self._taken += len(taken)
         return taken
 

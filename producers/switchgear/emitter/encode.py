@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from switchgear.emitter.buffer import Item, Succeeded
 from switchgear.emitter.event import Event
 from switchgear.emitter.moments import Moments
 from switchgear.redact import redact
-from switchgear_schemas.ids import mint_metric_id, mint_metric_ids
+from switchgear_schemas.ids import metric_id_run, mint_metric_id
 from switchgear_schemas.wire import decode_execution
 
 T = TypeVar("T")
@@ -43,7 +44,15 @@ def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: st
     tails: dict[int | None, str] = {}
     found: list[bytes] = []
     append = found.append
-    for (tool, began, ended, generation), metric_id in zip(items, mint_metric_ids(len(items)), strict=True):
+    start, endings = metric_id_run()
+    if len(items) > len(endings):
+        parts = (items[: len(endings)], items[len(endings) :])
+        return [
+            value
+            for part in parts
+            for value in encode_successes(part, emitter_id=emitter_id, service=service, moments=moments)
+        ]
+    for (tool, began, ended, generation), ending in zip(items, endings, strict=False):
         micros = int((ended - base) * 1_000_000)
         if not (holds and 0 <= micros < 1_000_000 and ended >= since):
             holds = ended >= since
@@ -62,7 +71,7 @@ def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: st
             known = {name: value for name, value in rest.items() if value is not None}
             tail = tails[generation] = f'Z",{_text(known)[1:]}'
         append(
-            f'{head}{whole[took // 1000] if took < 1_000_000 else took // 1000}.{three[took % 1000]},"metric_id":"{metric_id}","recorded_at":"'
+            f'{head}{whole[took // 1000] if took < 1_000_000 else took // 1000}.{three[took % 1000]},"metric_id":"{start}{ending}","recorded_at":"'
             f"{second}{three[micros // 1000]}{three[micros % 1000]}{tail}".encode()
         )
     return found
@@ -82,23 +91,22 @@ def encode_items(
     failed: Callable[[Exception], None],
 ) -> list[T]:
     """``make(tool, value)`` of each item, in their order; one that can't be encoded is left out, and ``failed`` told why."""
-    found: list[T] = []
-    run: list[Succeeded] = []
 
-    def end_run() -> None:
+    def together(run: Sequence[Succeeded]) -> list[T]:
         lines = encode_successes(run, emitter_id=emitter_id, service=service, moments=moments)
-        found.extend(map(make, [each[0] for each in run], lines))
-        run.clear()
+        return list(map(make, map(itemgetter(0), run), lines))
 
     if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
-        run.extend(cast("Sequence[Succeeded]", items))
-        items = ()
+        return together(cast("Sequence[Succeeded]", items))
+    found: list[T] = []
+    run: list[Succeeded] = []
     for item in items:
         if len(item) == _SUCCEEDED:
             run.append(item)
             continue
         if run:
-            end_run()
+            found += together(run)
+            run.clear()
         event, ended_at = item
         try:
             if isinstance(event, Event):
@@ -108,9 +116,7 @@ def encode_items(
                 found.append(make(*encode_fields(event, ended_at, emitter_id=emitter_id, service=service)))
         except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the others must go
             failed(error)
-    if run:
-        end_run()
-    return found
+    return found + together(run)
 
 
 def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:

@@ -157,6 +157,7 @@ class Outbox:
         link = self._link
         count = 1 if link is None else link.partitions()
         queues: dict[str, deque[Record]] = {}  # by tool: most of many records are of few
+        tool, queue = "", None  # of the record before
         for record in records:
             if len(record.value) > LARGEST_RECORD:
                 self.pending += 1
@@ -164,7 +165,9 @@ class Outbox:
                     record, f"the event has {len(record.value)} bytes, more than the {LARGEST_RECORD} Kafka is given"
                 )
                 continue
-            queue = queues.get(record.tool)
+            if record.tool is not tool:
+                tool = record.tool
+                queue = queues.get(tool)
             if queue is None:
                 partition = owner_partition(record.tool, count)
                 touched.add(partition)
@@ -218,12 +221,13 @@ class Outbox:
         return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
 
     def _acknowledge(self, records: list[Record]) -> None:
-        for record in records:
+        told = [record for record in records if record.place is not None or record.answer is not None]
+        for record in told:
             if record.place is not None:
                 record.place.settle()
         self.acknowledged += len(records)
         self._settle(len(records))
-        for record in records:
+        for record in told:
             if record.answer is not None:
                 record.answer(None)
 
