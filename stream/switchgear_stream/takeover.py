@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from faust.types import TP
@@ -15,7 +17,8 @@ from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.publisher import Publisher
 from switchgear_stream.topic_reader import read_to_end, start
 
-LIMIT_S = 60.0
+LIMIT_S: Final = 60.0
+LOOK_EVERY: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,26 @@ class TakeOver:
         """Restore the rows of ``partitions``, up to a mark of our own in each; those that memory holds already are not read again.
 
         Raises:
-            BrokerUnavailableError: the broker didn't give them within 60 s.
-            TimeoutError, KafkaError: it didn't take the marks.
+            TimeoutError, KafkaError, BrokerUnavailableError: the broker didn't take the marks, or gave no row for 60 s.
         """
         marks = await self._publisher.marks(sorted(partitions))
         table = self._table
         ends = {partition: mark + 1 for partition, mark in marks.items()}
         missing = {partition: ends[partition] for partition, mark in marks.items() if not table.holds(partition, mark)}
         if missing:
-            changelog = self._settings.topics.changelog
-            async for record in read_to_end(self._settings, changelog, missing, ends=missing, timeout_s=LIMIT_S):
-                table.restore(record.partition, record.key, record.value)
+            await self._restore(missing)
         table.restored(ends)
+
+    async def _restore(self, ends: dict[int, int]) -> None:
+        """Of a changelog that is written to fast, millions of rows may not be compacted yet: limited is the silence, not the reading."""
+        table, loop = self._table, asyncio.get_running_loop()
+        records = read_to_end(self._settings, self._settings.topics.changelog, ends, ends=ends, timeout_s=None)
+        async with asyncio.timeout(LIMIT_S) as silence, contextlib.aclosing(records):
+            async for record in records:
+                table.restore(record.partition, record.key, record.value)
+                if table.read % LOOK_EVERY == 0:
+                    silence.reschedule(loop.time() + LIMIT_S)
+                    await asyncio.sleep(0)  # heartbeats and the health of the process go on
 
     async def read(self, partitions: Iterable[int]) -> Found:
         """The newest record of each circuit of ``partitions``, and where the input topics end.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -19,8 +19,8 @@ async def read_to_end(
     partitions: Iterable[int] | None = None,
     *,
     ends: Mapping[int, int] | None = None,
-    timeout_s: float = 60.0,
-) -> AsyncIterator[ConsumerRecord[Any, Any]]:
+    timeout_s: float | None = 60.0,
+) -> AsyncGenerator[ConsumerRecord[Any, Any], None]:
     """Yield every record of the partitions (all where none are given) that is there when the reading starts.
 
     Args:
@@ -28,7 +28,7 @@ async def read_to_end(
         topic: an existing topic.
         partitions: numbers of the partitions.
         ends: by partition, an offset up to which there are records, or will be soon; their present ends where none are given.
-        timeout_s: limit of the whole reading.
+        timeout_s: limit of the whole reading; null where the caller limits it.
 
     Raises:
         BrokerUnavailableError: the broker didn't give them within the limit.
@@ -51,8 +51,9 @@ async def read_to_end(
             finally:
                 await consumer.stop()
     except (TimeoutError, KafkaError) as error:
+        limit = "" if timeout_s is None else f" within {timeout_s:g} s"
         raise BrokerUnavailableError(
-            f"The topic {topic} could not be read from {settings.kafka_bootstrap_servers} within {timeout_s:g} s "
+            f"The topic {topic} could not be read from {settings.kafka_bootstrap_servers}{limit} "
             f"({type(error).__name__}).",
             hint="See whether its broker is up.",
         ) from error

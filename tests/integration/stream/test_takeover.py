@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from switchgear.fleet import Row
+from switchgear_stream import takeover
 from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_rows
 from switchgear_stream.publisher import Publisher
@@ -104,6 +106,41 @@ async def test_a_row_larger_than_a_batch_and_those_around_it_count_as_written_in
     await worker.take_over.rows({0})
     assert worker.table.read == read
     assert len(worker.names) == 2_000
+
+
+async def test_a_long_changelog_has_all_the_time_that_it_takes(worker, other, monkeypatch):
+    for start in range(0, 6_000, 1_000):
+        await worker.write(0, *(f"tool-{number}" for number in range(start, start + 1_000)))
+    monkeypatch.setattr(takeover, "LIMIT_S", 1.5)
+    whole = takeover.read_to_end
+
+    async def slow(*args, **kwargs):
+        number = 0
+        async for record in whole(*args, **kwargs):
+            yield record
+            number += 1
+            if number % 1_000 == 0:
+                await asyncio.sleep(0.4)
+
+    monkeypatch.setattr(takeover, "read_to_end", slow)
+    began = time.monotonic()
+    await other.take_over.rows({0})
+    assert time.monotonic() - began > 1.5
+    assert len(other.names) == 6_000
+
+
+async def test_a_broker_that_gives_no_row_is_given_up(worker, other, monkeypatch):
+    await worker.write(0, "a")
+    monkeypatch.setattr(takeover, "LIMIT_S", 0.5)
+
+    async def silent(*_args, **_kwargs):
+        await asyncio.sleep(60)
+        yield None
+
+    monkeypatch.setattr(takeover, "read_to_end", silent)
+    with pytest.raises(TimeoutError):
+        await other.take_over.rows({0})
+    assert not other.table.holds(0, 1)
 
 
 async def test_the_marks_are_no_rows(settings, worker):
