@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+METADATA_MAX_AGE_MS: Final = 10_000
+"""For consumers: aiokafka asks a partition's former leader for an offset until its metadata are this old (5 minutes by default), and
+fetches nothing else from that broker meanwhile. A sink stood still so after all brokers had been killed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from faust.tables.manager import TableManager
 from faust.types import TopicT
 from faust.types.auth import CredentialsT
 
+from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.intake import Transport
@@ -51,6 +52,7 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
         broker_max_poll_records=5000,
         consumer_max_fetch_size=4 * 1_048_576,
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=METADATA_MAX_AGE_MS,
         key_serializer="raw",
         value_serializer="raw",
         store="memory://",

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from switchgear_schemas import BrokerUnavailableError
+from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.settings import Settings
 
 
@@ -39,6 +40,7 @@ async def read_to_end(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=4 * 1_048_576,
+        metadata_max_age_ms=METADATA_MAX_AGE_MS,
     )
     try:
         async with asyncio.timeout(timeout_s):

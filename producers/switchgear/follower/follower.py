@@ -18,7 +18,7 @@ from switchgear.follower.broker_time import FRESH_S, BrokerTime
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
-from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.topics import TopicNames
 
 log: Final = logging.getLogger("switchgear.follower")
@@ -130,7 +130,7 @@ class CircuitFollower:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             request_timeout_ms=15_000,
-            metadata_max_age_ms=60_000,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
         )
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):

@@ -13,7 +13,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownMemberIdError
 from aiokafka.structs import TopicPartition
 
-from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.topics import TopicNames
@@ -185,6 +185,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             fetch_max_bytes=16 * MAX_EVENT_BYTES,
             session_timeout_ms=_SESSION_MS,
             rebalance_timeout_ms=_REBALANCE_MS,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
         )
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
