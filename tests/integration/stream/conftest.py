@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from switchgear_schemas.settings import Settings
+from switchgear_stream.publisher import Publisher
 from tests.support.processes import Child, switchgear
 
 
@@ -24,3 +25,12 @@ def start_worker(tmp_path):
     yield start
     for child in started:
         child.__exit__()
+
+
+@pytest.fixture
+async def publisher(settings):
+    """A publisher on this test's topics, started and stopped with the test."""
+    made = Publisher(settings)
+    await made.start()
+    yield made
+    await made.stop()

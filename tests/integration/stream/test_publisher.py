@@ -15,14 +15,6 @@ from tests.support.fleet import World
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-async def publisher(settings):
-    made = Publisher(settings)
-    await made.start()
-    yield made
-    await made.stop()
-
-
 async def _write(publisher: Publisher, changes: Changes) -> None:
     for partition, rows in by_partition(changes, 4).items():
         await publisher.rows(partition, rows)

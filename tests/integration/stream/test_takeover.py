@@ -11,18 +11,9 @@ from switchgear.fleet import Row
 from switchgear_stream import takeover
 from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_rows
-from switchgear_stream.publisher import Publisher
 from switchgear_stream.takeover import TakeOver
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-async def publisher(settings):
-    made = Publisher(settings)
-    await made.start()
-    yield made
-    await made.stop()
 
 
 class Worker:
