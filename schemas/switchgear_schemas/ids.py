@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from functools import cache
+from typing import Final
 
 from uuid_utils import uuid7
+
+IDS_IN_RUN: Final = 4096
+"""Identifiers that :func:`metric_id_run` gives at once."""
 
 
 def mint_metric_id() -> str:
@@ -14,17 +18,17 @@ def mint_metric_id() -> str:
     return str(uuid7())
 
 
-def metric_id_run() -> tuple[str, tuple[str, ...]]:
-    """A start and 4,096 endings: each ending after the start is a fresh identifier, in rising order, at a tenth of the usual cost.
+def metric_id_run() -> tuple[bytes, tuple[bytes, ...]]:
+    """A start and 4,096 endings, as they are written: each ending after the start is a fresh identifier, in rising order, at a tenth of the usual cost.
 
     A run shares one random number, and counts in the last 12 of its 74 bits (RFC 9562, 6.2, method 1).
     """
-    return str(uuid7())[:-3], _endings()
+    return str(uuid7())[:-3].encode(), _endings()
 
 
 @cache
-def _endings() -> tuple[str, ...]:
-    return tuple(f"{number:03x}" for number in range(4096))
+def _endings() -> tuple[bytes, ...]:
+    return tuple(b"%03x" % number for number in range(IDS_IN_RUN))
 
 
 def mint_emitter_id(service: str = "") -> str:

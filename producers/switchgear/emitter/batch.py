@@ -8,45 +8,51 @@ Both names are private to aiokafka, whose version is pinned; ``test_batch.py`` h
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count, repeat
+from typing import Any, Final
 
+from switchgear.emitter.record import Parcel, Run
 from switchgear_schemas.headers import RESENT
 
-if TYPE_CHECKING:
-    from switchgear.emitter.outbox import Record
-
-_AT_ONCE: Final = 4_096
-"""More records than a batch of the usual size has room for."""
 _MARKED: Final = [(RESENT, b"1")]
 _UNMARKED: Final[list[tuple[str, bytes]]] = []
 
 
-def fill(batch: Any, queue: deque[Record], timestamp_ms: int, *, most: int) -> list[Record]:
+def fill(batch: Any, queue: deque[Parcel], timestamp_ms: int, *, most: int) -> list[Parcel]:
     """Move records from the head of ``queue`` into ``batch`` until it is full, at most ``most``; at least one goes.
 
     Args:
         batch: fresh from ``create_batch``.
-        queue: oldest first, not empty.
+        queue: oldest first, not empty. Of a run that has no room left the rest stays at its head.
         timestamp_ms: of the records, in milliseconds since 1970.
-        most: how many.
+        most: how many records; at least 1.
 
     Returns:
-        The records that are in the batch, in its order.
+        What is in the batch, in its order.
     """
-    append, take = batch._builder.append, queue.popleft  # noqa: SLF001 - see above
-    records = list(islice(queue, min(most, _AT_ONCE)))
-    tool, key = "", b""
-    for offset, record in enumerate(records):
-        if record.tool is not tool:  # runs of one tool share its name
-            tool = record.tool
-            key = tool.encode()
-        headers = _MARKED if record.marked else _UNMARKED
-        if append(offset, timestamp_ms, key, record.value, headers) is None:
+    append = batch._builder.append  # noqa: SLF001 - see above
+    filled: list[Parcel] = []
+    size = 0
+    while queue and size < most:
+        parcel = queue.popleft()
+        key = parcel.tool.encode()
+        if isinstance(parcel, Run):
+            values, headers = parcel.values, _UNMARKED
+        else:
+            values, headers = [parcel.value], _MARKED if parcel.marked else _UNMARKED
+        some = values if len(values) <= most - size else values[: most - size]
+        appending = map(append, count(size), repeat(timestamp_ms), repeat(key), some, repeat(headers))
+        went = len(list(iter(appending.__next__, None)))  # up to the first that has no room: append says None
+        size += went
+        if went == len(values):
+            filled.append(parcel)
+            continue
+        if went:
+            filled.append(Run(parcel.tool, values[:went]))
+            parcel = Run(parcel.tool, values[went:])
+        queue.appendleft(parcel)
+        if went < len(some):
             batch.close()
-            del records[offset:]
             break
-    for _ in records:
-        take()
-    batch._relative_offset = len(records)  # noqa: SLF001 - see above
-    return records
+    batch._relative_offset = size  # noqa: SLF001 - see above
+    return filled

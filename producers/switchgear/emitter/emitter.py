@@ -20,8 +20,9 @@ from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.feeder import Feeder, Source, feeder
 from switchgear.emitter.moments import Moments
-from switchgear.emitter.outbox import Outbox, Record
+from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.receipt import Receipt
+from switchgear.emitter.record import Parcel, Record
 from switchgear.emitter.status import EmitterStatus
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
@@ -315,11 +316,10 @@ class Emitter:
                     await self._hurry.wait()
         self._hurry.clear()
 
-    def _encode(self, items: Sequence[Item]) -> list[Record]:
+    def _encode(self, items: Sequence[Item]) -> list[Parcel]:
         self._moments.look()
         return encode_items(
             items,
-            Record,
             emitter_id=self.emitter_id,
             service=self._service,
             moments=self._moments,

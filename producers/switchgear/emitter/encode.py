@@ -2,121 +2,60 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cache
-from operator import itemgetter
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from switchgear.emitter.buffer import Item, Succeeded
 from switchgear.emitter.event import Event
 from switchgear.emitter.moments import Moments
+from switchgear.emitter.record import Parcel, Record
+from switchgear.emitter.success import encode_successes
 from switchgear.redact import redact
-from switchgear_schemas.ids import metric_id_run, mint_metric_id
+from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import decode_execution
-
-T = TypeVar("T")
 
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 _SUCCEEDED: Final = 4
 """Parts of a :data:`Succeeded`; an event has two."""
 
 
-@cache
-def _three_digits() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """000 to 999, and 0 to 999: a look-up takes a tenth of what formatting does."""
-    return tuple(f"{number:03d}" for number in range(1000)), tuple(map(str, range(1000)))
-
-
-def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: str, moments: Moments) -> list[bytes]:
-    """Encode plain successes, many at once, in their order; durations rounded to microseconds.
-
-    A quarter of what :func:`encode_event` takes for each (measured): ids are minted as a run, and the text is put together from
-    parts, of which all but the numbers are made once.
-    """
-    three, whole = _three_digits()
-    since = moments.since
-    base, second, holds = 0.0, "", False  # the start of a second, by the monotonic clock, and how it is written
-    heads: dict[str, str] = {}
-    tails: dict[int | None, str] = {}
-    found: list[bytes] = []
-    append = found.append
-    start, endings = metric_id_run()
-    if len(items) > len(endings):
-        parts = (items[: len(endings)], items[len(endings) :])
+def encode_items(
+    items: Sequence[Item], *, emitter_id: str, service: str, moments: Moments, failed: Callable[[Exception], None]
+) -> list[Parcel]:
+    """Each tool's items in their order; one that can't be encoded is left out, and ``failed`` told why."""
+    if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
         return [
-            value
-            for part in parts
-            for value in encode_successes(part, emitter_id=emitter_id, service=service, moments=moments)
+            *encode_successes(
+                cast("Sequence[Succeeded]", items), emitter_id=emitter_id, service=service, moments=moments
+            )
         ]
-    for (tool, began, ended, generation), ending in zip(items, endings, strict=False):
-        micros = int((ended - base) * 1_000_000)
-        if not (holds and 0 <= micros < 1_000_000 and ended >= since):
-            holds = ended >= since
-            offset = moments.offset_at(ended)
-            at = math.floor(ended + offset)
-            second = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
-            base = at - offset
-            micros = min(999_999, max(0, int((ended - base) * 1_000_000)))
-        took = int((ended - began) * 1_000_000 + 0.5)
-        head = heads.get(tool)
-        if head is None:
-            head = heads[tool] = f'{{"tool_name":{_text(tool)},"status":"success","execution_time_ms":'
-        tail = tails.get(generation)
-        if tail is None:
-            rest = {"emitter_id": emitter_id, "generation": generation, "service": service or None}
-            known = {name: value for name, value in rest.items() if value is not None}
-            tail = tails[generation] = f'Z",{_text(known)[1:]}'
-        append(
-            f'{head}{whole[took // 1000] if took < 1_000_000 else took // 1000}.{three[took % 1000]},"metric_id":"{start}{ending}","recorded_at":"'
-            f"{second}{three[micros // 1000]}{three[micros % 1000]}{tail}".encode()
-        )
+    found: list[Parcel] = []
+    waiting: defaultdict[str, list[Succeeded]] = defaultdict(list)
+    for item in items:
+        if len(item) == _SUCCEEDED:
+            waiting[item[0]].append(item)
+            continue
+        try:
+            record = _encode_single(*item, emitter_id=emitter_id, service=service)
+        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the others must go
+            failed(error)
+            continue
+        if earlier := waiting.pop(record.tool, None):
+            found += encode_successes(earlier, emitter_id=emitter_id, service=service, moments=moments)
+        found.append(record)
+    for earlier in waiting.values():
+        found += encode_successes(earlier, emitter_id=emitter_id, service=service, moments=moments)
     return found
 
 
-def _text(value: object) -> str:
-    return _encode(value).decode()
-
-
-def encode_items(
-    items: Sequence[Item],
-    make: Callable[[str, bytes], T],
-    *,
-    emitter_id: str,
-    service: str,
-    moments: Moments,
-    failed: Callable[[Exception], None],
-) -> list[T]:
-    """``make(tool, value)`` of each item, in their order; one that can't be encoded is left out, and ``failed`` told why."""
-
-    def together(run: Sequence[Succeeded]) -> list[T]:
-        lines = encode_successes(run, emitter_id=emitter_id, service=service, moments=moments)
-        return list(map(make, map(itemgetter(0), run), lines))
-
-    if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
-        return together(cast("Sequence[Succeeded]", items))
-    found: list[T] = []
-    run: list[Succeeded] = []
-    for item in items:
-        if len(item) == _SUCCEEDED:
-            run.append(item)
-            continue
-        if run:
-            found += together(run)
-            run.clear()
-        event, ended_at = item
-        try:
-            if isinstance(event, Event):
-                value = encode_event(event, ended_at, emitter_id=emitter_id, service=service)
-                found.append(make(event.tool_name, value))
-            else:
-                found.append(make(*encode_fields(event, ended_at, emitter_id=emitter_id, service=service)))
-        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the others must go
-            failed(error)
-    return found + together(run)
+def _encode_single(event: Event | dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> Record:
+    if isinstance(event, Event):
+        return Record(event.tool_name, encode_event(event, ended_at, emitter_id=emitter_id, service=service))
+    return Record(*encode_fields(event, ended_at, emitter_id=emitter_id, service=service))
 
 
 def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:

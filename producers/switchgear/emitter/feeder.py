@@ -21,7 +21,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from switchgear.emitter.buffer import Buffer, Item
 from switchgear.emitter.event import Event
-from switchgear.emitter.outbox import LARGEST_RECORD, Outbox, Record
+from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
+from switchgear.emitter.record import Parcel, Record, singles
 from switchgear.emitter.spool.disk import Disk
 from switchgear.emitter.spool.place import Place
 from switchgear.emitter.spool.spool import Spool, Taken, Written
@@ -51,8 +52,8 @@ class Source(NamedTuple):
     """Returns when an event is there, or after so many seconds."""
     linger: Callable[[], Awaitable[None]]
     """Waits for company, but with an urgent event."""
-    encode: Callable[[Sequence[Item]], list[Record]]
-    """Events as records; what can't be encoded is counted and left out."""
+    encode: Callable[[Sequence[Item]], list[Parcel]]
+    """Events as records and runs of them; what can't be encoded is counted and left out."""
 
 
 def feeder(buffer: Buffer, source: Source, folder: str | os.PathLike[str], limit_bytes: int, *, fsync: bool) -> Feeder:
@@ -231,7 +232,7 @@ class Feeder:
             for event, *_ in taken:
                 if isinstance(event, Event):
                     event.probe_requested = False
-            records = self._source.encode(taken)
+            records = singles(self._source.encode(taken))
             outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # which refuses it
             self._held = [each for each in records if len(each.value) <= LARGEST_RECORD]
         held = self._held

@@ -13,17 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
-
-import msgspec
 
 from switchgear.background import stop_if_cancelled
 from switchgear.emitter.batch import fill
-from switchgear.emitter.producer import Link, open_link
-from switchgear.emitter.spool.place import Place
+from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
+from switchgear.emitter.record import Parcel, Record, Run, count, singles
 from switchgear.emitter.verdict import Verdict, is_outage, judge
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.words import MAX_EVENT_BYTES
@@ -34,31 +33,10 @@ LARGEST_RECORD: Final = 4 * MAX_EVENT_BYTES
 """Beyond the executions topic's own limit nothing is sent: a request past the broker's limit would cost the connection."""
 AWAY_AFTER_S: Final = 1.0
 """Kafka is taken as away when it has answered nothing for so long: more than a start or a change of leader takes as a rule."""
+_LEAST_BATCH_BYTES: Final = 4_096
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
-
-Answer = Callable[[str | None], None]
-"""Told once about its record: None when it was acknowledged, else why it was refused."""
-
-
-class Record(msgspec.Struct, eq=False):
-    """One record on its way. ``answer`` is None where nobody waits for it; ``place`` is where it lies in the spool.
-
-    A struct is made in a quarter of a class's time, and the collector does not look at one that holds plain values alone.
-    """
-
-    tool: str
-    value: bytes
-    answer: Answer | None = None
-    marked: bool = False
-    """Kafka may have it already."""
-    place: Place | None = None
-
-    @property
-    def key(self) -> bytes:
-        """Of the record in Kafka."""
-        return self.tool.encode()
 
 
 class _Lane:
@@ -67,8 +45,8 @@ class _Lane:
     __slots__ = ("attempts", "busy", "flying", "one_by_one", "queue")
 
     def __init__(self) -> None:
-        self.queue: deque[Record] = deque()
-        self.flying: list[Record] = []
+        self.queue: deque[Parcel] = deque()
+        self.flying: list[Parcel] = []
         self.busy = False
         self.one_by_one = 0
         self.attempts = 0
@@ -82,6 +60,7 @@ class Outbox:
         self._topic = topic
         self.limit = limit
         self._compression = compression
+        self._batch_bytes = BATCH_BYTES
         self._lanes: dict[int, _Lane] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
@@ -115,8 +94,15 @@ class Outbox:
         return silent if silent >= AWAY_AFTER_S else None
 
     def unanswered(self) -> list[Record]:
-        """Everything in flight or waiting, in the order of each lane."""
-        return [record for lane in self._lanes.values() for record in (*lane.flying, *lane.queue)]
+        """Everything in flight or waiting, in the order of each lane; from now on each is a record of its own."""
+        found: list[Record] = []
+        for lane in self._lanes.values():
+            lane.flying[:] = flying = singles(lane.flying)
+            waiting = singles(lane.queue)
+            lane.queue = deque(waiting)
+            found += flying
+            found += waiting
+        return found
 
     async def run(self) -> None:
         """Keep a producer ready, for ever; cancel to end. Connecting is retried with a growing, jittered pause."""
@@ -124,7 +110,9 @@ class Outbox:
         try:
             while True:
                 try:
-                    self._link = await open_link(self._connection, self._topic, compression=self._compression)
+                    self._link = await open_link(
+                        self._connection, self._topic, compression=self._compression, batch_bytes=self._batch_bytes
+                    )
                 except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
                     stop_if_cancelled()
@@ -147,39 +135,43 @@ class Outbox:
             self._space.clear()
             await self._space.wait()
 
-    def offer(self, records: Iterable[Record]) -> None:
+    def offer(self, parcels: Iterable[Parcel]) -> None:
         """Queue records; call after :meth:`room`. Too large a one is refused at once."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
-        touched, accepted = set(), 0
         if not self.pending and self._link is not None:
             self._progress_at = time.monotonic()
-        link = self._link
-        count = 1 if link is None else link.partitions()
-        queues: dict[str, deque[Record]] = {}  # by tool: most of many records are of few
-        tool, queue = "", None  # of the record before
-        for record in records:
-            if len(record.value) > LARGEST_RECORD:
-                self.pending += 1
-                self._refuse(
-                    record, f"the event has {len(record.value)} bytes, more than the {LARGEST_RECORD} Kafka is given"
-                )
-                continue
-            if record.tool is not tool:
-                tool = record.tool
-                queue = queues.get(tool)
+        partitions = 1 if self._link is None else self._link.partitions()
+        touched = set()
+        queues: dict[str, deque[Parcel]] = {}  # by tool: most of many records are of few
+        for parcel in self._sendable(parcels):
+            queue = queues.get(parcel.tool)
             if queue is None:
-                partition = owner_partition(record.tool, count)
+                partition = owner_partition(parcel.tool, partitions)
                 touched.add(partition)
-                lane = self._lanes.get(partition)
-                if lane is None:
-                    lane = self._lanes[partition] = _Lane()
-                queue = queues[record.tool] = lane.queue
-            queue.append(record)
-            accepted += 1
-        self.pending += accepted
+                queue = queues[parcel.tool] = self._lanes.setdefault(partition, _Lane()).queue
+            queue.append(parcel)
         for partition in touched:
             self._pump(partition)
+
+    def _sendable(self, parcels: Iterable[Parcel]) -> Iterator[Parcel]:
+        """All are counted as pending; those that are too large are refused."""
+        for parcel in parcels:
+            if isinstance(parcel, Run):
+                self.pending += len(parcel.values)
+                if max(map(len, parcel.values)) <= LARGEST_RECORD:
+                    yield parcel
+                    continue
+                records = singles([parcel])
+            else:
+                self.pending += 1
+                records = [parcel]
+            for record in records:
+                if len(record.value) <= LARGEST_RECORD:
+                    yield record
+                else:
+                    size = len(record.value)
+                    self._refuse(record, f"the event has {size} bytes, more than the {LARGEST_RECORD} Kafka is given")
 
     def _pump(self, partition: int) -> None:
         lane = self._lanes[partition]
@@ -193,41 +185,42 @@ class Outbox:
         """Send the lane's records, batch after batch, until it is empty or the producer is gone."""
         try:
             while lane.queue and (link := self._link) is not None:
-                batch, records = self._fill(link, lane)
-                lane.flying = records
+                batch, parcels = self._fill(link, lane)
+                lane.flying = parcels
                 link.began()
                 try:
                     await (await link.producer.send_batch(batch, self._topic, partition=partition))
                 except asyncio.CancelledError:
                     lane.flying = []
-                    lane.queue.extendleft(reversed(records))
+                    lane.queue.extendleft(reversed(parcels))
                     raise
                 except Exception as error:  # noqa: BLE001 - judged by its type
-                    await self._failed(lane, records, error, link)
+                    await self._failed(lane, singles(parcels), error, link)
                 else:
                     lane.flying = []
                     lane.attempts = 0
-                    lane.one_by_one = max(0, lane.one_by_one - len(records))
-                    self._acknowledge(records)
+                    sent = count(parcels)
+                    lane.one_by_one = max(0, lane.one_by_one - sent)
+                    self._acknowledge(parcels, sent)
                 finally:
                     link.ended()
         finally:
             lane.busy = False
 
     @staticmethod
-    def _fill(link: Link, lane: _Lane) -> tuple[Any, list[Record]]:
+    def _fill(link: Link, lane: _Lane) -> tuple[Any, list[Parcel]]:
         batch = link.producer.create_batch()
-        most = 1 if lane.one_by_one else len(lane.queue)
+        most = 1 if lane.one_by_one else sys.maxsize
         return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
 
-    def _acknowledge(self, records: list[Record]) -> None:
-        told = [record for record in records if record.place is not None or record.answer is not None]
-        for record in told:
+    def _acknowledge(self, parcels: list[Parcel], sent: int) -> None:
+        records = [parcel for parcel in parcels if isinstance(parcel, Record)]
+        for record in records:
             if record.place is not None:
                 record.place.settle()
-        self.acknowledged += len(records)
-        self._settle(len(records))
-        for record in told:
+        self.acknowledged += sent
+        self._settle(sent)
+        for record in records:
             if record.answer is not None:
                 record.answer(None)
 
@@ -252,9 +245,12 @@ class Outbox:
         lane.flying = []
         lane.attempts += 1
         verdict = judge(error, len(records))
+        if verdict is Verdict.SMALLER and link.batch_bytes <= _LEAST_BATCH_BYTES:
+            verdict = Verdict.SPLIT
         reason = f"{type(error).__name__}: {error}"
         self._note(f"a batch of {len(records)} events failed with {reason}; {verdict.value}", 0)
-        hopeless = lane.attempts > _ATTEMPTS and verdict is not Verdict.SPLIT and not is_outage(error)
+        splits = verdict in {Verdict.SMALLER, Verdict.SPLIT}
+        hopeless = lane.attempts > _ATTEMPTS and not splits and not is_outage(error)
         if verdict is Verdict.REFUSE or hopeless:
             lane.attempts = 0
             lane.one_by_one = max(0, lane.one_by_one - len(records))
@@ -264,7 +260,9 @@ class Outbox:
         for record in records:
             record.marked = record.marked or verdict is Verdict.UNSURE
         lane.queue.extendleft(reversed(records))
-        if verdict is Verdict.SPLIT:
+        if verdict is Verdict.SMALLER:
+            self._batch_bytes = min(self._batch_bytes, link.batch_bytes // 4)  # other lanes say it of the same producer
+        elif verdict is Verdict.SPLIT:
             lane.one_by_one = len(records)
         else:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**lane.attempts))
@@ -282,11 +280,11 @@ class Outbox:
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
         assert self._link is not None
-        count = self._link.partitions()
-        waiting = [(partition, lane) for partition, lane in self._lanes.items() if partition >= count]
+        partitions = self._link.partitions()
+        waiting = [(partition, lane) for partition, lane in self._lanes.items() if partition >= partitions]
         for partition, lane in waiting:
-            for record in lane.queue:
-                self._lanes.setdefault(owner_partition(record.tool, count), _Lane()).queue.append(record)
+            for parcel in lane.queue:
+                self._lanes.setdefault(owner_partition(parcel.tool, partitions), _Lane()).queue.append(parcel)
             lane.queue.clear()
             del self._lanes[partition]
         for partition in list(self._lanes):
@@ -307,7 +305,7 @@ class Outbox:
             await link.close(1.0)
         self.abandoned = self.pending - sum(record.place is not None for record in self.unanswered())
         for lane in self._lanes.values():
-            for record in lane.queue:
+            for record in singles(lane.queue):
                 if record.answer is not None:
                     record.answer("the emitter was stopped before Kafka acknowledged it")
             lane.queue.clear()

@@ -13,10 +13,9 @@ from enum import Enum
 from typing import Final
 
 # By name: aiokafka takes 100 ms to import and is not needed to decide.
+_TOO_LARGE: Final = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
 _REFUSED: Final = frozenset(
     {
-        "MessageSizeTooLargeError",
-        "RecordListTooLargeError",
         "CorruptRecordException",
         "InvalidMessageError",
         "InvalidTimestampError",
@@ -61,6 +60,7 @@ _OUTAGE: Final = frozenset(
 class Verdict(Enum):
     """What to do with the records of the batch."""
 
+    SMALLER = "the topic takes no batch of this size: in smaller ones"
     SPLIT = "one by one, to find the one that is refused"
     REFUSE = "the record is refused: report it and go on"
     AGAIN = "not written: send again"
@@ -70,6 +70,8 @@ class Verdict(Enum):
 def judge(error: BaseException, records: int) -> Verdict:
     """Decide for a batch of ``records`` records that ended with ``error``."""
     names = {kind.__name__ for kind in type(error).__mro__}
+    if names & _TOO_LARGE:
+        return Verdict.SMALLER if records > 1 else Verdict.REFUSE
     if names & _REFUSED:
         return Verdict.SPLIT if records > 1 else Verdict.REFUSE
     return Verdict.AGAIN if names & _NOT_WRITTEN else Verdict.UNSURE

@@ -10,6 +10,7 @@ from switchgear.background import Background
 from switchgear.emitter.emitter import Emitter
 from switchgear.emitter.event import Event
 from switchgear.emitter.receipt import Receipt
+from switchgear.emitter.record import singles
 from switchgear.emitter.status import EmitterStatus
 from switchgear_schemas.errors import SwitchgearError
 
@@ -121,6 +122,6 @@ class MemoryEmitter(Emitter):
 
     def _pour(self, urgent: bool) -> None:
         while taken := self._buffer.take(_AT_ONCE):
-            for record in self._encode(taken):
+            for record in singles(self._encode(taken)):
                 self._delivered += 1
                 self._send(record.tool, record.value, urgent)

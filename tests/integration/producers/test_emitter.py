@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from switchgear import Emitter, Event, SwitchgearError
+from switchgear import Emitter, Event, Switchgear, SwitchgearError
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
@@ -162,9 +162,9 @@ async def test_an_oversized_event_is_refused_by_name_and_wedges_nothing(settings
     assert emitter.status().failed == 2
 
 
-async def test_among_small_records_the_one_that_the_topic_refuses_is_found(kafka):
-    """A topic whose limit is below a batch: the batch is refused whole, then its records one by one."""
-    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - of this test alone
+async def narrow(kafka):
+    """A topic that takes 20,000 bytes at once."""
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - of these tests alone
 
     settings = kafka.settings()
     admin = AIOKafkaAdminClient(**settings.kafka.options())
@@ -173,6 +173,29 @@ async def test_among_small_records_the_one_that_the_topic_refuses_is_found(kafka
         [NewTopic(settings.topics.executions, 1, 1, topic_configs={"max.message.bytes": "20000"})]
     )
     await admin.close()
+    return settings
+
+
+async def test_a_topic_that_takes_small_batches_is_sent_small_ones_from_then_on(kafka, caplog):
+    settings = await narrow(kafka)
+    with Switchgear(kafka.bootstrap, topic_prefix=settings.topic_prefix) as gear:
+        search = gear.guard("search")(lambda: "found")
+        search()
+        assert await asyncio.to_thread(gear.flush, 20)
+        for _ in range(3):
+            for _ in range(2_000):
+                search()
+            assert await asyncio.to_thread(gear.flush, 20)
+        assert gear.status().emitter.acknowledged == 6_001
+    refused = [each for each in caplog.messages if "MessageSizeTooLarge" in each]
+    assert 1 <= len(refused) <= 3, "786 to 196, 49, 12 KiB: learnt once"
+    found = [json.loads(record.value)["metric_id"] for record in await read(settings)]
+    assert len(found) == len(set(found)) == 6_001
+
+
+async def test_among_small_records_the_one_that_the_topic_refuses_is_found(kafka):
+    """A topic whose limit is below a batch: batches get smaller until they fit, and the record that never does is refused."""
+    settings = await narrow(kafka)
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix)
     records = [execution("t", number) for number in range(100)]
     big = (

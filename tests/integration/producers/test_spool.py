@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from switchgear import Emitter, Event
+from switchgear import Emitter, Event, Switchgear
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
@@ -287,3 +287,38 @@ time.sleep(600)
     counts = Counter(numbers(records))
     assert set(counts) == set(range(-1, 20_001))
     assert {number for number, count in counts.items() if count > 1} <= marked(records)
+
+
+@pytest.mark.parametrize("on_disk", [True, False], ids=["with a spool", "in memory"])
+def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_disk: bool) -> None:
+    """Plain successes go in runs; the outage meets some in flight, some queued and some in the buffer, and makes records of them."""
+    away.come()
+    kafka, spool = away.settings.kafka_bootstrap_servers, away.spool if on_disk else None
+    with Switchgear(kafka, topic_prefix=away.settings.topic_prefix, spool_dir=spool) as gear:
+        assert gear.start(40)
+        tools = [gear.guard(f"t{number}")(lambda: "found") for number in range(3)]
+        calls = 0
+
+        def burst(until_buffered: int) -> None:
+            nonlocal calls
+            for _ in range(4):
+                for tool in tools * 1_000:
+                    tool()
+                calls += 3_000
+            until(lambda: gear.status().emitter.buffered >= until_buffered)
+
+        burst(0)
+        away.go()
+        burst(0 if on_disk else 12_000)
+        if on_disk:
+            until(lambda: gear.status().emitter.spooled >= 12_000)
+        away.come()
+        burst(0)
+        assert gear.flush(60), gear.status()
+        found = gear.status().emitter
+        assert (found.emitted, found.acknowledged, found.dropped, found.failed) == (calls, calls, 0, 0)
+    records = away.records()
+    ids = Counter(json.loads(each.value)["metric_id"] for each in records)
+    assert len(ids) == calls
+    again = {json.loads(each.value)["metric_id"] for each in records if (RESENT, b"1") in each.headers}
+    assert {each for each, count in ids.items() if count > 1} <= again, "what came again says so"

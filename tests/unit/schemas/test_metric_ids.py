@@ -11,7 +11,7 @@ from switchgear_schemas.ids import metric_id_run, mint_metric_id
 
 def minted(count):
     start, endings = metric_id_run()
-    return [start + ending for ending in endings[:count]]
+    return [(start + ending).decode() for ending in endings[:count]]
 
 
 def test_a_run_has_4096_in_rising_order():

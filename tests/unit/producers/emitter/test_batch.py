@@ -9,7 +9,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from switchgear.emitter.batch import fill
-from switchgear.emitter.outbox import Record
+from switchgear.emitter.record import Record, Run, count, singles
 from switchgear_schemas.headers import RESENT
 
 AT = 1_800_000_000_000
@@ -20,6 +20,10 @@ def records(count, size=100):
     for record in found[1::4]:
         record.marked = True
     return found
+
+
+def contents(parcels):
+    return [(each.tool, each.value) for each in singles(parcels)]
 
 
 def publicly(found, batch):
@@ -70,3 +74,37 @@ def test_what_was_sent_before_says_so():
     batch = BatchBuilder(131_072, 0)
     fill(batch, deque(records(2)), AT, most=2)
     assert [bool(headers) for _, _, headers in read(batch)] == [False, True]
+
+
+@pytest.mark.parametrize("compression", [0, 1])
+def test_a_runs_bytes_are_those_of_its_records(compression):
+    parcels = [Run("a", [b"%d" % number for number in range(30)]), *records(5), Run("b", [b"last"])]
+    ours, theirs = (BatchBuilder(131_072, compression) for _ in range(2))
+    assert fill(ours, deque(parcels), AT, most=1_000) == parcels
+    publicly(singles(parcels), theirs)
+    assert ours.record_count() == 36
+    assert bytes(ours._build()) == bytes(theirs._build())
+
+
+@pytest.mark.parametrize("most", [1, 7, 1_000])
+def test_a_run_that_has_no_room_goes_in_parts_and_nothing_is_lost_or_sent_twice(most):
+    parcels = [
+        Run("a", [b"%03d" % number + b"x" * 1_000 for number in range(100)]),
+        *records(3),
+        Run("b", [b"b%03d" % number + b"y" * 1_000 for number in range(50)]),
+    ]
+    wanted, queue, sent = contents(parcels), deque(parcels), []
+    while queue:
+        batch = BatchBuilder(16_384, 0)
+        parts = fill(batch, queue, AT, most=most)
+        assert 1 <= count(parts) == batch.record_count() <= most
+        assert contents([*parts, *queue]) == wanted[len(sent) :]
+        sent += contents(parts)
+    assert sent == wanted
+
+
+def test_a_run_of_large_records_goes_one_by_one():
+    queue = deque([Run("a", [b"x" * 50_000] * 3)])
+    for left in (2, 1, 0):
+        assert count(fill(BatchBuilder(16_384, 0), queue, AT, most=9)) == 1
+        assert count(queue) == left

@@ -5,12 +5,16 @@ from __future__ import annotations
 import aiokafka.errors as kafka
 import pytest
 
-from switchgear.emitter.verdict import _NOT_WRITTEN, _OUTAGE, _REFUSED, Verdict, is_outage, judge
+from switchgear.emitter.verdict import _NOT_WRITTEN, _OUTAGE, _REFUSED, _TOO_LARGE, Verdict, is_outage, judge
 
 
-@pytest.mark.parametrize(
-    "error", [kafka.MessageSizeTooLargeError(), kafka.CorruptRecordException(), kafka.InvalidTimestampError()]
-)
+@pytest.mark.parametrize("error", [kafka.MessageSizeTooLargeError(), kafka.RecordListTooLargeError()])
+def test_a_topic_that_takes_no_such_batch_is_given_smaller_ones(error):
+    assert judge(error, 1) is Verdict.REFUSE
+    assert judge(error, 2) is Verdict.SMALLER
+
+
+@pytest.mark.parametrize("error", [kafka.CorruptRecordException(), kafka.InvalidTimestampError()])
 def test_a_refused_record_is_given_up_alone_and_looked_for_among_others(error):
     assert judge(error, 1) is Verdict.REFUSE
     assert judge(error, 2) is Verdict.SPLIT
@@ -46,11 +50,11 @@ def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
 
 def test_every_name_is_an_error_that_the_pinned_aiokafka_has():
     known = {name for name in dir(kafka) if isinstance(getattr(kafka, name), type)}
-    assert _REFUSED - known == set()
+    assert (_REFUSED | _TOO_LARGE) - known == set()
     assert _NOT_WRITTEN - known == {"AssertionError"}
 
 
-@pytest.mark.parametrize("name", sorted(_REFUSED | (_NOT_WRITTEN - {"AssertionError"})))
+@pytest.mark.parametrize("name", sorted(_REFUSED | _TOO_LARGE | (_NOT_WRITTEN - {"AssertionError"})))
 def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itself(name):
     retried_by_aiokafka = getattr(kafka, name).retriable
     assert not retried_by_aiokafka or name in {

@@ -246,10 +246,11 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
     first, second = connected._emitter._buffer.take(10)
     assert isinstance(first[0], Event)
     assert second[0] == "search"
-    value = encode_items(
-        [second], lambda _, value: value, emitter_id="me", service="planner", moments=Moments(), failed=pytest.fail
+    ((value,),) = (
+        run.values
+        for run in encode_items([second], emitter_id="me", service="planner", moments=Moments(), failed=pytest.fail)
     )
-    found = ToolExecution.model_validate_json(value[0])
+    found = ToolExecution.model_validate_json(value)
     assert (found.tool_name, found.status, found.emitter_id, found.service) == ("search", "success", "me", "planner")
     assert found.metric_id.version == 7
     assert 0 <= found.execution_time_ms < 1_000
