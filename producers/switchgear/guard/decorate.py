@@ -58,7 +58,11 @@ def guarded(
     chain = tuple(name for name in options.chain if name != tool)
     if chain:
         runtime.map_fallbacks({tool: chain})
-    simple = options == _ASKS_FOR_NOTHING and not runtime.sends_hash and not runtime.fallbacks.chain(tool)
+    simple = (
+        options == _ASKS_FOR_NOTHING
+        and runtime.hooks is None
+        and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
+    )
     found = _wrapped(gear, plan, examined, simple=simple)
     setattr(found, MARK, Guarded(plan, examined, found))
     return found

@@ -52,7 +52,7 @@ def plain_guard(gear: Switchgear, tool: str, function: Function, rich: Function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or gear._hooks is not None:
+        if circuit is None or session() is not None:
             return rich(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -84,7 +84,7 @@ def plain_async_guard(gear: Switchgear, tool: str, function: Coroutine, rich: Co
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or gear._hooks is not None:
+        if circuit is None or session() is not None:
             return await rich(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -118,7 +118,7 @@ def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or gear._hooks is not None or not gear._started:
+        if circuit is None or session() is not None or not gear._started:
             return rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
@@ -173,7 +173,7 @@ def _emitting_async(gear: Switchgear, gate: Gate, tool: str, function: Coroutine
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or gear._hooks is not None or not gear._started:
+        if circuit is None or session() is not None or not gear._started:
             return await rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
