@@ -27,12 +27,18 @@ def encode_items(
     items: Sequence[Item], *, emitter_id: str, service: str, moments: Moments, failed: Callable[[Exception], None]
 ) -> list[Parcel]:
     """Each tool's items in their order; one that can't be encoded is left out, and ``failed`` told why."""
+
+    def together(calls: Sequence[Succeeded]) -> list[Parcel]:
+        try:
+            return [*encode_successes(calls, emitter_id=emitter_id, service=service, moments=moments)]
+        except Exception as error:  # noqa: BLE001 - whatever one of them is, the others must go
+            if len(calls) == 1:
+                failed(error)
+                return []
+            return [parcel for call in calls for parcel in together([call])]
+
     if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
-        return [
-            *encode_successes(
-                cast("Sequence[Succeeded]", items), emitter_id=emitter_id, service=service, moments=moments
-            )
-        ]
+        return together(cast("Sequence[Succeeded]", items))
     found: list[Parcel] = []
     waiting: defaultdict[str, list[Succeeded]] = defaultdict(list)
     for item in items:
@@ -45,10 +51,10 @@ def encode_items(
             failed(error)
             continue
         if earlier := waiting.pop(record.tool, None):
-            found += encode_successes(earlier, emitter_id=emitter_id, service=service, moments=moments)
+            found += together(earlier)
         found.append(record)
     for earlier in waiting.values():
-        found += encode_successes(earlier, emitter_id=emitter_id, service=service, moments=moments)
+        found += together(earlier)
     return found
 
 
@@ -61,9 +67,13 @@ def _encode_single(event: Event | dict[str, Any], ended_at: float, *, emitter_id
 def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:
     """Encode the guard's own event; ``ended_at`` in seconds since 1970, by this machine's clock.
 
+    A failure must count whatever its words are: text that UTF-8 can't hold (half of a surrogate pair, as file names have) goes with
+    question marks, and metadata that JSON can't hold go as the reason why not.
+
     Raises:
-        msgspec.EncodeError, TypeError, ValueError: the metadata hold what JSON can't.
+        AttributeError, ValueError: the tool's name is no text.
     """
+    event.tool_name.encode()
     if event.metric_id is None:
         event.metric_id = mint_metric_id()
     if event.recorded_at is None:
@@ -74,7 +84,24 @@ def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str
         event.service = service
     if event.error_message is not None:
         event.error_message = redact(event.error_message)
-    return _encode(event)
+    try:
+        return _encode(event)
+    except Exception:  # noqa: BLE001 - metadata are a user's objects
+        return _encode(_holdable(event))
+
+
+def _holdable(event: Event) -> Event:
+    fields: dict[str, Any] = msgspec.structs.asdict(event)
+    clean: dict[str, Any] = {name: _text(value) if isinstance(value, str) else value for name, value in fields.items()}
+    try:
+        _encode(clean["metadata"])
+    except Exception as error:  # noqa: BLE001 - see above
+        clean["metadata"] = {"switchgear.metadata": f"left out: {type(error).__name__}: {_text(str(error))[:200]}"}
+    return Event(**clean)
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "replace").decode()
 
 
 def encode_fields(fields: dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> tuple[str, bytes]:

@@ -106,6 +106,7 @@ def _values(
 
 
 def _head(tool: str) -> bytes:
+    tool.encode()  # a name that is no text must fail here, not on its way to a partition
     return b'{"tool_name":%b,"status":"success","execution_time_ms":' % _encode(tool)
 
 

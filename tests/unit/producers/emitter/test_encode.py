@@ -84,6 +84,33 @@ def test_metadata_that_json_does_not_know_are_written_as_text():
     assert found["metadata"] == {"x": "a thing"}
 
 
+def test_a_failure_whose_words_utf8_can_not_hold_counts_all_the_same():
+    event = Event("t", "error", error_message="cannot open 'caf\udce9.txt'", session_id="\ud800", metadata={"k": 1})
+    found = ToolExecution.model_validate_json(encode_event(event, AT, **WHO))
+    assert (found.error_message, found.session_id, found.metadata) == ("cannot open 'caf?.txt'", "?", {"k": 1})
+    assert (found.status, found.emitter_id) == ("error", "planner@host-1")
+
+
+def test_metadata_that_json_can_not_hold_do_not_take_the_event_along():
+    class Mute:
+        def __str__(self):
+            raise OSError("no words")
+
+    loop = {}
+    loop["loop"] = loop
+    for metadata in ({"x": Mute()}, {"x": "\udce9"}, loop):
+        value = encode_event(Event("t", "error", metadata=metadata), AT, **WHO)
+        found = decode_execution(value)
+        assert (found.tool_name, found.status) == ("t", "error")
+        assert json.loads(value)["metadata"]["switchgear.metadata"].startswith("left out: ")
+
+
+@pytest.mark.parametrize("name", [3, None, "t\ud800"])
+def test_a_tools_name_that_is_no_text_is_an_error(name):
+    with pytest.raises((AttributeError, ValueError)):
+        encode_event(Event(name, "error"), AT, **WHO)
+
+
 def test_a_users_fields_are_completed_and_unknown_ones_kept():
     tool, value = encode_fields({"tool_name": "t", "status": "success", "colour": "blue"}, AT, **WHO)
     found = json.loads(value)

@@ -106,6 +106,18 @@ def test_one_that_can_not_be_encoded_is_told_of_and_the_others_go():
     assert [error.field for error in told] == ["status"]
 
 
+@pytest.mark.parametrize("name", [3, None, "t\ud800"])
+@pytest.mark.parametrize("amid", [False, True], ids=["successes alone", "amid others"])
+def test_a_name_that_is_no_text_is_told_of_and_the_other_tools_calls_go(name, amid):
+    told = []
+    items = [("a", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("b", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("a", 0.0, 2.0, 1)]
+    if amid:
+        items += [(Event("a", "error"), OFFSET), (Event(name, "error"), OFFSET)]
+    found = singles(encode_items(items, moments=moments(), failed=told.append, **WHO))
+    assert sorted(each.tool for each in found) == (["a", "a", "a", "b"] if amid else ["a", "a", "b"])
+    assert len(told) == (3 if amid else 2)
+
+
 def test_nothing_is_nothing():
     assert encode_items([], moments=moments(), failed=pytest.fail, **WHO) == []
 
