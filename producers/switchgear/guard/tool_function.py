@@ -34,8 +34,7 @@ def examine(function: Callable[..., Any]) -> ToolFunction:
     bare = function
     while isinstance(bare, functools.partial):
         bare = bare.func
-    looked_at = bare if inspect.isroutine(bare) or inspect.isclass(bare) else getattr(type(bare), "__call__", bare)  # noqa: B004 - its kind is wanted
-    return ToolFunction(function, _kind(looked_at), bare is function and _is_method(function), name_of(bare))
+    return ToolFunction(function, _kind(bare), bare is function and _is_method(function), name_of(bare))
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -44,17 +43,36 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _kind(function: Any) -> Kind:
+    found = _kind_of(function)
+    if found != "function" or inspect.isroutine(function) or inspect.isclass(function):
+        return found
+    return _kind_of(getattr(type(function), "__call__", function))  # noqa: B004 - its kind is wanted
+
+
+def _kind_of(function: Any) -> Kind:
     if inspect.iscoroutinefunction(function):
         return "coroutine"
     if inspect.isasyncgenfunction(function):
         return "async_generator"
-    return "generator" if inspect.isgeneratorfunction(function) else "function"
+    if not inspect.isgeneratorfunction(function):
+        return "function"
+    code = getattr(function, "__code__", None)
+    awaited = code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE  # made by types.coroutine
+    return "coroutine" if awaited else "generator"
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """A function written in a class body whose first parameter has a receiver's name (a static method has none)."""
+    """A function written in a class body whose first parameter has a receiver's name (a static method has none).
+
+    A bound method has its receiver already. A decorator's wrapper that takes whatever comes is looked through.
+    """
+    if inspect.ismethod(function):
+        return False
     code = getattr(function, "__code__", None)
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     if code is None or not owner or owner.endswith("<locals>"):
         return False
-    return code.co_argcount > 0 and code.co_varnames[0] in _RECEIVERS
+    if code.co_argcount == 0 and code.co_flags & inspect.CO_VARARGS:
+        inner = getattr(function, "__wrapped__", None)
+        return inner is not None and _is_method(inner)
+    return bool(code.co_argcount > 0 and code.co_varnames[0] in _RECEIVERS)
