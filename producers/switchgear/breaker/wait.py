@@ -15,7 +15,7 @@ _MOST_DOUBLINGS: Final = 10_000
 
 def spread(circuit_id: str, attempt: int) -> float:
     """A number in [0, 1) that looks random, and is the same in every process and in every replay."""
-    return crc32(f"{circuit_id}#{attempt}".encode()) / 2**32
+    return crc32(f"{circuit_id}#{attempt}".encode(errors="surrogatepass")) / 2**32
 
 
 def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:

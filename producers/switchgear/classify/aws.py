@@ -1,11 +1,14 @@
-"""botocore's ClientError: AWS says what is wrong in a code; the HTTP status is often a bare 400."""
+"""botocore's ClientError: AWS says what is wrong in a code; the HTTP status is often a bare 400.
+
+An error amid an event stream (EventStreamError) has a code alone, in lower camel case: ``throttlingException``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from switchgear.classify.by_status import class_of_status
+from switchgear.classify.by_status import class_of_digits, class_of_status
 from switchgear.classify.classification import Classification, attribute
 from switchgear.classify.retry_after import from_headers
 from switchgear_schemas.words import ErrorClass
@@ -16,6 +19,7 @@ _THROTTLED: Final = frozenset(
         "BandwidthLimitExceeded",
         "EC2ThrottledException",
         "LimitExceededException",
+        "ModelNotReadyException",
         "PriorRequestNotComplete",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
@@ -49,7 +53,38 @@ _DENIED: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
-_BROKEN: Final = frozenset({"InternalError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
+_BROKEN: Final = frozenset(
+    {
+        "BadGatewayException",
+        "InternalError",
+        "InternalFailure",
+        "InternalFailureException",
+        "InternalServerError",
+        "InternalServerException",
+        "InternalStreamFailure",
+        "ModelStreamError",
+        "ModelStreamErrorException",
+        "ServiceFailureException",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+    }
+)
+_WRONG: Final = frozenset(
+    {
+        "BadRequestException",
+        "ConflictException",
+        "InvalidRequestException",
+        "ResourceNotFoundException",
+        "ValidationException",
+    }
+)
+_BY_CODE: Final[tuple[tuple[frozenset[str], ErrorClass], ...]] = (
+    (_THROTTLED, "rate_limited"),
+    (_TIMED_OUT, "timeout"),
+    (_DENIED, "auth"),
+    (_BROKEN, "server"),
+    (_WRONG, "invalid_input"),
+)
 
 
 def by_aws_code(error: BaseException) -> Classification | None:
@@ -71,16 +106,14 @@ def by_aws_code(error: BaseException) -> Classification | None:
 
 
 def _of_code(code: object) -> ErrorClass | None:
-    if code in _THROTTLED:
-        return "rate_limited"
-    if code in _TIMED_OUT:
-        return "timeout"
-    if code in _DENIED:
-        return "auth"
-    return "server" if code in _BROKEN else None
+    if not isinstance(code, str):
+        return None
+    known = code[:1].upper() + code[1:]
+    return next((found for codes, found in _BY_CODE if known in codes), None)
 
 
 def _of_status(status: object) -> ErrorClass | None:
     """Also of a code: where there was no body, as with S3's HEAD, botocore puts the status there (``"404"``)."""
-    number = int(status) if isinstance(status, str) and status.isdecimal() and len(status) == 3 else status
-    return class_of_status(number) if isinstance(number, int) and 400 <= number <= 599 else None
+    if isinstance(status, int):
+        return class_of_status(status) if 300 <= status <= 599 else None
+    return class_of_digits(status)

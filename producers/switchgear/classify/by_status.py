@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from switchgear.classify.by_type import by_library
 from switchgear.classify.classification import Classification, attribute
 from switchgear.classify.retry_after import retry_after
 from switchgear_schemas.words import ErrorClass
@@ -25,9 +26,13 @@ _NO_WAIT_HELPS: Final = frozenset({"insufficient_quota", "billing_hard_limit_rea
 
 
 def by_status(error: BaseException) -> Classification | None:
-    """Classify by the exception's HTTP status, None without one of 400 or more."""
+    """Classify by the exception's HTTP status, None without one of 300 or more.
+
+    A redirect that a client raises as an error (a 304, or one it does not follow) is class ``tool``: it answered; unless the
+    type says more, as too many redirects do.
+    """
     status = http_status(error)
-    if status is None or status < 400:
+    if status is None or status < 300 or (status < 400 and by_library(error) is not None):
         return None
     found = class_of_status(status)
     asks = found == "rate_limited" or status in _OVERLOADED
@@ -37,8 +42,21 @@ def by_status(error: BaseException) -> Classification | None:
 
 
 def class_of_status(status: int) -> ErrorClass:
-    """429 ``rate_limited``; 408, 504 ``timeout``; 401, 402, 403, 407 ``auth``; 499 ``cancelled``; other 5xx ``server``, 4xx ``invalid_input``."""
+    """The class of a status of 300 or more.
+
+    429 ``rate_limited``; 408, 504 ``timeout``; 401, 402, 403, 407 ``auth``; 499 ``cancelled``; other 5xx ``server``, 4xx
+    ``invalid_input``, 3xx ``tool``.
+    """
+    if status < 400:
+        return "tool"
     return _BY_STATUS.get(status) or ("server" if status >= 500 else "invalid_input")
+
+
+def class_of_digits(code: object) -> ErrorClass | None:
+    """The class of a code that is a status written out (``"502"``), None for any other."""
+    if not isinstance(code, str) or len(code) != 3 or not code.isascii() or not code.isdecimal():
+        return None
+    return class_of_status(int(code)) if 300 <= int(code) <= 599 else None
 
 
 def http_status(error: BaseException) -> int | None:

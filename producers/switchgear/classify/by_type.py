@@ -116,6 +116,7 @@ _NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
         "ConnectionError": "transport",
         "ContentDecodingError": "server",
         "InvalidHeader": "invalid_input",
+        "InvalidJSONError": "invalid_input",  # of the request; that of an answer is a JSONDecodeError
         "InvalidSchema": "invalid_input",
         "InvalidURL": "invalid_input",
         "JSONDecodeError": "server",
@@ -163,17 +164,28 @@ _BUILTIN: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorClass], ...]] 
 """First match decides: subclasses before their bases."""
 
 
-def by_type(error: BaseException) -> ErrorClass | None:
-    """The class of the nearest type along the MRO that is named here, else of the built-in it derives from."""
+def by_library(error: BaseException) -> ErrorClass | None:
+    """The class of the nearest type along the MRO that is named here, None where none is."""
     kind: Any = type(error)  # which is hashable, whatever mypy makes of it
-    return _by_type(kind)
+    return _by_library(kind)
+
+
+def by_builtin(error: BaseException) -> ErrorClass | None:
+    """The class of the built-in that the exception is, or derives from; None for the others."""
+    kind: Any = type(error)
+    return _by_builtin(kind)
 
 
 @lru_cache(maxsize=256)  # a tool fails with few types, again and again
-def _by_type(found: type[BaseException]) -> ErrorClass | None:
+def _by_library(found: type[BaseException]) -> ErrorClass | None:
     for kind in found.__mro__:
         library = kind.__module__.partition(".")[0]
         named = _NAMES.get(_SAME_LIBRARY.get(library, library), {}).get(kind.__name__)
         if named is not None:
             return named
+    return None
+
+
+@lru_cache(maxsize=256)
+def _by_builtin(found: type[BaseException]) -> ErrorClass | None:
     return next((named for kinds, named in _BUILTIN if issubclass(found, kinds)), None)

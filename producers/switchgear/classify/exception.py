@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
+from switchgear.bounded_log import BoundedLog
 from switchgear.classify.aws import by_aws_code
 from switchgear.classify.by_status import by_status
-from switchgear.classify.by_type import by_type
+from switchgear.classify.by_type import by_builtin, by_library
 from switchgear.classify.classification import Classification
 from switchgear.classify.grpc_status import by_grpc_code
 from switchgear.classify.mcp_code import by_mcp_code
 from switchgear.classify.provider_body import by_body
 from switchgear.classify.sqlstate import by_sqlstate
-from switchgear.classify.within import members, most_telling, wrapped
+from switchgear.classify.within import members, telling, wrapped
 from switchgear_schemas.words import ErrorClass
 
 log: Final = logging.getLogger("switchgear.classify")
+_troubles: Final = BoundedLog(log)
 
 _CANCELLED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_status, by_body, by_sqlstate)
@@ -38,37 +40,76 @@ def classify(error: BaseException) -> Classification:
     * A refusal of another guarded tool within this one (``CircuitOpenError``) is ``policy``: that one is broken, not this.
     * An exception group is what its most telling member is: first what counts against a tool.
     * Everything else is ``unknown``, which counts: also ``KeyError`` and ``AttributeError``, an answer of unexpected shape;
-      unless it was raised ``from`` an exception that says for sure that the tool is down, limited or slow.
+      unless it was raised ``from`` an exception that says for sure that the tool is down, limited or slow, or that carries
+      its verdict (a status, a code, a refusal). A ``ValueError`` or ``TypeError`` raised ``from`` an outage that a client
+      library tells of is that outage.
 
     Never raises, and imports none of the libraries it knows.
     """
     try:
-        return _classified(error, 0)
+        return _seen(error, 0).found
     except Exception:
         log.exception("could not classify %s", type(error).__name__)
         return Classification("unknown")
 
 
-def _classified(error: BaseException, depth: int) -> Classification:
+class _Seen(NamedTuple):
+    """``by``: what told it: the exception itself, the type of a client library, a built-in type, or nothing."""
+
+    found: Classification
+    by: Literal["carried", "library", "builtin", "nothing"]
+
+
+def _seen(error: BaseException, depth: int) -> _Seen:
     if isinstance(error, _CANCELLED):
-        return Classification("cancelled")
+        return _Seen(Classification("cancelled"), "builtin")
     if isinstance(error, BaseExceptionGroup):
-        return most_telling(_classified(member, depth + 1) for member in members(error))
-    told = next((found for rule in _RULES if (found := rule(error)) is not None), None)
+        seen = (_seen(member, depth + 1) for member in members(error))
+        return min(seen, key=lambda one: (telling(one.found), one.by == "carried"))
+    told = _carried(error)
     if told is not None:
-        return told
+        return _Seen(told, "carried")
     inner = wrapped(error)
     if inner is not None and depth < _DEEPEST:
-        return _classified(inner, depth + 1)
+        return _seen(inner, depth + 1)
     return _by_type_or_cause(error, depth)
 
 
-def _by_type_or_cause(error: BaseException, depth: int) -> Classification:
-    found = by_type(error)
-    if found is not None:
-        return Classification(found)
-    if error.__cause__ is not None and depth < _DEEPEST:
-        cause = _classified(error.__cause__, depth + 1)
-        if cause.error_class in _SURE:
+def _carried(error: BaseException) -> Classification | None:
+    for rule in _RULES:
+        try:
+            found = rule(error)
+        except Exception as trouble:  # noqa: BLE001 - a foreign exception's method failed; the other rules are left
+            _troubles.warning(f"could not classify {type(error).__name__} {rule.__name__.replace('_', ' ')}", trouble)
+        else:
+            if found is not None:
+                return found
+    return None
+
+
+def _by_type_or_cause(error: BaseException, depth: int) -> _Seen:
+    named = by_library(error)
+    if named is not None:
+        return _Seen(Classification(named), "carried" if named == "policy" else "library")
+    found = by_builtin(error)
+    if error.__cause__ is not None and depth < _DEEPEST and (found is None or _is_mistake(error, found)):
+        cause = _seen(error.__cause__, depth + 1)
+        if _excuses_or_explains(cause) if found is None else _is_outage_of_a_client(cause):
             return cause
-    return Classification("unknown")
+    if found is None:
+        return _Seen(Classification("unknown"), "nothing")
+    return _Seen(Classification(found), "library" if isinstance(error, ConnectionError) else "builtin")
+
+
+def _excuses_or_explains(cause: _Seen) -> bool:
+    """What an exception that says nothing is: a sure outage, or whatever carries its verdict."""
+    return cause.found.error_class in _SURE or cause.by == "carried"
+
+
+def _is_outage_of_a_client(cause: _Seen) -> bool:
+    """A ValueError from a built-in TimeoutError or JSONDecodeError may be about an argument; from a client's error it is not."""
+    return cause.found.error_class in _SURE and cause.by in {"carried", "library"}
+
+
+def _is_mistake(error: BaseException, found: ErrorClass) -> bool:
+    return found == "invalid_input" and isinstance(error, (ValueError, TypeError))

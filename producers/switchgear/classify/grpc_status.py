@@ -44,9 +44,17 @@ def by_grpc_code(error: BaseException) -> Classification | None:
 
 
 def _retry_delay(error: BaseException) -> float | None:
-    """Seconds from ``grpc-retry-pushback-ms`` (gRFC A6), or from a google.rpc.RetryInfo among the status' details."""
+    """Seconds from the trailing metadata; None where it can't be read: that must not cost the failure its class."""
     trailing = attribute(error, "trailing_metadata")
-    for key, value in (trailing() if callable(trailing) else None) or ():
+    try:
+        return _asked_for(trailing() if callable(trailing) else None)
+    except Exception:  # noqa: BLE001 - a foreign method, and what a server or a proxy sent
+        return None
+
+
+def _asked_for(metadata: Any) -> float | None:
+    """From ``grpc-retry-pushback-ms`` (gRFC A6), or a google.rpc.RetryInfo among the status' details."""
+    for key, value in metadata or ():
         if key == "grpc-retry-pushback-ms":
             text = value.decode() if isinstance(value, bytes) else value
             return int(text) / 1000 if text.isdecimal() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from switchgear.classify.by_status import class_of_digits
 from switchgear.classify.classification import Classification, attribute
 from switchgear_schemas.words import ErrorClass
 
@@ -29,12 +30,15 @@ _BY_WORD: Final[dict[str, ErrorClass]] = {
 
 
 def by_body(error: BaseException) -> Classification | None:
-    """Classify by the ``code`` and ``type`` of an OpenAI or Anthropic error, and of SDKs made alike (they carry a ``body``)."""
+    """Classify by the ``code`` and ``type`` of an OpenAI or Anthropic error, and of SDKs made alike (they carry a ``body``).
+
+    Gateways and servers made alike write a status into the code: ``"502"``.
+    """
     if attribute(error, "body") is None:
         return None
     for name in ("code", "type"):
         word = attribute(error, name)
-        found = _BY_WORD.get(word) if isinstance(word, str) else None
+        found = (_BY_WORD.get(word) or class_of_digits(word)) if isinstance(word, str) else None
         if found is not None:
             return Classification(found)
     return None

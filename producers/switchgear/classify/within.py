@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from switchgear.classify.classification import Classification, attribute, family
@@ -39,9 +38,9 @@ def members(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-def most_telling(found: Iterable[Classification]) -> Classification:
-    """One for all: by class, then the longest wait."""
-    return min(found, key=lambda one: (_MOST_TELLING.index(one.error_class), -(one.retry_after_s or 0.0)))
+def telling(found: Classification) -> tuple[int, float]:
+    """Of several, the least is the most telling: by class, then the longest wait."""
+    return _MOST_TELLING.index(found.error_class), -(found.retry_after_s or 0.0)
 
 
 def wrapped(error: BaseException) -> BaseException | None:

@@ -30,6 +30,11 @@ def test_jitter_only_shortens_and_is_the_same_in_every_process():
     assert spread("tool", 2) != spread("tool", 1)
 
 
+def test_a_name_that_utf_8_can_not_hold_has_its_wait_too():
+    assert spread("tool\ud800", 1) == 0.8248397104907781
+    assert 5 <= wait_s("tool\ud800", 1, policy_of(jitter=0.5)) <= 10
+
+
 def test_retry_after_lengthens_the_wait_up_to_the_cap_and_never_shortens_it():
     policy = policy_of(max_wait_duration_in_open_state_s=100)
     assert open_until("c", 1, policy, 0.0, None) == 10

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import botocore.config
 import botocore.exceptions
+import botocore.parsers
 import botocore.session
 import pytest
 
@@ -37,6 +40,8 @@ def client_error(code, status, headers=None):
         ("ServiceUnavailableException", 503, "server"),
         ("SomethingNew", 502, "server"),
         ("404", 404, "invalid_input"),
+        ("304", 304, "tool"),
+        ("PermanentRedirect", 301, "tool"),
     ],
 )
 def test_the_code_decides_then_the_status(code, status, expected):
@@ -47,6 +52,52 @@ def test_without_a_body_the_code_is_the_status():
     assert classify(botocore.exceptions.ClientError({"Error": {"Code": "503"}}, "HeadObject")).error_class == "server"
 
 
+def amid_a_stream(event, body):
+    """What botocore's own parser makes of an exception that Bedrock sends instead of the next event."""
+    model = botocore.session.get_session().get_service_model("bedrock-runtime")
+    shape = model.operation_model("ConverseStream").output_shape.members["stream"]
+    parser = botocore.parsers.create_parser("rest-json")._event_stream_parser
+    headers = {":message-type": "exception", ":exception-type": event, ":content-type": "application/json"}
+    parsed = parser.parse({"status_code": 400, "headers": headers, "body": json.dumps(body).encode()}, shape)
+    return botocore.exceptions.EventStreamError(parsed, "ConverseStream")
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ("throttlingException", "rate_limited"),
+        ("internalServerException", "server"),
+        ("modelStreamErrorException", "server"),
+        ("serviceUnavailableException", "server"),
+        ("validationException", "invalid_input"),
+    ],
+)
+def test_an_error_amid_a_stream_has_a_code_alone(event, expected):
+    error = amid_a_stream(event, {"message": "m"})
+    assert error.response["Error"]["Code"] == event
+    assert classify(error) == Classification(expected)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("InternalServerError", "server"),
+        ("InternalServerException", "server"),
+        ("modelTimeoutException", "timeout"),
+        ("accessDeniedException", "auth"),
+        ("resourceNotFoundException", "invalid_input"),
+        ("somethingNewException", "unknown"),
+    ],
+)
+def test_a_code_of_an_event_is_known_without_a_status(code, expected):
+    error = botocore.exceptions.EventStreamError({"Error": {"Code": code, "Message": "m"}}, "InvokeModel")
+    assert classify(error) == Classification(expected)
+
+
+def test_a_code_that_is_no_text_leaves_it_to_the_status():
+    assert classify(client_error(["x"], 503)).error_class == "server"
+
+
 def test_a_code_nobody_knows_without_a_status_is_unknown():
     assert classify(botocore.exceptions.ClientError({"Error": {"Code": "New"}}, "x")).error_class == "unknown"
     assert classify(botocore.exceptions.ClientError({}, "x")).error_class == "unknown"
@@ -55,6 +106,7 @@ def test_a_code_nobody_knows_without_a_status_is_unknown():
 def test_a_wait_is_read_from_its_headers():
     assert classify(client_error("SlowDown", 503, {"retry-after": "7"})) == Classification("rate_limited", 7)
     assert classify(client_error("AccessDenied", 403, {"retry-after": "7"})) == Classification("auth")
+    assert classify(client_error("SlowDown", 503, {"retry-after": 10**400})) == Classification("rate_limited")
 
 
 @pytest.fixture

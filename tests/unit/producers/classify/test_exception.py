@@ -219,6 +219,24 @@ def test_what_breaks_the_classifier_itself_is_logged_and_unknown(caplog):
     assert "could not classify LyingError" in caplog.text
 
 
+def test_a_rule_that_fails_is_passed_over_and_told_of_once_a_minute(caplog):
+    class UnreadableError(grpc.RpcError):
+        status_code = 503
+
+        def code(self):
+            raise RuntimeError("no code")
+
+    for _ in range(5):
+        assert classify(UnreadableError()) == Classification("server")
+    assert caplog.text.count("could not classify UnreadableError by grpc code: RuntimeError: no code") == 1
+
+
+def test_a_wait_that_can_not_be_read_costs_no_class():
+    assert classify(foreign("my.tools", "Limited", status_code=429, retry_after=10**400)) == Classification(
+        "rate_limited"
+    )
+
+
 @given(
     fields=st.dictionaries(
         st.sampled_from(["response", "status", "status_code", "code", "body", "type", "retry_after", "headers", "sqlstate", "reason", "error"]),

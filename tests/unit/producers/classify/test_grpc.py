@@ -60,7 +60,9 @@ def _answer(request, context):
         while context.is_active():
             time.sleep(0.01)
         return b""
-    if trailing == "pushback":
+    if trailing == "odd-pushback":
+        context.set_trailing_metadata((("grpc-retry-pushback-ms", "9" * 400),))
+    elif trailing == "pushback":
         context.set_trailing_metadata((("grpc-retry-pushback-ms", "1500"),))
     elif trailing == "retry-info":
         context.set_trailing_metadata((("grpc-status-details-bin", details(12, 500_000_000)),))
@@ -123,7 +125,10 @@ async def test_a_code_over_the_wire(address, code, expected):
     assert classify(await raised_async(address, code)) == Classification(expected)
 
 
-@pytest.mark.parametrize(("trailing", "wait"), [("pushback", 1.5), ("retry-info", 12.5), ("garbage", None), ("", None)])
+@pytest.mark.parametrize(
+    ("trailing", "wait"),
+    [("pushback", 1.5), ("retry-info", 12.5), ("garbage", None), ("odd-pushback", None), ("", None)],
+)
 async def test_the_wait_the_server_asks_for(address, trailing, wait):
     request = f"RESOURCE_EXHAUSTED {trailing}"
     assert classify(raised(address, request)) == Classification("rate_limited", wait)
@@ -144,6 +149,36 @@ def test_futures_of_grpc():
 
 def test_an_rpc_error_without_a_code_is_unknown():
     assert classify(grpc.RpcError()).error_class == "unknown"
+
+
+class OverloadedError(grpc.RpcError):
+    """As gRPC's own, with metadata that gRPC's own server can't be made to send."""
+
+    def __init__(self, trailing):
+        self._trailing = trailing
+
+    def code(self):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    def trailing_metadata(self):
+        if isinstance(self._trailing, Exception):
+            raise self._trailing
+        return self._trailing
+
+
+@pytest.mark.parametrize(
+    "trailing",
+    [
+        (("grpc-retry-pushback-ms", b"\xff"),),
+        (("grpc-retry-pushback-ms", 5),),
+        (("alone",),),
+        5,
+        RuntimeError("no metadata yet"),
+    ],
+    ids=repr,
+)
+def test_metadata_that_can_not_be_read_costs_no_class(trailing):
+    assert classify(OverloadedError(trailing)) == Classification("rate_limited")
 
 
 @given(st.binary(max_size=200))

@@ -91,6 +91,35 @@ async def test_a_status(url, client, status, expected):
     assert classify(await raised(client, f"{url}/status/{status}")) == Classification(expected)
 
 
+@pytest.mark.parametrize("client", [of_httpx, of_httpx_async, of_httpx2, of_urllib])
+@pytest.mark.parametrize("status", [302, 304])
+async def test_a_redirect_that_is_raised_is_an_answer(url, client, status):
+    """httpx raises for one it does not follow; urllib for one that names no place, and for a 304."""
+    assert classify(await raised(client, f"{url}/status/{status}")) == Classification("tool")
+
+
+def test_too_many_redirects_are_the_servers_fault(url):
+    with requests.Session() as session:
+        session.max_redirects = 2
+        with pytest.raises(requests.TooManyRedirects) as found:
+            session.get(f"{url}/status/302?Location=%23to-itself", timeout=5)
+    assert found.value.response.status_code == 302
+    assert classify(found.value) == Classification("server")
+
+
+def test_a_request_that_is_not_json_is_the_callers():
+    with pytest.raises(requests.exceptions.InvalidJSONError) as found:
+        requests.post("http://localhost", json={"x": float("nan")}, timeout=5)
+    assert classify(found.value) == Classification("invalid_input")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_wait_that_makes_no_sense_costs_no_class(url, client):
+    date = urllib.parse.quote("Fri, 31 Dec 99999999999999999999 23:59:59 GMT")
+    error = await raised(client, f"{url}/status/429?Retry-After={date}")
+    assert classify(error) == Classification("rate_limited")
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_wait_in_seconds(url, client):
     error = await raised(client, f"{url}/status/503?Retry-After=17")

@@ -49,6 +49,50 @@ def test_a_callers_mistake_never_takes_the_tool_from_others(gear, status):
     assert gear.status().local == {}
 
 
+@pytest.mark.parametrize("status", [301, 304, 401, 404])
+def test_nor_does_one_that_the_tool_wrapped(gear, status):
+    ask = answering(status)
+
+    @gear.guard("tool")
+    def tool():
+        try:
+            ask()
+        except httpx.HTTPStatusError as error:
+            raise LookupError("no forecast") from error
+
+    times(20, tool, LookupError)
+    assert gear.status().local == {}
+
+
+def test_a_tool_that_wraps_the_refusal_of_another_is_not_opened_by_it(gear):
+    inner = gear.guard("inner")(answering(503))
+
+    @gear.guard("outer")
+    def outer():
+        try:
+            inner()
+        except CircuitOpenError as refused:
+            raise LookupError("no forecast") from refused
+
+    times(3, inner, httpx.HTTPStatusError)
+    times(20, outer, LookupError)
+    assert gear.status().local == {"inner": "open"}
+
+
+def test_an_outage_that_a_tool_calls_a_bad_value_opens_it(gear):
+    ask = answering(503)
+
+    @gear.guard("tool")
+    def tool():
+        try:
+            ask()
+        except httpx.HTTPStatusError as error:
+            raise ValueError("no forecast") from error
+
+    times(3, tool, ValueError)
+    assert gear.status().local == {"tool": "open"}
+
+
 @pytest.mark.parametrize("status", [429, 500, 503, 504, 529])
 def test_an_outage_does(gear, status):
     times(3, gear.guard("tool")(answering(status)), httpx.HTTPStatusError)

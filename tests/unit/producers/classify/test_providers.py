@@ -132,6 +132,13 @@ def test_an_error_in_the_middle_of_anthropics_stream(http_server, url, of_anthro
         ({"type": "insufficient_quota", "code": "insufficient_quota", "message": "m"}, "rate_limited"),
         ({"type": "invalid_request_error", "code": "context_length_exceeded", "message": "m"}, "invalid_input"),
         ({"type": "something_new", "code": None, "message": "m"}, "unknown"),
+        ({"code": "502", "message": "m"}, "server"),
+        ({"code": "503", "message": "m"}, "server"),
+        ({"code": "429", "message": "m"}, "rate_limited"),
+        ({"code": 429, "message": "m"}, "rate_limited"),
+        ({"code": "400", "message": "m"}, "invalid_input"),
+        ({"type": "server_error", "code": "999", "message": "m"}, "server"),
+        ({"code": "200", "message": "m"}, "unknown"),
     ],
 )
 def test_an_error_in_the_middle_of_openais_stream(http_server, url, of_openai, body, expected):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -33,11 +34,37 @@ NOW = 1_700_000_000.0
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": b"5"}, None),
+        ({"retry-after": 10**400}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}, None),
+        ({"retry-after": "Tue, 14 Nov 2023 22:14:20 +9999999999999999999999"}, None),
+        ({"retry-after": "Tue, 14 Nov 2023 23:14:20 +0100"}, 60),
         ({}, None),
     ],
 )
 def test_headers(headers, expected):
     assert from_headers(headers, now=lambda: NOW) == expected
+
+
+@pytest.fixture
+def in_new_york(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "date", ["Tue Nov 14 22:14:20 2023", "Tue, 14 Nov 2023 22:14:20 -0000", "Tue, 14 Nov 2023 22:14:20"]
+)
+def test_a_date_without_a_zone_is_in_utc(date, in_new_york):
+    assert from_headers({"retry-after": date}, now=lambda: NOW) == 60
+
+
+class BrokenHeaders:
+    def get(self, name):
+        raise RuntimeError(name)
 
 
 def carrying(**fields):
@@ -55,6 +82,8 @@ def carrying(**fields):
         ({"retry_after": True}, None),
         ({"retry_after": -1}, None),
         ({"retry_after": float("inf")}, None),
+        ({"retry_after": 10**400}, None),
+        ({"headers": BrokenHeaders()}, None),
         ({"headers": {"retry-after": "4"}}, 4),
         ({"response": SimpleNamespace(headers={"retry-after": "4"})}, 4),
         ({"response": SimpleNamespace(headers=None), "headers": {"retry-after": "5"}}, 5),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import urllib.error
 
 import anyio
+import grpc
 import httpx
 import pytest
+import requests
 import tenacity
 
 from switchgear.classify import Classification, classify
 from switchgear.classify.within import MAX_MEMBERS
+from switchgear.guard.rejection import Rejection
 
 
 def limited(seconds):
@@ -94,6 +98,68 @@ def test_a_type_that_says_nothing_is_what_it_was_raised_from():
 def test_a_cause_never_excuses_what_would_count():
     for harmless in (ValueError(), PermissionError(), KeyboardInterrupt(), asyncio.CancelledError()):
         assert classify(raised_from(ToolFailedError(), harmless)) == Classification("unknown")
+
+
+def answered(status):
+    request = httpx.Request("GET", "https://api.test")
+    return httpx.HTTPStatusError("x", request=request, response=httpx.Response(status, request=request))
+
+
+class EndedCallError(grpc.RpcError):
+    def __init__(self, code):
+        self._code = code
+
+    def code(self):
+        return self._code
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (answered(404), "invalid_input"),
+        (answered(401), "auth"),
+        (EndedCallError(grpc.StatusCode.INVALID_ARGUMENT), "invalid_input"),
+        (EndedCallError(grpc.StatusCode.CANCELLED), "cancelled"),
+        (Rejection(tool="inner", state="open", source="local").error(), "policy"),
+        (ExceptionGroup("", [answered(404), answered(422)]), "invalid_input"),
+    ],
+    ids=repr,
+)
+def test_a_cause_that_carries_its_verdict_is_believed(cause, expected):
+    assert classify(raised_from(ToolFailedError(), cause)) == Classification(expected)
+    twice = raised_from(ToolFailedError(), raised_from(ToolFailedError(), cause))
+    assert classify(twice) == Classification(expected)
+
+
+def test_beside_what_may_be_the_tools_own_fault_a_verdict_excuses_nothing():
+    for members in itertools.permutations([answered(404), ValueError()]):
+        assert classify(raised_from(ToolFailedError(), ExceptionGroup("", list(members)))) == Classification("unknown")
+
+
+class BadAnswerError(ValueError):
+    """A tool's own type, for whatever it could not use."""
+
+
+@pytest.mark.parametrize("mistake", [ValueError, TypeError, BadAnswerError])
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (requests.ConnectionError(), "transport"),
+        (httpx.ReadTimeout("x"), "timeout"),
+        (answered(503), "server"),
+        (ConnectionRefusedError(), "transport"),
+    ],
+    ids=repr,
+)
+def test_a_mistake_that_hides_an_outage_of_a_client_is_that_outage(mistake, cause, expected):
+    assert classify(raised_from(mistake("no forecast"), cause)) == Classification(expected)
+
+
+def test_a_mistake_about_an_argument_stays_one_whatever_it_was_raised_from():
+    with pytest.raises(ValueError, match="Expecting") as not_json:
+        json.loads("{")
+    for cause in (not_json.value, FileNotFoundError(), answered(404), KeyError("x"), asyncio.CancelledError()):
+        assert classify(raised_from(ValueError("bad argument"), cause)) == Classification("invalid_input")
 
 
 def test_a_type_that_says_something_is_believed_before_its_cause():
