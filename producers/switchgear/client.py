@@ -6,8 +6,9 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar, get_args
 
+from switchgear import arguments
 from switchgear.classify import Classifier
 from switchgear.connected import Servers, connect
 from switchgear.fallback import Chains
@@ -24,7 +25,6 @@ from switchgear.guard.telling import tell_hooks
 from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.hook_list import hook_list
 from switchgear.hooks import Hooks
-from switchgear.parameters_hash import parameters_hash
 from switchgear.redact import Redactor, redactor
 from switchgear.session import Session
 from switchgear.session_context import session_var
@@ -104,8 +104,18 @@ class Switchgear(Calling):
         timed_threads: int = 64,
         redact: Redactor | None = None,
     ) -> None:
+        arguments.policies("local_policies", local_policies)
+        for name, seconds in (("probe_wait", probe_wait), ("fleet_silence", fleet_silence)):
+            arguments.number(name, seconds)
+        arguments.number("state_max_age_s", state_max_age_s)
+        arguments.one_of("on_state_unavailable", on_state_unavailable, get_args(OnStateUnavailable))
+        for name, own in (("classify", classify), ("redact", redact)):
+            if own is not None:
+                arguments.function(name, own)
         if parameters_key is not None:
-            parameters_hash(parameters_key)  # a bad key is told here, not in the first call
+            arguments.secret_key("parameters_key", parameters_key)
+        arguments.options("defaults", defaults)
+        arguments.whole("timed_threads", timed_threads)
         self._hooks = hook_list(hooks)
         parts = connect(
             self,
@@ -251,7 +261,11 @@ class Switchgear(Calling):
             max_failures: failed calls of all its tools together, after which calls are refused.
             max_calls: calls after which more are refused.
             policies: of the session's own circuits; the client's ``local_policies`` unless given.
+
+        Raises:
+            SwitchgearError: an argument is impossible; the message names it.
         """
+        arguments.policies("policies", policies)
         made = Session(
             mint_metric_id() if session_id is None else session_id,
             user_id=user_id,

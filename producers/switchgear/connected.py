@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from switchgear import arguments
 from switchgear.transport import Transport
 from switchgear_schemas.connection import KafkaConnection
 
@@ -46,21 +47,35 @@ def connect(
     spool_bytes: int,
     spool_fsync: bool,
 ) -> Connected:
-    """Make the parts of ``gear``; nothing is started, no connection is opened."""
+    """Make the parts of ``gear``; nothing is started, no connection is opened.
+
+    Raises:
+        SwitchgearError: an argument is impossible; the message names it.
+    """
+    arguments.sending(
+        service=service,
+        topic_prefix=topic_prefix,
+        buffer_size=buffer_size,
+        compression=compression,
+        spool_dir=spool_dir,
+        spool_bytes=spool_bytes,
+        spool_fsync=spool_fsync,
+    )
     if servers is None:
         return Connected()
-    if isinstance(servers, Transport):
+    if isinstance(servers, Transport) and not isinstance(servers, type):
         wire = servers.connect(gear, service=service)
         return Connected(wire.emitter, wire.follower, None, wire.clock, wire.wall)
+    connection = arguments.connection("bootstrap_servers", servers)
     # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.
     from switchgear.background import Background  # noqa: PLC0415
     from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
     from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
 
     background = Background(f"switchgear-{service}" if service else "switchgear")
-    follower = CircuitFollower(servers, topic_prefix=topic_prefix, background=background)
+    follower = CircuitFollower(connection, topic_prefix=topic_prefix, background=background)
     emitter = Emitter(
-        servers,
+        connection,
         topic_prefix=topic_prefix,
         service=service,
         buffer_size=buffer_size,

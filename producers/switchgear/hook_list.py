@@ -7,11 +7,13 @@ overrides, so that nothing is built for nobody.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from switchgear import arguments
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
 from switchgear.guard.rejection import Rejection
@@ -30,10 +32,13 @@ class HookList:
     Args:
         hooks: Whose methods are run; only overridden ones are.
         clock: Monotonic seconds, for the log.
+
+    Raises:
+        SwitchgearError: one of them is no hook, or has a coroutine function, which nobody would await.
     """
 
     def __init__(self, hooks: Iterable[Hooks], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.hooks: tuple[Hooks, ...] = tuple(hooks)
+        self.hooks = _checked(hooks)
         self._clock = clock
         self._failing: dict[str, tuple[float, int]] = {}
         self.failures = 0
@@ -75,10 +80,13 @@ class HookList:
                     return str(found)
         return None
 
-    def _run(self, name: str, methods: tuple[Callable[..., Any], ...], *arguments: object) -> None:
+    def _run(self, name: str, methods: tuple[Callable[..., Any], ...], *given: object) -> None:
         for method in methods:
             try:
-                method(*arguments)
+                found = method(*given)
+                if inspect.iscoroutine(found):
+                    found.close()
+                    raise TypeError("it returned a coroutine, which nobody awaits")  # noqa: TRY301 - told as any failure
             except Exception as error:  # noqa: BLE001 - a hook must not end the call
                 self._failed(name, method, error)
 
@@ -95,12 +103,37 @@ class HookList:
         self._failing[who] = (now + LOG_AGAIN_S, 0)
 
     def _overriding(self, name: str) -> tuple[Callable[..., Any], ...]:
-        nothing = getattr(Hooks, name)
-        found = (getattr(each, name) for each in self.hooks)
-        return tuple(method for method in found if getattr(method, "__func__", None) is not nothing)
+        return tuple(method for each in self.hooks if (method := _overridden(each, name)) is not None)
+
+
+def _overridden(hook: Hooks, name: str) -> Callable[..., Any] | None:
+    method: Callable[..., Any] = getattr(hook, name)
+    return None if getattr(method, "__func__", None) is getattr(Hooks, name) else method
+
+
+def _checked(hooks: Iterable[Hooks]) -> tuple[Hooks, ...]:
+    if isinstance(hooks, (Hooks, str)) or not isinstance(hooks, Iterable):
+        arguments.impossible("hooks", "a list of hooks", hooks, "Such as hooks=[MyHooks()].")
+    found = tuple(hooks)
+    for position, hook in enumerate(found):
+        place = f"hooks[{position}]"
+        if isinstance(hook, type):
+            arguments.impossible(place, "an instance", hook, f"Make one: {hook.__name__}().")
+        if not isinstance(hook, Hooks):
+            hint = "Derive from Hooks; functions go into FunctionHooks(on_transition=...)."
+            arguments.impossible(place, "an instance of Hooks", hook, hint)
+        for name in _NAMES:
+            method = _overridden(hook, name)
+            if method is not None:
+                arguments.function(f"{name} of {place}", method)
+    return found
 
 
 def hook_list(hooks: Iterable[Hooks]) -> HookList | None:
-    """The runner of ``hooks``; None where there are none, or none that does anything."""
+    """The runner of ``hooks``; None where there are none, or none that does anything.
+
+    Raises:
+        SwitchgearError: as :class:`HookList`.
+    """
     found = HookList(hooks)
     return found if found.wants else None

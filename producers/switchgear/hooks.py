@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from switchgear import arguments
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
 from switchgear.guard.rejection import Rejection
@@ -44,7 +45,11 @@ class Hooks:
 
 
 class FunctionHooks(Hooks):
-    """The same from plain functions, by keyword: ``Switchgear(hooks=[FunctionHooks(on_transition=print)])``."""
+    """The same from plain functions, by keyword: ``Switchgear(hooks=[FunctionHooks(on_transition=print)])``.
+
+    Raises:
+        SwitchgearError: one of them is no function, or a coroutine function, which nobody would await.
+    """
 
     def __init__(
         self,
@@ -64,4 +69,5 @@ class FunctionHooks(Hooks):
         }
         for name, function in given.items():
             if function is not None:
+                arguments.function(name, function)
                 setattr(self, name, function)

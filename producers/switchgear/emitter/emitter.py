@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
+from switchgear import arguments
 from switchgear.background import Background
 from switchgear.emitter.at_exit import leave_at_exit
 from switchgear.emitter.buffer import Buffer, Item
@@ -56,6 +57,9 @@ class Emitter:
         spool_fsync: wait for the disk itself after each write, so that a power cut loses nothing either.
         exit_timeout: longest wait for the last events when the interpreter ends, in seconds; without a connection it doesn't wait.
         background: the thread to run in; an own one unless given.
+
+    Raises:
+        SwitchgearError: an argument is impossible; the message names it.
     """
 
     takes_tuples: ClassVar[bool] = True
@@ -77,7 +81,19 @@ class Emitter:
         exit_timeout: float = 2.0,
         background: Background | None = None,
     ) -> None:
-        self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
+        arguments.sending(
+            service=service,
+            topic_prefix=topic_prefix,
+            buffer_size=buffer_size,
+            compression=compression,
+            spool_dir=spool_dir,
+            spool_bytes=spool_bytes,
+            spool_fsync=spool_fsync,
+        )
+        arguments.number("linger_s", linger_s)
+        arguments.whole("in_flight", in_flight)
+        arguments.number("exit_timeout", exit_timeout)
+        self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).executions
         self._service = service
         self._linger_s = linger_s

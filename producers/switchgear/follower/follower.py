@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from switchgear import arguments
 from switchgear.background import Background, clean_up, stop_if_cancelled
 from switchgear.follower.broker_time import FRESH_S, BrokerTime
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
@@ -45,7 +46,8 @@ class CircuitFollower:
         topic_prefix: str = "switchgear.",
         background: Background | None = None,
     ) -> None:
-        self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
+        arguments.beginning("topic_prefix", topic_prefix)
+        self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).circuits
         self._background = background or Background("switchgear-follower")
         self._background.add("follower", self._run)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from switchgear.arguments import is_policy, shown
+from switchgear.bounded_log import BoundedLog
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.cause import Cause
 from switchgear.breaker.plain_policy import PlainPolicy, policy_in_force
@@ -18,6 +21,9 @@ from switchgear_schemas.words import CircuitState
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
+log: Final = logging.getLogger("switchgear.guard")
+complaints: Final = BoundedLog(log)
+
 LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]"
 """One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
 
@@ -27,15 +33,34 @@ _DEFAULT: Final = policy_in_force(PlainPolicy(consecutive_failures=5))
 
 
 def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
-    """The look-up a caller's ``policies`` stand for."""
+    """The look-up a caller's ``policies`` stand for.
+
+    A function that fails, or returns no policy, is logged, and the tool gets the default one: it must not end the call.
+    """
     if policies is None:
         return lambda _tool: _DEFAULT
     if isinstance(policies, Mapping):
         named = dict(policies)
         return lambda tool: named.get(tool, _DEFAULT)
     if callable(policies):
-        return policies
+        return _careful(policies)
     return lambda _tool: policies
+
+
+def _careful(function: Callable[[str], BreakerPolicy]) -> Callable[[str], BreakerPolicy]:
+    def effective(tool: str) -> BreakerPolicy:
+        subject = f"the function of policies is of no use for {tool!r}, which gets the default policy"
+        try:
+            found = function(tool)
+        except Exception as error:  # noqa: BLE001 - a user's function may fail; the call must not
+            complaints.warning(subject, error)
+            return _DEFAULT
+        if not is_policy(found):
+            complaints.warning(subject, TypeError(f"it returned {shown(found)}, not a BreakerPolicy"))
+            return _DEFAULT
+        return found
+
+    return effective
 
 
 class LocalCircuit:

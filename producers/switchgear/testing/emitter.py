@@ -43,7 +43,7 @@ class MemoryEmitter(Emitter):
         mint: Callable[[], str] | None = None,
         buffer_size: int = 65_536,
     ) -> None:
-        super().__init__("memory:0", service=service, buffer_size=buffer_size, background=Background("memory"))
+        super().__init__("memory:1", service=service, buffer_size=buffer_size, background=Background("memory"))
         if emitter_id is not None:
             self.emitter_id = emitter_id
         self._send = send

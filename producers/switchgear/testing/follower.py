@@ -25,7 +25,7 @@ class MemoryFollower(CircuitFollower):
     """
 
     def __init__(self, clock: Callable[[], float], *, topic_prefix: str = "switchgear.") -> None:
-        super().__init__("memory:0", topic_prefix=topic_prefix, background=Background("memory"))
+        super().__init__("memory:1", topic_prefix=topic_prefix, background=Background("memory"))
         self._clock = clock
         self._offsets: dict[int, int] = {}
         self._away_since: float | None = None

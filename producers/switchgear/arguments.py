@@ -1,0 +1,173 @@
+"""What a client is made with, checked where it is given: a wrong value is told there, by its name, and not by a call hours later.
+
+One function a kind of value. Each takes the argument's name and its value, and raises where the value can't be meant.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+import reprlib
+import sys
+from collections.abc import Collection, Mapping
+from typing import Final, NoReturn
+
+from switchgear.breaker.plain_policy import PlainPolicy
+from switchgear.guard.options import GuardOptions, OptionError
+from switchgear_schemas.connection import KafkaConnection
+
+COMPRESSIONS: Final = ("gzip", "snappy", "lz4", "zstd")
+_MOST_PREFIX: Final = 200
+"""Kafka's topic names have 249 characters at most, and ours come after the prefix."""
+_short: Final = reprlib.Repr()
+_short.maxstring = _short.maxother = 100
+
+
+def shown(value: object) -> str:
+    """``repr(value)``, on one line and bounded, whatever its ``__repr__`` does."""
+    return " ".join(_short.repr(value).split())
+
+
+def impossible(name: str, meant: str, value: object, hint: str = "") -> NoReturn:
+    """Raise: ``name`` is what is ``meant``, not ``value``."""
+    raise OptionError(f"{name} is {meant}, not {shown(value)}.", hint=hint)
+
+
+def text(name: str, value: object) -> None:
+    """A string; it may be empty."""
+    if not isinstance(value, str):
+        impossible(name, "a string", value)
+
+
+def number(name: str, value: object, *, least: float = 0.0) -> None:
+    """A finite number of seconds, from ``least`` on."""
+    if (
+        not isinstance(value, (int, float))
+        or isinstance(value, bool)
+        or not math.isfinite(value)
+        or not least <= value <= sys.float_info.max
+    ):
+        impossible(name, f"a number of seconds from {least:g} on", value)
+
+
+def whole(name: str, value: object, *, least: int = 1) -> None:
+    """A whole number from ``least`` on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        impossible(name, f"a whole number from {least} on", value)
+
+
+def flag(name: str, value: object) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        impossible(name, "True or False", value)
+
+
+def one_of(name: str, value: object, words: Collection[str]) -> None:
+    """One of some ``words``."""
+    if not isinstance(value, str) or value not in words:
+        impossible(name, f"one of {', '.join(words)}", value)
+
+
+def function(name: str, value: object) -> None:
+    """A function that is called and not awaited."""
+    if not callable(value):
+        impossible(name, "a function", value)
+    if is_asynchronous(value):
+        impossible(name, "a plain function", value, "It is called and not awaited: leave out the async.")
+
+
+def is_asynchronous(value: object) -> bool:
+    """Calling ``value`` runs nothing yet: it is a coroutine function, or a generator's."""
+    found = (value, getattr(type(value), "__call__", None))  # noqa: B004 - of an object the method, to look into it
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) or inspect.isgeneratorfunction(each)
+        for each in found
+    )
+
+
+def is_policy(value: object) -> bool:
+    """A BreakerPolicy, or our own. Who has made one has imported its module; this does not, for pydantic takes its time."""
+    policies = sys.modules.get("switchgear_schemas.policy")
+    kinds = (PlainPolicy,) if policies is None else (PlainPolicy, policies.BreakerPolicy)
+    return isinstance(value, kinds)
+
+
+def policies(name: str, value: object) -> None:
+    """A policy, policies by tool name, a function from the name to the policy, or None."""
+    if value is None or is_policy(value):
+        return
+    hint = f'{name}=BreakerPolicy(...), or {{"tool": BreakerPolicy(...)}}'
+    if isinstance(value, Mapping):
+        for tool, policy in value.items():
+            if not isinstance(tool, str):
+                impossible(f"A tool's name in {name}", "a string", tool, hint)
+            if not is_policy(policy):
+                impossible(f"{name}[{tool!r}]", "a BreakerPolicy", policy, hint)
+        return
+    if isinstance(value, type) or not callable(value):
+        impossible(name, "a BreakerPolicy, a dict of them by tool name, or a function", value, hint)
+    function(name, value)
+
+
+def secret_key(name: str, value: object) -> None:
+    """Bytes to hash with. They are not shown."""
+    if not isinstance(value, (bytes, bytearray)):
+        raise OptionError(f"{name} is 1 to 64 bytes, not a {type(value).__name__}.", hint=f'{name}=b"..."')
+    if not 1 <= len(value) <= 64:
+        raise OptionError(
+            f"{name} is 1 to 64 bytes, not {len(value)}.", hint="Without a secret the hash could be guessed."
+        )
+
+
+def options(name: str, value: object) -> None:
+    """GuardOptions, or None."""
+    if value is not None and not isinstance(value, GuardOptions):
+        impossible(name, "GuardOptions", value, f"{name}=GuardOptions(timeout=5)")
+
+
+def connection(name: str, value: object) -> KafkaConnection:
+    """A connection, or its ``host:port``, comma-separated; the connection looks at those itself.
+
+    Raises:
+        SwitchgearError: it is neither, or they are no addresses.
+    """
+    if isinstance(value, KafkaConnection):
+        return value
+    if not isinstance(value, str):
+        impossible(name, "host:port, or a KafkaConnection", value, 'Several: "a:9092,b:9092", in one string.')
+    return KafkaConnection(value)
+
+
+def beginning(name: str, value: object) -> None:
+    """What may begin a topic's name; also nothing."""
+    if not isinstance(value, str) or not re.fullmatch(rf"[a-zA-Z0-9._-]{{0,{_MOST_PREFIX}}}", value):
+        impossible(name, f"at most {_MOST_PREFIX} of the characters a-z, A-Z, 0-9, dot, _ and -", value)
+
+
+def folder(name: str, value: object) -> None:
+    """A path, or None."""
+    if value is not None and (not isinstance(value, (str, os.PathLike)) or not os.fspath(value)):
+        impossible(name, "the path of a folder, or None", value)
+
+
+def sending(
+    *,
+    service: object,
+    topic_prefix: object,
+    buffer_size: object,
+    compression: object,
+    spool_dir: object,
+    spool_bytes: object,
+    spool_fsync: object,
+) -> None:
+    """What an emitter is made with, beside its connection."""
+    text("service", service)
+    beginning("topic_prefix", topic_prefix)
+    whole("buffer_size", buffer_size)
+    if compression is not None:
+        one_of("compression", compression, COMPRESSIONS)
+    folder("spool_dir", spool_dir)
+    whole("spool_bytes", spool_bytes)
+    flag("spool_fsync", spool_fsync)

@@ -1,0 +1,244 @@
+"""A client's arguments are checked where they are given: the message names the argument, what was given and the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from switchgear import (
+    BreakerPolicy,
+    CircuitFollower,
+    Emitter,
+    FunctionHooks,
+    Hooks,
+    KafkaConnection,
+    OptionError,
+    Switchgear,
+    SwitchgearError,
+)
+from switchgear.breaker.plain_policy import PlainPolicy
+from switchgear.hook_list import HookList
+from switchgear.testing import InMemoryFleet
+
+POLICY = BreakerPolicy(consecutive_failures=1)
+
+
+class UnreadableError(Exception):
+    pass
+
+
+class Unreadable:
+    def __repr__(self) -> str:
+        raise UnreadableError
+
+
+async def later(*_: object) -> Any:
+    return None
+
+
+def generator(*_: object) -> Any:
+    yield
+
+
+WRONG: list[tuple[str, object]] = [
+    ("local_policies", 5),
+    ("local_policies", "search"),
+    ("local_policies", [POLICY]),
+    ("local_policies", BreakerPolicy),
+    ("local_policies", {"a": 5}),
+    ("local_policies", {"a": {"consecutive_failures": 3}}),
+    ("local_policies", {"consecutive_failures": 3}),
+    ("local_policies", {5: POLICY}),
+    ("local_policies", later),
+    ("classify", 5),
+    ("classify", "tool"),
+    ("classify", later),
+    ("redact", 5),
+    ("redact", "x"),
+    ("redact", generator),
+    ("service", 3),
+    ("service", None),
+    ("defaults", {"timeout": 5}),
+    ("defaults", 5),
+    ("timed_threads", 0),
+    ("timed_threads", "4"),
+    ("timed_threads", None),
+    ("timed_threads", 1.5),
+    ("timed_threads", True),
+    ("parameters_key", "a secret"),
+    ("parameters_key", b""),
+    ("parameters_key", b"k" * 65),
+    ("hooks", None),
+    ("hooks", "x"),
+    ("hooks", Hooks()),
+    ("hooks", FunctionHooks()),
+    ("hooks", [print]),
+    ("hooks", [FunctionHooks]),
+    ("hooks", [Unreadable()]),
+]
+WRONG_WITH_KAFKA: list[tuple[str, object]] = [
+    *((name, value) for name in ("probe_wait", "fleet_silence") for value in (-1, "x", None, float("nan"), True)),
+    ("fleet_silence", float("inf")),
+    ("state_max_age_s", "9"),
+    ("state_max_age_s", 1),
+    ("state_max_age_s", float("nan")),
+    ("on_state_unavailable", "remote"),
+    ("on_state_unavailable", ["local"]),
+    ("topic_prefix", None),
+    ("topic_prefix", "a b"),
+    ("topic_prefix", "x" * 300),
+    ("buffer_size", 0),
+    ("buffer_size", "9"),
+    ("buffer_size", 9.5),
+    ("compression", "brotli"),
+    ("compression", 5),
+    ("compression", ["gzip"]),
+    ("spool_dir", 5),
+    ("spool_dir", ""),
+    ("spool_bytes", -1),
+    ("spool_bytes", "1 GB"),
+    ("spool_fsync", "yes"),
+]
+NO_SERVERS: list[object] = [
+    "", ",", "a:9092,", "localhost:abc", "localhost:", ":9092", "localhost:0", "localhost:70000", "kafka://x", "kafka://x:9092",
+    "a b:9092", "me@x:9092", "a:9092;b:9092", "a:b:c", "[::1", "[::1]9092", "x\n:9092", ["a:1"], ("a:1",), 9092, b"a:1", True,
+    {"a": 1}, KafkaConnection, InMemoryFleet,
+]  # fmt: skip
+
+
+def ids(value: object) -> str:
+    return value if isinstance(value, str) and len(value) < 40 else type(value).__name__
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=ids)
+def test_an_impossible_argument_is_told_by_its_name(name: str, value: object) -> None:
+    with pytest.raises(SwitchgearError, match=name) as told:
+        Switchgear.local(**{name: value})  # type: ignore[arg-type]
+    assert len(str(told.value)) < 400
+
+
+@pytest.mark.parametrize(("name", "value"), [*WRONG, *WRONG_WITH_KAFKA], ids=ids)
+def test_so_it_is_of_a_client_with_kafka_or_a_fleet_in_memory(name: str, value: object) -> None:
+    for servers in ("127.0.0.1:1", InMemoryFleet()):
+        with pytest.raises(SwitchgearError, match=name):
+            Switchgear(servers, **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("servers", NO_SERVERS, ids=repr)
+def test_what_is_no_address_of_a_broker_is_told_at_once(servers: Any) -> None:
+    with pytest.raises(SwitchgearError, match="bootstrap_servers"):
+        Switchgear(servers)
+    for make in (Emitter, CircuitFollower):
+        with pytest.raises(SwitchgearError, match=r"bootstrap_servers|connection"):
+            make(servers)
+
+
+@pytest.mark.parametrize(
+    "servers", ["kafka", "a:9092, b:9093", "127.0.0.1:1", "[::1]:9092", "[::1]", "::1", "kafka_1:9092"]
+)
+def test_addresses_that_kafkas_clients_take_are_taken(servers: str) -> None:
+    assert Switchgear(servers).close(0)
+    assert KafkaConnection(servers).bootstrap_servers == servers
+
+
+def test_a_connection_with_a_protocol_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SwitchgearError, match="security_protocol"):
+        KafkaConnection("a:1", "TLS")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name, value in WRONG_WITH_KAFKA if name in {"topic_prefix", "buffer_size", "compression"}),
+        *((name, value) for name, value in WRONG_WITH_KAFKA if name.startswith("spool")),
+        ("service", 3),
+        ("linger_s", -1),
+        ("in_flight", 0),
+        ("exit_timeout", "2"),
+    ],
+    ids=ids,
+)
+def test_an_emitter_checks_its_own(name: str, value: object) -> None:
+    with pytest.raises(SwitchgearError, match=name):
+        Emitter("127.0.0.1:1", **{name: value})  # type: ignore[arg-type]
+
+
+def test_the_way_out_is_told_too() -> None:
+    with pytest.raises(OptionError, match=r"hooks=\[MyHooks\(\)\]"):
+        Switchgear.local(hooks=FunctionHooks())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"Make one: FunctionHooks\(\)"):
+        Switchgear.local(hooks=[FunctionHooks])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match=r"FunctionHooks\(on_transition"):
+        Switchgear.local(hooks=[print])  # type: ignore[list-item]
+    with pytest.raises(SwitchgearError, match="a:9092,b:9092"):
+        Switchgear(["a:9092", "b:9092"])  # type: ignore[arg-type]
+
+
+def test_the_secret_is_not_in_the_message() -> None:
+    with pytest.raises(OptionError) as told:
+        Switchgear.local(parameters_key="hunter2")  # type: ignore[arg-type]
+    assert "hunter2" not in str(told.value)
+
+
+def test_what_is_right_is_taken() -> None:
+    for policies in (None, POLICY, PlainPolicy(), {}, {"a": POLICY}, lambda _tool: POLICY):
+        assert Switchgear.local(local_policies=policies).call("a", int) == 0  # type: ignore[arg-type]
+
+
+# -- policies from a function ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function", [lambda _: None, lambda _: {}["x"], lambda _: BreakerPolicy], ids=["none", "fails", "class"]
+)
+def test_a_policy_function_of_no_use_is_logged_and_the_default_decides(
+    function: Callable[[str], Any], caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    tool = request.node.name  # what is logged is logged once a minute and tool
+    gear = Switchgear.local(local_policies=function)
+    for _ in range(5):
+        permit = gear.try_acquire(tool)
+        assert permit
+        permit.failure(ConnectionError())
+    assert not gear.try_acquire(tool), "the default: five in a row"
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert tool in record.getMessage()
+
+
+def test_a_sessions_policies_are_checked_too() -> None:
+    gear = Switchgear.local()
+    for wrong in (5, "x", {"x": 5}):
+        with pytest.raises(SwitchgearError, match="policies"):
+            gear.session("s", policies=wrong)  # type: ignore[arg-type]
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_coroutine_function_is_no_hook() -> None:
+    class Later(Hooks):
+        async def on_drop(self, count: int) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+
+    class LaterStill:
+        async def __call__(self, *_: object) -> None:
+            pass
+
+    with pytest.raises(OptionError, match=r"on_drop of hooks\[0\] .*leave out the async"):
+        HookList([Later()])
+    for wrong in (later, LaterStill(), generator, 5, "x"):
+        with pytest.raises(OptionError, match="on_transition"):
+            FunctionHooks(on_transition=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_hook_that_returns_a_coroutine_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = HookList([FunctionHooks(on_drop=lambda _: later())])
+    hooks.on_drop(1)
+    assert hooks.failures == 1
+    assert "returned a coroutine, which nobody awaits" in caplog.text
