@@ -53,14 +53,32 @@ def result_text(result: Any) -> str:
     return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))[:MAX_TEXT]
 
 
+def _status(codes: str) -> str:
+    """How requests, urllib, aiohttp, httpx, axios and the SDKs of model providers word a status."""
+    return (
+        rf"\b{codes} (?:client|server) error\b|\bhttp error {codes}\b|\b{codes}, message=|\b(?:client|server) error '{codes}\b"
+        rf"|\bstatus code:? {codes}\b|\berror code: {codes} - "
+    )
+
+
 _UNREACHABLE: Final = (
-    r"\bECONNREFUSED\b|\bECONNRESET\b|\bENOTFOUND\b|\bEHOSTUNREACH\b|\bconnection (?:refused|reset)\b"
-    r"|\bname or service not known\b|\btemporary failure in name resolution\b|\bno route to host\b"
-    r"|\bnetwork is unreachable\b|\ball connection attempts failed\b"
+    # operating systems, Windows and macOS too
+    r"\bconnection (?:refused|reset|aborted)\b|\bno route to host\b|\bnetwork is unreachable\b|\bWinError 100(?:5[134]|6[145])\b"
+    r"|\bname or service not known\b|\btemporary failure in name resolution\b|\bnodename nor servname\b|\bgetaddrinfo failed\b"
+    r"|\bcould not resolve host\b|\bno such host\b"
+    # Node
+    r"|\bE(?:CONNREFUSED|CONNRESET|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN)\b|\bsocket hang up\b|\bfetch failed\b(?!:)"
+    # httpx, requests and urllib3, http.client, aiohttp, curl
+    r"|\ball connection attempts failed\b|\bpeer closed connection\b|\bserver disconnected\b|\bmax retries exceeded with url\b"
+    r"|\bremote end closed connection\b|\bIncompleteRead\(|\bcannot connect to host\b|\bconnect call failed\b"
+    r"|\bresponse payload is not completed\b|\bempty reply from server\b"
 )
-_LIMITED: Final = r"\b429 too many requests\b|\brate limit(?:ed| exceeded| reached)\b|\btoo many requests\b"
-_SLOW: Final = r"\b504 gateway time-?out\b|\bETIMEDOUT\b|\bdeadline exceeded\b|\btimed out\b"
-_BROKEN: Final = r"\b500 internal server error\b|\b502 bad gateway\b|\b503 service (?:temporarily )?unavailable\b"
+_LIMITED: Final = rf"\brate limit(?:ed| exceeded| reached)\b|\btoo many requests\b|{_status('429')}"
+_SLOW: Final = (
+    rf"\b504 gateway time-?out\b|\bE(?:SOCKET)?TIMEDOUT\b|\bdeadline exceeded\b|\btimed out\b|\bi/o timeout\b|\bWinError 10060\b"
+    rf"|\btimeout of [0-9]+ ?ms exceeded\b|{_status('(?:408|504)')}"
+)
+_BROKEN: Final = rf"\b500 internal server error\b|\b502 bad gateway\b|\b503 service (?:temporarily )?unavailable\b|{_status('5[0-9]{2}')}"
 _OUTAGES: Final[tuple[tuple[str, ErrorClass], ...]] = (
     (_LIMITED, "rate_limited"),
     (_SLOW, "timeout"),

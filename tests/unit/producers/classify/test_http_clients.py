@@ -17,7 +17,7 @@ import requests
 import requests.adapters
 import urllib3
 
-from switchgear.classify import Classification, classify
+from switchgear.classify import Classification, classify, outage_in_text
 
 
 def of_urllib(address):
@@ -152,6 +152,29 @@ async def test_the_answer_is_cut_short(url, client):
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
 async def test_no_answer_in_time(url, client):
     assert classify(await raised(client, f"{url}/slow")) == Classification("timeout")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("status/429", "rate_limited"),
+        ("status/500", "server"),
+        ("status/503", "server"),
+        ("status/504", "timeout"),
+        ("status/404", None),
+        ("close", "transport"),
+        ("cut", "transport"),
+    ],
+)
+async def test_what_a_client_says_of_an_outage_is_told_by_its_wording(url, client, path, expected):
+    """As a server of MCP passes it on."""
+    assert outage_in_text(str(await raised(client, f"{url}/{path}"))) == expected
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
+async def test_so_is_what_it_says_where_nobody_listens(nobody, client):
+    assert outage_in_text(str(await raised(client, nobody))) == "transport"
 
 
 @pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp])
