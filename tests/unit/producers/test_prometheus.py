@@ -6,9 +6,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from switchgear import Switchgear, SwitchgearError
@@ -117,6 +120,75 @@ def test_registering_asks_the_client_nothing() -> None:
     status = gear.status()
     assert status.emitter is not None
     assert not status.emitter.alive
+
+
+def test_two_clients_share_a_collector_and_each_metric_is_told_of_once(away: Switchgear) -> None:
+    counts = CallCounts()
+    other = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    other.call("search", lambda: 1)
+    opened(away, "search")
+    collector = SwitchgearCollector(away, labels={"client": "planner", "zone": "a"})
+    registry = registry_of(collector.add(other, counts, labels={"zone": "a", "client": "writer"}))
+    value = registry.get_sample_value
+    assert value("switchgear_guard_mode", {"client": "planner", "zone": "a", "mode": "loading"}) == 1
+    assert value("switchgear_guard_mode", {"client": "writer", "zone": "a", "mode": "local_only"}) == 1
+    assert value("switchgear_emitter_emitted_total", {"client": "planner", "zone": "a"}) == 2
+    text = generate_latest(registry).decode()
+    helped = [line for line in text.splitlines() if line.startswith("# HELP")]
+    assert len(helped) == len(set(helped)) > 20
+    names = [family.name for family in read_openmetrics(generate_openmetrics(registry).decode())]
+    assert len(names) == len(set(names)) > 20
+    assert "switchgear_guard_mode" in names
+
+
+def test_a_registry_takes_one_collector_alone() -> None:
+    registry = registry_of(SwitchgearCollector(Switchgear.local()))
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(SwitchgearCollector(Switchgear.local(), labels={"client": "b"}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first", [None, {"client": "a"}, {"zone": "a"}])
+def test_a_second_client_that_nothing_tells_from_the_first_is_refused(first: dict[str, str] | None) -> None:
+    collector = SwitchgearCollector(Switchgear.local(), labels=first)
+    with pytest.raises(SwitchgearError, match=r"labels=\{"):
+        collector.add(Switchgear.local(), labels={"client": "a"})
+    with pytest.raises(SwitchgearError, match=r"labels=\{"):
+        collector.add(Switchgear.local(), labels=first)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"mode": "x"},
+        {"tool": "x"},
+        {"client": 5},
+        {"a b": "x"},
+        {"__x": "y"},
+        {"": "x"},
+        {5: "x"},
+        ["client"],
+        "client",
+        5,
+    ],
+    ids=repr,
+)
+def test_impossible_labels_are_told_at_once(labels: Any) -> None:
+    with pytest.raises(SwitchgearError, match="label"):
+        SwitchgearCollector(Switchgear.local(), labels=labels)
+
+
+def test_what_is_no_client_and_what_are_no_counts_is_told_at_once() -> None:
+    with pytest.raises(SwitchgearError, match="Switchgear"):
+        SwitchgearCollector("gear")  # type: ignore[arg-type]
+    with pytest.raises(SwitchgearError, match="CallCounts"):
+        SwitchgearCollector(Switchgear.local(), {"search": 1})  # type: ignore[arg-type]
+
+
+def test_a_tool_named_with_what_utf_8_can_not_hold_does_not_cost_the_scrape() -> None:
+    counts = CallCounts()
+    counts.on_outcome(CallOutcome("a\ud800", "success", 1.0))
+    text = generate_latest(registry_of(SwitchgearCollector(Switchgear.local(), counts))).decode()
+    assert "switchgear_guard_calls_total" in text
 
 
 def test_without_prometheus_client_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
