@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from switchgear.guard.decorate import guarded_by
+from switchgear.arguments import impossible, renamed
+from switchgear.guard.stand_ins import guarded_by
 from switchgear_schemas.errors import SwitchgearError
 
 T = TypeVar("T")
@@ -13,6 +15,10 @@ CircuitOf = Mapping[str, str] | Callable[[str], str] | None
 """From a tool's name in the model's list to its circuit's (``mcp:server:tool``); a name that a mapping lacks is its own."""
 
 _CALLED_BY_US: Final = frozenset({"function", "custom"})
+_INNER: Final = ("function", "custom", "toolSpec")
+"""Where a tool's name is, if it is not on the tool itself: OpenAI's, and Bedrock's."""
+_DECLARATIONS: Final = ("function_declarations", "functionDeclarations")
+"""Gemini's list of tools; with one alone in it, it goes by that one's name."""
 
 
 class NamelessToolError(SwitchgearError):
@@ -22,8 +28,9 @@ class NamelessToolError(SwitchgearError):
 def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of: CircuitOf = None) -> list[T]:
     """The items of ``tools`` whose circuit does not refuse, untouched and in order.
 
-    An item may be a name; a dict in the shape of OpenAI (chat completions and responses), Anthropic or MCP; an object with
-    a ``name`` (MCP, LangChain, OpenAI agents); a guarded function, whose circuit is known, or any other by its ``__name__``.
+    An item may be a name; a dict in the shape of OpenAI (chat completions and responses), Anthropic, MCP, Bedrock or Gemini
+    (with one declaration in it); an object with a ``name`` (MCP, LangChain, OpenAI agents); a guarded function, whose circuit
+    is known, or any other by its ``__name__``; a ``functools.partial`` of either.
     A tool that the model's provider runs itself, a dict with a ``type`` and no name (``{"type": "web_search"}``), goes by
     its type.
 
@@ -38,15 +45,18 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
 
     Raises:
         NamelessToolError: naming the item's position and type.
+        SwitchgearError: ``tools`` is no list of them, or ``circuit_of`` has no name for one.
     """
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        impossible("tools", "a list of tools", tools, "One alone goes into a list too.")
     kept = []
     for position, tool in enumerate(tools):
-        guarded = guarded_by(tool)
+        guarded = guarded_by(_unwrapped(tool))
         name = name_of(tool) if guarded is None else guarded.plan.tool
         if name is None:
             raise NamelessToolError(
                 f"tools[{position}] is a {type(tool).__name__} without a name.",
-                hint="Give a name, a dict with a name or a function in it, or an object with .name.",
+                hint="Give a name, a dict with a name or a function in it, or an object with .name; of Gemini's tools the declarations.",
             )
         if not refuses(name if guarded is not None else circuit_name(name, circuit_of)):
             kept.append(tool)
@@ -55,9 +65,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
 
 def circuit_name(name: str, circuit_of: CircuitOf) -> str:
     """The circuit of the tool that the model knows as ``name``."""
-    if circuit_of is None:
-        return name
-    return circuit_of.get(name, name) if isinstance(circuit_of, Mapping) else circuit_of(name)
+    return renamed("circuit_of", circuit_of, name)
 
 
 def name_of(tool: object) -> str | None:
@@ -66,16 +74,27 @@ def name_of(tool: object) -> str | None:
         return tool or None
     if isinstance(tool, Mapping):
         return _in_mapping(tool)
-    function = getattr(tool, "function", None)  # OpenAI's ChatCompletionToolParam as an object
-    found = (getattr(tool, "name", None), getattr(function, "name", None), getattr(tool, "__name__", None))
-    return next((name for name in found if isinstance(name, str) and name), None)
+    inner = (getattr(getattr(tool, each, None), "name", None) for each in _INNER)
+    plain = getattr(_unwrapped(tool), "__name__", None)
+    return _first((getattr(tool, "name", None), *inner, getattr(tool, "__name__", None), plain))
 
 
 def _in_mapping(tool: Mapping[Any, Any]) -> str | None:
-    inner = tool.get("function")
+    inner = [tool.get(each) for each in _INNER]
+    for each in _DECLARATIONS:
+        declared = tool.get(each)
+        if isinstance(declared, list) and len(declared) == 1:
+            inner += declared
     kind = tool.get("type")
     hosted = kind if kind not in _CALLED_BY_US else None
-    for name in (inner.get("name") if isinstance(inner, Mapping) else None, tool.get("name"), hosted):
-        if isinstance(name, str) and name:
-            return name
-    return None
+    return _first((*(each.get("name") for each in inner if isinstance(each, Mapping)), tool.get("name"), hosted))
+
+
+def _first(names: Iterable[object]) -> str | None:
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def _unwrapped(tool: object) -> object:
+    while isinstance(tool, functools.partial):
+        tool = tool.func
+    return tool

@@ -10,17 +10,29 @@ Chains = Mapping[str, str | Sequence[str]]
 """Tool to its fallback, or to several in order."""
 
 
-def flatten(tool: str, direct: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+def reached(tool: str, direct: Callable[[str], Iterable[str]]) -> dict[str, str]:
     """The fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
 
     Args:
         tool: Whose; it is never among them.
         direct: The fallbacks that a tool names itself.
+
+    Returns:
+        Fallback to the tool that names it.
     """
-    found = [tool]
-    for name in found:  # grows while it is walked
-        found.extend(other for other in dict.fromkeys(direct(name)) if other not in found)
-    return tuple(found[1:])
+    found: dict[str, str] = {}
+    waiting = [tool]
+    for name in waiting:  # grows while it is walked
+        for other in direct(name):
+            if other != tool and other not in found:
+                found[other] = name
+                waiting.append(other)
+    return found
+
+
+def flatten(tool: str, direct: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """:func:`reached` without by whom."""
+    return tuple(reached(tool, direct))
 
 
 class FallbackMap:
@@ -39,15 +51,17 @@ class FallbackMap:
         self.update(given or {})
 
     def update(self, chains: Chains) -> None:
-        """Set the chain of each tool that ``chains`` names."""
-        for tool, named in chains.items():
-            chain = (named,) if isinstance(named, str) else tuple(named)
-            if not all(isinstance(name, str) and name for name in chain):
-                raise SwitchgearError(f"The fallbacks of {tool} are names of tools, not {named!r}.")
-            if tool in chain:
-                raise SwitchgearError(f"{tool} is named as its own fallback.", hint="Leave it out of its chain.")
-            self._direct[tool] = chain
+        """Set the chain of each tool that ``chains`` names: of all, or, where one is impossible, of none."""
+        if not isinstance(chains, Mapping):
+            raise SwitchgearError(
+                f"Fallbacks are given by tool, not as {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
+            )
+        self._direct.update({tool: _checked(tool, named) for tool, named in chains.items()})
         self._flat = {}  # anew, not emptied: a thread that is working one out keeps it in the old one
+
+    def direct(self, tool: str) -> tuple[str, ...]:
+        """The fallbacks that ``tool`` names itself."""
+        return self._direct.get(tool, ())
 
     def chain(self, tool: str) -> tuple[str, ...]:
         """All fallbacks of ``tool`` in order, those of its fallbacks too."""
@@ -56,7 +70,7 @@ class FallbackMap:
         flat = self._flat
         found = flat.get(tool)
         if found is None:
-            found = flatten(tool, lambda name: self._direct.get(name, ()))
+            found = flatten(tool, self.direct)
             if tool in self._direct:
                 flat[tool] = found
         return found
@@ -64,3 +78,16 @@ class FallbackMap:
     def chains(self) -> dict[str, tuple[str, ...]]:
         """Every tool's chain."""
         return {tool: self.chain(tool) for tool in list(self._direct)}
+
+
+def _checked(tool: object, named: object) -> tuple[str, ...]:
+    if not isinstance(tool, str) or not tool:
+        raise SwitchgearError(f"Fallbacks are given by the name of a tool, not by {tool!r:.100}.")
+    chain = (named,) if isinstance(named, str) else named
+    if not isinstance(chain, Sequence) or not all(isinstance(name, str) and name for name in chain):
+        raise SwitchgearError(
+            f"The fallbacks of {tool} are names of tools, not {named!r:.100}.", hint="One name, or a list in order."
+        )
+    if tool in chain:
+        raise SwitchgearError(f"{tool} is named as its own fallback.", hint="Leave it out of its chain.")
+    return tuple(chain)

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, get_args
 
 from switchgear.circuit_change import CircuitChange
 from switchgear.client import Switchgear
+from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejection import Rejection
 from switchgear.hooks import FunctionHooks
 from switchgear_schemas.errors import SettingsError
@@ -119,8 +120,11 @@ def from_spectra(
 
 
 def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Every registered tool behind its circuit, by name: the agent calls them as before."""
-    return {name: gear.guard(name)(function) for name, function in tools.items()}
+    """Every registered tool behind its circuit, by name: the agent calls them as before.
+
+    A fallback that is one of ``tools`` is the function given here, not another agent's of the same name.
+    """
+    return guarded_together(gear, tools)
 
 
 def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -11,27 +12,27 @@ from switchgear.answer import Answer
 from switchgear.breaker.group import candidates
 from switchgear.classify import Classification
 from switchgear.guard.gate import Asking
+from switchgear.guard.never_entered import never_entered
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
+from switchgear.guard.rerouted import for_function, for_tool, told_of_strangers
 from switchgear.guard.result_failure import text_in
+from switchgear.guard.stand_ins import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
 from switchgear.session_context import session_var
 from switchgear.usage import NOTHING, Usage
 
 if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
-    from switchgear.guard.tool_function import Kind, ToolFunction
+    from switchgear.guard.runtime import Runtime
+    from switchgear.guard.tool_function import Kind
 
 Steps = Generator[Asking, Permit | Rejection, None]
 """Gives what has to be waited for, takes the answer."""
 
-_PLAIN: frozenset[Kind] = frozenset({"function"})
-_MAY_STAND_IN: dict[Kind, frozenset[Kind]] = {
-    "function": _PLAIN,
-    "coroutine": frozenset({"function", "coroutine"}),
-    "generator": frozenset({"generator"}),
-    "async_generator": frozenset({"async_generator"}),
-}
-"""By the kind of what is called: what its caller can call instead."""
+standing_in: Final[ContextVar[frozenset[tuple[Runtime, str]]]] = ContextVar(
+    "switchgear_standing_in", default=frozenset()
+)
+"""Tools that a user's own function stands in for here: it is not called again within itself."""
 
 
 class Call:
@@ -45,8 +46,8 @@ class Call:
     """
 
     __slots__ = (
-        "_count", "acting", "age_s", "args", "done", "function", "key", "kind", "kwargs", "permit", "plan", "served_by", "stale",
-        "tool", "value",
+        "_count", "_owed", "acting", "age_s", "args", "blocks", "done", "entered", "function", "key", "kind", "kwargs",
+        "permit", "plan", "served_by", "stale", "tool", "value",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +74,13 @@ class Call:
         self.served_by: Literal["call", "fallback", "cache"] = "call"
         self.stale = False
         self.age_s = 0.0
+        self.blocks = False
+        """A function is called in place of a coroutine function: it would hold up the event loop."""
+        self.entered = False
+        """The function returned something that is still to be awaited, or read."""
         self._count = 0
+        self._owed: Rejection | None = None
+        """Not told yet: a function stands in, and where that fails there may be a kept result."""
 
     # -- before the call ----------------------------------------------------------------------------------------------
 
@@ -104,36 +111,38 @@ class Call:
         if refusal.source in {"local", "fleet"}:
             fallback = plan.options.fallback
             if callable(fallback):
-                self._instead(fallback, refusal)
-                return
-            chain = plan.runtime.chain(self.tool, plan.options.chain)
-            if chain:
+                if self._instead(fallback, refusal):
+                    return
+            elif chain := plan.runtime.chain(self.tool, plan.options.chain):
                 named = yield from self._chained(chain, refusal)
-                if self.permit is not None:
+                if self.permit is not None or self.done:
                     return
                 refusal = refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
-        if self._from_cache(refused=True):
+        if refusal.source != "duplicate" and self._from_cache(refused=True):
             plan.runtime.refused(refusal, served_by="cache")
             return
         plan.runtime.refused(refusal)
         raise refusal.error()
 
     def _chained(self, chain: tuple[str, ...], refusal: Rejection) -> Generator[Asking, Permit | Rejection, str | None]:
-        """The first tool of ``chain`` that takes the call. Without one: the name of a closed one that is not guarded here."""
-        runtime = self.plan.runtime
+        """The first tool of ``chain`` that takes the call. Without one: the name of a closed one that the caller may call itself."""
+        plan, runtime = self.plan, self.plan.runtime
         named = None
+        told_of_strangers(plan, chain)
         kept = candidates((self.tool, *chain), lambda name: name == self.tool or runtime.is_open(name))
         for name in kept:
             if name == self.tool:  # every circuit is open: never eject everything
-                if refusal.state != "forced_open":
-                    self._permitted(runtime.unguarded(name))
+                self._tried_all_the_same(refusal)
                 return None
-            guard = runtime.guards.get(name)
-            if guard is None:
-                named = named or name
+            found = runtime.stand_ins.find(name, self.kind, plan.group)
+            if not isinstance(found, StandIn):
+                if found is not None:
+                    runtime.complaints.warning(f"{name} can't stand in for {self.tool}: {found}")
+                if found is None or found == DIFFERENT:
+                    named = named or name
                 continue
-            target, acting = guard
-            arguments = self._arguments_for(name, target)
+            target, acting = found
+            arguments = for_tool(self, name, target)
             if arguments is None:
                 continue
             answer = runtime.ask(name)
@@ -142,36 +151,40 @@ class Call:
             if isinstance(answer, Permit):
                 self.tool, self.function, self.served_by, self.acting = name, target.call, "fallback", acting
                 self.args, self.kwargs = arguments
+                self.blocks = target.kind != self.kind
                 self._permitted(answer)
                 runtime.refused(refusal, served_by="fallback", fallback_tool=name)
                 return None
         return named
 
-    def _arguments_for(self, name: str, target: ToolFunction) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
-        """What to call ``target`` with; None where it can't stand in for this call."""
-        plan = self.plan
-        if target.kind not in _MAY_STAND_IN[self.kind] or (target.receiver and not plan.receiver):
-            plan.runtime.complaints.warning(
-                f"{name} can't stand in for {self.tool}: a {target.kind}{' with a self' if target.receiver else ''}"
-                f" in place of a {self.kind}"
-            )
-            return None
-        receiver = self.args[:1] if plan.receiver else ()
-        found = plan.adapted(name, self.args[len(receiver) :], self.kwargs)
-        if found is None:
-            return None
-        args, kwargs = found
-        return ((*receiver, *args) if target.receiver else args), kwargs
+    def _tried_all_the_same(self, refusal: Rejection) -> None:
+        """What is in the cache, else the tool itself; not where an operator has forced it open."""
+        if self._from_cache(refused=True):
+            self.plan.runtime.refused(refusal, served_by="cache")
+        elif refusal.state != "forced_open":
+            self._permitted(self.plan.runtime.unguarded(self.tool))
 
-    def _instead(self, fallback: Callable[..., Any], refusal: Rejection) -> None:
-        """The user's own function: no circuit is asked."""
+    def _instead(self, fallback: Callable[..., Any], refusal: Rejection) -> bool:
+        """The user's own function: no circuit is asked. False where it can't be called."""
         from switchgear.guard.tool_function import examine  # noqa: PLC0415 - refusals alone need it
 
-        found = examine(fallback)
-        if self.plan.receiver and not found.receiver:
-            self.args = self.args[1:]
-        self.function, self.tool, self.served_by = fallback, found.name, "fallback"
-        self.plan.runtime.refused(refusal, served_by="fallback", fallback_tool=found.name)
+        plan, target = self.plan, examine(fallback)
+        if (plan.runtime, plan.tool) in standing_in.get():  # it called the tool that it stands in for
+            return False
+        if target.kind not in FUNCTION_MAY_STAND_IN[self.kind]:
+            plan.runtime.complaints.warning(
+                f"{target.name} can't stand in for {self.tool}: a {target.kind} in place of a {self.kind}"
+            )
+            return False
+        arguments = for_function(self, target)
+        if arguments is None:
+            return False
+        self.args, self.kwargs = arguments
+        self.function, self.tool, self.served_by = fallback, target.name, "fallback"
+        self._owed = refusal
+        if plan.options.cache is None:
+            self._told_of_function("fallback")
+        return True
 
     def _permitted(self, permit: Permit) -> None:
         self.permit = permit
@@ -186,7 +199,28 @@ class Call:
         self.served_by, self.done = "cache", True
         return True
 
+    def _told_of_function(self, served_by: Literal["fallback", "cache"]) -> None:
+        """Tell of the refusal, once, when it is known what served the caller."""
+        refusal, self._owed = self._owed, None
+        if refusal is not None:
+            named = self.tool if served_by == "fallback" else None
+            self.plan.runtime.refused(refusal, served_by=served_by, fallback_tool=named)
+
     # -- after the call -----------------------------------------------------------------------------------------------
+
+    def stood_in(self, result: Any) -> None:
+        """The user's own function returned ``result``."""
+        self.value = result
+        self._told_of_function("fallback")
+
+    def not_stood_in(self, error: BaseException) -> bool:
+        """The user's own function failed: is a kept result served instead of its error?"""
+        kept = isinstance(error, Exception) and self._from_cache(refused=True)
+        if kept:
+            self.plan.runtime.complaints.warning(f"{self.tool} could not stand in for {self.plan.tool}", error)
+            self.tool = self.plan.tool
+        self._told_of_function("cache" if kept else "fallback")
+        return kept
 
     def succeeded(self, result: Any) -> None:
         """The function returned ``result``, which may tell of a failure itself."""
@@ -221,7 +255,14 @@ class Call:
 
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
         """It ended with ``error``, at the cost of ``usage``."""
-        self._report_failure(error, self.acting.classification(error), usage)
+        if not self.entered and never_entered(self.function, error):
+            self.not_made()
+        else:
+            self._report_failure(error, self.acting.classification(error), usage)
+
+    def left(self, error: BaseException, usage: Usage) -> None:
+        """Its caller made an end of it with ``error``."""
+        self._report_failure(error, Classification("cancelled"), usage)
 
     def not_made(self) -> None:
         """It was never made after all."""

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear.answer import Answer
-from switchgear.guard.decorate import guarded, guarded_by
+from switchgear.guard.decorate import guarded
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.plan import Plan
 from switchgear.guard.rich import aanswer_through, acall_through, answer_through, call_through
+from switchgear.guard.stand_ins import guarded_by
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:

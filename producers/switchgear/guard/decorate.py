@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.guard.options import GuardOptions, OptionError
 from switchgear.guard.plain import plain_async_guard, plain_guard
 from switchgear.guard.plan import Plan
 from switchgear.guard.rich import acall_through, call_through
+from switchgear.guard.stand_ins import MARK, Guarded, StandIn
 from switchgear.guard.streams import guarded_astream, guarded_stream
 from switchgear.guard.tool_function import ToolFunction, examine
 
 if TYPE_CHECKING:
     from switchgear.client import Switchgear
+    from switchgear.guard.calling import Calling
     from switchgear.guard.runtime import Runtime
 
-MARK: Final = "__switchgear__"
 _ASKS_FOR_NOTHING: Final = GuardOptions()
 
 
-class Guarded(NamedTuple):
-    """What a guarded function carries under :data:`MARK`."""
-
-    plan: Plan
-    tool: ToolFunction
-    wrapper: Callable[..., Any]
-    """The guarded function itself: another decorator copies the mark, and is not to be passed over."""
-
-
 def guarded(
-    gear: Switchgear, runtime: Runtime, tool: str, function: Any, options: GuardOptions, *, asked: frozenset[str]
+    gear: Switchgear,
+    runtime: Runtime,
+    tool: str,
+    function: Any,
+    options: GuardOptions,
+    *,
+    asked: frozenset[str],
+    group: dict[str, StandIn] | None = None,
 ) -> Any:
     """``function`` behind ``tool``'s circuit: of its kind, with its name, signature and docs.
 
@@ -43,19 +42,23 @@ def guarded(
         function: What is guarded.
         options: All of them.
         asked: Names of those that were asked for here; the others are defaults, left out where they are impossible.
+        group: The functions that go together with this one, which is added; a fallback is looked for among them first.
 
     Raises:
         OptionError: an option that its kind can't have, or no callable.
     """
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(guarded(gear, runtime, tool, function.__func__, options, asked=asked))
+        return type(function)(guarded(gear, runtime, tool, function.__func__, options, asked=asked, group=group))
     if not callable(function):
         raise OptionError(f"What is guarded as {tool} is a function, not {function!r}.")
     examined = examine(function)
     options = _possible(tool, examined, options, asked)
     plan = Plan(runtime, tool, options, receiver=examined.receiver)
-    runtime.guards[tool] = (examined, plan)
-    chain = tuple(name for name in options.chain if name != tool)
+    runtime.stand_ins.add(tool, examined, plan)
+    if group is not None:
+        group.update({**plan.group, tool: StandIn(examined, plan)})
+        plan.group = group
+    chain = tuple(name for name in plan.options.chain if name != tool)
     if chain:
         runtime.map_fallbacks({tool: chain})
     simple = (
@@ -68,10 +71,14 @@ def guarded(
     return found
 
 
-def guarded_by(function: Any) -> Guarded | None:
-    """What ``function`` carries where it is guarded."""
-    found = getattr(function, MARK, None)
-    return found if isinstance(found, Guarded) and found.wrapper is getattr(function, "__func__", function) else None
+def guarded_together(calling: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Guard ``tools`` by name: one of them that falls back on another of them calls that very function."""
+    gear, runtime, options, asked = calling._gear, calling._runtime, calling.options, calling._asked  # noqa: SLF001 - the client's inner half
+    group: dict[str, StandIn] = {}
+    return {
+        name: guarded(gear, runtime, name, function, options, asked=asked, group=group)
+        for name, function in tools.items()
+    }
 
 
 def _wrapped(gear: Switchgear, plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:

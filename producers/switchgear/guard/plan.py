@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from switchgear.classify import Classification
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.guard.result_failure import HARMLESS, failure_in
+from switchgear.guard.stand_ins import resolved
 from switchgear.usage import NOTHING, Usage, usage_of
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ class Plan:
         receiver: The first argument is the object it is a method of, and no parameter.
     """
 
-    __slots__ = ("_stored", "_watched", "keyed", "options", "receiver", "runtime", "timeout", "tool", "usage")
+    __slots__ = ("_stored", "_watched", "group", "keyed", "options", "receiver", "runtime", "timeout", "tool", "usage")
 
     def __init__(self, runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> None:
         self.runtime = runtime
         self.tool = tool
-        self.options = options
+        self.options, self.group = resolved(runtime, options)
         self.receiver = receiver
         self.timeout = options.timeout
         self.usage = options.usage

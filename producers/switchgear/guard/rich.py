@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from switchgear.answer import Answer
-from switchgear.guard.call import Call, Steps
+from switchgear.guard.call import Call, Steps, standing_in
 from switchgear.guard.plan import Plan
 from switchgear.guard.runtime import Runtime
-from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
+from switchgear.guard.time_limit import Work, within
 from switchgear.session_context import session_var
 
 Function = Callable[..., Any]
@@ -76,19 +76,39 @@ def _run(call: Call) -> Any:
     prepare(call)
     if call.done:
         return call.value
+    if call.permit is None:
+        return _instead(call)
     limit = call.acting.timeout
+    work = None if limit is None else _handed_over(call, limit)
     try:
-        if limit is None or call.permit is None:
-            result = call.function(*call.args, **call.kwargs)
-        else:
-            result = call.plan.runtime.threads.run(call.tool, limit, call.function, call.args, call.kwargs)
-    except ThreadsBusyError:
-        call.not_made()
-        raise
+        result = call.function(*call.args, **call.kwargs) if work is None else work.wait()
     except BaseException as error:
         call.failed(error)
         raise
     call.succeeded(result)
+    return result
+
+
+def _handed_over(call: Call, limit: float) -> Work:
+    try:
+        return call.plan.runtime.threads.hand_over(call.tool, limit, call.function, call.args, call.kwargs)
+    except BaseException:  # no thread was free, or the caller was interrupted while it waited for one
+        call.not_made()
+        raise
+
+
+def _instead(call: Call) -> Any:
+    """The user's own function for a refused tool: no circuit, no time limit, and not again within itself."""
+    token = standing_in.set(standing_in.get() | {(call.plan.runtime, call.plan.tool)})
+    try:
+        result = call.function(*call.args, **call.kwargs)
+    except BaseException as error:
+        if call.not_stood_in(error):
+            return call.value
+        raise
+    finally:
+        standing_in.reset(token)
+    call.stood_in(result)
     return result
 
 
@@ -96,12 +116,12 @@ async def _arun(call: Call) -> Any:
     await aprepare(call)
     if call.done:
         return call.value
+    if call.permit is None:
+        return await _ainstead(call)
     limit = call.acting.timeout
+    work = await _ahanded_over(call, limit) if call.blocks and limit is not None else None
     try:
-        if limit is None or call.permit is None:
-            result = await settled(call.function(*call.args, **call.kwargs))
-        else:
-            result = await _limited(call, limit)
+        result = await (_made(call, work) if limit is None else within(call.tool, limit, _made(call, work)))
     except BaseException as error:
         call.failed(error)
         raise
@@ -109,17 +129,32 @@ async def _arun(call: Call) -> Any:
     return result
 
 
-async def _limited(call: Call, limit: float) -> Any:
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+async def _made(call: Call, work: Work | None) -> Any:
+    made = call.function(*call.args, **call.kwargs) if work is None else await work.until()
+    call.entered = True
+    return await settled(made)
 
-    scope = asyncio.timeout(limit)
+
+async def _ahanded_over(call: Call, limit: float) -> Work:
     try:
-        async with scope:
-            return await settled(call.function(*call.args, **call.kwargs))
-    except TimeoutError as error:
-        if scope.expired():
-            raise CallTimeoutError(call.tool, limit) from error
+        return await call.plan.runtime.threads.ahand_over(call.tool, limit, call.function, call.args, call.kwargs)
+    except BaseException:  # as above
+        call.not_made()
         raise
+
+
+async def _ainstead(call: Call) -> Any:
+    token = standing_in.set(standing_in.get() | {(call.plan.runtime, call.plan.tool)})
+    try:
+        result = await settled(call.function(*call.args, **call.kwargs))
+    except BaseException as error:
+        if call.not_stood_in(error):
+            return call.value
+        raise
+    finally:
+        standing_in.reset(token)
+    call.stood_in(result)
+    return result
 
 
 def _flight_of(plan: Plan, key: str) -> str:

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from switchgear.bounded_log import BoundedLog
-from switchgear.fallback import Chains, FallbackMap, flatten
+from switchgear.fallback import Chains, FallbackMap, reached
 from switchgear.fork_safe import ForkSafe
 from switchgear.guard.gate import Asking, Gate
 from switchgear.guard.metered import in_session
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
+from switchgear.guard.stand_ins import StandIns
+from switchgear.guard.time_limit import number_of_threads
 from switchgear.parameters_hash import parameters_hash
 from switchgear.session_context import session_var
 from switchgear_schemas.words import ServedBy
@@ -24,10 +26,8 @@ from switchgear_schemas.words import ServedBy
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from switchgear.guard.plan import Plan
     from switchgear.guard.stores import Stores
     from switchgear.guard.time_limit import TimedThreads
-    from switchgear.guard.tool_function import ToolFunction
     from switchgear.hook_list import HookList
     from switchgear.session import Session
 
@@ -35,7 +35,7 @@ log: Final = logging.getLogger("switchgear.guard")
 
 
 class Runtime(ForkSafe):
-    """Asks the session and the gate, reports refusals, and keeps what options need: guards by tool, chains, stores, threads.
+    """Asks the session and the gate, reports refusals, and keeps what options need: stand-ins, chains, stores, threads.
 
     Args:
         gate: Decides.
@@ -71,12 +71,11 @@ class Runtime(ForkSafe):
         self.hash: Callable[..., str] = functools.partial(
             parameters_hash, os.urandom(32) if parameters_key is None else parameters_key
         )
-        self.guards: dict[str, tuple[ToolFunction, Plan]] = {}
-        """By tool, what was guarded last and how: it may stand in for others."""
+        self.stand_ins = StandIns()
         self.complaints = BoundedLog(log, clock=clock)
         self.clock = clock
         self._lock = threading.Lock()
-        self._timed_threads = timed_threads
+        self._timed_threads = number_of_threads(timed_threads)
         self._threads: TimedThreads | None = None
         self._stores: Stores | None = None
 
@@ -214,18 +213,28 @@ class Runtime(ForkSafe):
 
     def chain(self, tool: str, own: tuple[str, ...]) -> tuple[str, ...]:
         """Fallback tools of ``tool`` in order: the guard's ``own`` or the map's, each with its own after it; else the fleet's."""
-        if own:
-            found = flatten(tool, lambda name: own if name == tool else self.fallbacks.chain(name))
-        else:
-            found = self.fallbacks.chain(tool)
+        found = tuple(self._reached(tool, own)) if own else self.fallbacks.chain(tool)
         return found or self.gate.fleet_fallback(tool)
+
+    def named_by(self, tool: str, own: tuple[str, ...], name: str) -> str:
+        """The tool that names the fallback ``name``, in the chain of ``tool``; ``tool`` itself where that is the fleet's."""
+        return self._reached(tool, own).get(name, tool)
+
+    def knows(self, tool: str) -> bool:
+        """Is ``tool`` guarded here, or named in somebody's chain?"""
+        chains = self.fallbacks.chains()
+        return self.stand_ins.has(tool) or tool in chains or any(tool in chain for chain in chains.values())
 
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity, none of the parent's threads."""
         self._lock = threading.Lock()
         self.gate.forked()
+        self.stand_ins.forked()
         if self._threads is not None:
             self._threads.forked()
+
+    def _reached(self, tool: str, own: tuple[str, ...]) -> dict[str, str]:
+        return reached(tool, lambda name: own if own and name == tool else self.fallbacks.direct(name))
 
     def _asked(self, asking: Asking) -> Permit | Rejection:
         answer = self.gate.asked(asking)

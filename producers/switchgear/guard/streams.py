@@ -1,7 +1,8 @@
 """Guarded generators: the circuit is asked at the first item, and told how the whole iteration ended.
 
 Exhausted is a success, an exception a failure. A stream that its reader leaves early (``break``, ``close()``, or it is simply
-forgotten and collected) is cancelled: it says nothing of the tool, and its permit is given back. What counts as the call's
+forgotten and collected) is cancelled: it says nothing of the tool, and its permit is given back. So is one that its reader's own
+exception goes through, as of the body of a ``with`` that ``contextlib`` made a generator of. What counts as the call's
 time is the tool's, not what its reader does between two items.
 """
 
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
 from switchgear.guard.rich import aprepare, prepare
-from switchgear.guard.time_limit import CallTimeoutError
+from switchgear.guard.stream_items import aitems_of, items_of
+from switchgear.guard.time_limit import within
 from switchgear.usage import NOTHING
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
     def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         call = Call(plan, "generator", function, args, kwargs, plan.key(args, kwargs) if plan.keyed else None)
         prepare(call)
-        items = call.function(*call.args, **call.kwargs)
         if call.permit is None:
-            return (yield from items)
+            return (yield from items_of(call.function(*call.args, **call.kwargs)))
         meter = _Meter(call)
+        thrown: BaseException | None = None
         try:
+            items = call.function(*call.args, **call.kwargs)
+            call.entered = True
             item = next(items)
             while True:
                 meter.item(item)
@@ -49,7 +53,7 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
             meter.succeeded()
             return end.value
         except BaseException as error:
-            meter.failed(error)
+            meter.failed(error, thrown)
             raise
 
     return stream
@@ -61,13 +65,13 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = Call(plan, "async_generator", function, args, kwargs, plan.key(args, kwargs) if plan.keyed else None)
         await aprepare(call)
-        items = call.function(*call.args, **call.kwargs)
-        if call.permit is None:
-            async for item in items:
-                yield item
-            return
         meter = _Meter(call)
+        thrown: BaseException | None = None
         try:
+            items = call.function(*call.args, **call.kwargs)
+            if call.permit is None:
+                items = aitems_of(items)
+            call.entered = True
             item = await _next(call, items.__anext__())
             while item is not _END:
                 meter.item(item)
@@ -82,7 +86,7 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
                 meter.resumed()
                 item = await _next(call, items.asend(sent) if thrown is None else items.athrow(thrown))
         except BaseException as error:
-            meter.failed(error)
+            meter.failed(error, thrown)
             raise
         meter.succeeded()
 
@@ -93,24 +97,13 @@ async def _next(call: Call, coming: Any) -> Any:
     """The item that is ``coming``, within the time limit; ``_END`` where there is none."""
     limit = call.acting.timeout
     try:
-        if limit is None:
-            return await coming
-        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-        scope = asyncio.timeout(limit)
-        try:
-            async with scope:
-                return await coming
-        except TimeoutError as error:
-            if scope.expired():
-                raise CallTimeoutError(call.tool, limit) from error
-            raise
+        return await (coming if limit is None or call.permit is None else within(call.tool, limit, coming))
     except StopAsyncIteration:
         return _END
 
 
 class _Meter:
-    """Of one iteration: the items' usage, and the time that was the reader's."""
+    """Of one iteration: the items' usage, and the time that was the reader's. Of a function that stands in: nothing."""
 
     __slots__ = ("_call", "_left_at", "_usage")
 
@@ -122,6 +115,8 @@ class _Meter:
     def item(self, item: Any) -> None:
         """An item goes to the reader."""
         plan = self._call.acting
+        if self._call.permit is None:
+            return
         if plan.usage is not None:
             self._usage += plan.used(item)
         self._left_at = plan.runtime.clock()
@@ -129,15 +124,19 @@ class _Meter:
     def resumed(self) -> None:
         """The reader wants the next one."""
         permit = self._call.permit
-        assert permit is not None
-        permit.paused(self._call.plan.runtime.clock() - self._left_at)
+        if permit is not None:
+            permit.paused(self._call.plan.runtime.clock() - self._left_at)
 
     def succeeded(self) -> None:
         """The tool had no more to give."""
-        self._call.finished(self._usage)
+        if self._call.permit is not None:
+            self._call.finished(self._usage)
 
-    def failed(self, error: BaseException) -> None:
-        """It ended with ``error``; a reader that left early is a ``GeneratorExit``: cancelled."""
+    def failed(self, error: BaseException, thrown: BaseException | None) -> None:
+        """It ended with ``error``. Cancelled is one that its reader left: early, or by an exception of its own, ``thrown`` in."""
         if isinstance(error, GeneratorExit):
             self.resumed()
-        self._call.failed(error, self._usage)
+        if error is thrown:
+            self._call.left(error, self._usage)
+        else:
+            self._call.failed(error, self._usage)

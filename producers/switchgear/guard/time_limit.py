@@ -7,11 +7,12 @@ its thread for good. That is why the number is bounded, and why a tool's own tim
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from switchgear_schemas.errors import SwitchgearError
@@ -19,6 +20,8 @@ from switchgear_schemas.errors import SwitchgearError
 MOST_THREADS: Final = 64
 IDLE_S: Final = 60.0
 """A thread without work for so long ends."""
+LOOK_AGAIN_S: Final = 0.005
+"""A coroutine that waits for a thread looks for one so often."""
 
 
 class CallTimeoutError(SwitchgearError, TimeoutError):
@@ -37,13 +40,48 @@ class ThreadsBusyError(SwitchgearError):
     """No thread was free for a call with a time limit, so it was not made. It counts against no circuit."""
 
 
-class _Work:
+async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
+    """Await ``coming`` for at most ``limit_s`` seconds; it is cancelled then, and it is late whatever it makes of that.
+
+    Raises:
+        CallTimeoutError: it did not end in time.
+    """
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+    scope = asyncio.timeout(limit_s)
+    try:
+        async with scope:
+            result = await coming
+    except Exception as error:
+        if scope.expired():
+            raise CallTimeoutError(tool, limit_s) from error
+        raise
+    if scope.expired():
+        raise CallTimeoutError(tool, limit_s)
+    return result
+
+
+class Work:
     """One call on its way through a thread: done, or given up by its caller, whichever is first."""
 
-    __slots__ = ("abandoned", "arguments", "context", "done", "error", "function", "result", "tool")
+    __slots__ = (
+        "abandoned",
+        "arguments",
+        "context",
+        "deadline",
+        "done",
+        "error",
+        "function",
+        "limit_s",
+        "on_done",
+        "result",
+        "tool",
+    )
 
-    def __init__(self, tool: str, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(self, tool: str, limit_s: float, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.tool = tool
+        self.limit_s = limit_s
+        self.deadline = time.monotonic() + limit_s
         self.function = function
         self.arguments: tuple[Any, Any] | None = (args, kwargs)
         self.context = contextvars.copy_context()
@@ -51,8 +89,11 @@ class _Work:
         self.result: Any = None
         self.error: BaseException | None = None
         self.abandoned = False
+        self.on_done: Callable[[], object] | None = None
+        """Called in the thread."""
 
     def run(self) -> None:
+        """In a thread: make the call."""
         assert self.arguments is not None
         args, kwargs = self.arguments
         self.arguments = None
@@ -66,6 +107,57 @@ class _Work:
                 self.result = result
         finally:
             self.done.set()
+            if self.on_done is not None:
+                with contextlib.suppress(RuntimeError):  # its event loop is closed
+                    self.on_done()
+
+    def wait(self) -> Any:
+        """The result, or its exception, within the limit.
+
+        Raises:
+            CallTimeoutError: it did not end in time.
+        """
+        in_time = False
+        try:
+            in_time = self.done.wait(max(0.0, self.deadline - time.monotonic()))
+        finally:  # also after the caller's own interruption
+            self.abandoned = not in_time
+        if not in_time:
+            raise CallTimeoutError(self.tool, self.limit_s)
+        return self._outcome()
+
+    async def until(self) -> Any:
+        """The result, or its exception; the limit is the caller's to keep, who cancels this."""
+        import asyncio  # noqa: PLC0415 - see within
+
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        self.on_done = lambda: loop.call_soon_threadsafe(ended.set)
+        try:
+            if not self.done.is_set():  # asked after on_done is there: one of both is seen
+                await ended.wait()
+        finally:
+            self.abandoned = not self.done.is_set()
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        if self.error is None:
+            return self.result
+        error, self.error = self.error, None
+        try:
+            raise error
+        finally:
+            del error, self  # the traceback holds this frame: no circle
+
+
+def number_of_threads(limit: object) -> int:
+    """``limit``, checked.
+
+    Raises:
+        SwitchgearError: it is no number of threads.
+    """
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise SwitchgearError(f"timed_threads is a number of threads from 1 on, not {limit!r:.100}.")
+    return limit
 
 
 class TimedThreads:
@@ -76,9 +168,7 @@ class TimedThreads:
     """
 
     def __init__(self, limit: int = MOST_THREADS) -> None:
-        if limit < 1:
-            raise SwitchgearError(f"There must be at least 1 thread for calls with a time limit, not {limit}.")
-        self._limit = limit
+        self._limit = number_of_threads(limit)
         self.forked()
 
     def run(
@@ -90,22 +180,40 @@ class TimedThreads:
             CallTimeoutError: it did not end in time.
             ThreadsBusyError: no thread was free in that time; the call was not made.
         """
-        deadline = time.monotonic() + limit_s
-        work = _Work(tool, function, args, kwargs)
-        self._hand_over(work, deadline)
-        in_time = False
-        try:
-            in_time = work.done.wait(max(0.0, deadline - time.monotonic()))
-        finally:  # also after the caller's own interruption
-            work.abandoned = not in_time
-        if not in_time:
-            raise CallTimeoutError(tool, limit_s)
-        if work.error is not None:
-            try:
-                raise work.error
-            finally:
-                del work  # the traceback holds this frame: no circle
-        return work.result
+        return self.hand_over(tool, limit_s, function, args, kwargs).wait()
+
+    def hand_over(
+        self, tool: str, limit_s: float, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Work:
+        """Have ``function`` called by a thread; waits for one within the limit.
+
+        Raises:
+            ThreadsBusyError: no thread was free in that time; the call was not made.
+        """
+        work = Work(tool, limit_s, function, args, kwargs)
+        with self._changed:
+            while self._full():
+                left = work.deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise self._busy_error(tool)
+            self._take(work)
+        return work
+
+    async def ahand_over(
+        self, tool: str, limit_s: float, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Work:
+        """:meth:`hand_over` that does not block the event loop."""
+        import asyncio  # noqa: PLC0415 - see within
+
+        work = Work(tool, limit_s, function, args, kwargs)
+        while True:
+            with self._changed:
+                if not self._full():
+                    self._take(work)
+                    return work
+                if time.monotonic() >= work.deadline:
+                    raise self._busy_error(tool)
+            await asyncio.sleep(LOOK_AGAIN_S)
 
     @property
     def busy(self) -> int:
@@ -115,28 +223,29 @@ class TimedThreads:
     def forked(self) -> None:
         """In a child of a fork there are none of these threads."""
         self._changed = threading.Condition()
-        self._waiting: deque[_Work] = deque()
-        self._running: set[_Work] = set()
+        self._waiting: deque[Work] = deque()
+        self._running: set[Work] = set()
         self._threads = 0
 
-    def _hand_over(self, work: _Work, deadline: float) -> None:
-        with self._changed:
-            while len(self._running) + len(self._waiting) >= self._limit:
-                left = deadline - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
-                    raise ThreadsBusyError(
-                        f"{work.tool} was not called: all {self._limit} threads for calls with a time limit are busy"
-                        f" ({self._shown()}).",
-                        hint="Give those tools a time limit of their own, or the client more timed_threads.",
-                    )
-            if self._threads < len(self._running) + len(self._waiting) + 1:
-                try:
-                    threading.Thread(target=self._serve, name="switchgear-timed", daemon=True).start()
-                except RuntimeError as error:  # the system's limit, or the interpreter is ending
-                    raise ThreadsBusyError(f"{work.tool} was not called: {error}.") from error
-                self._threads += 1
-            self._waiting.append(work)
-            self._changed.notify_all()
+    def _full(self) -> bool:
+        return len(self._running) + len(self._waiting) >= self._limit
+
+    def _take(self, work: Work) -> None:
+        """A thread is free, or may be started; the lock is held."""
+        if self._threads < len(self._running) + len(self._waiting) + 1:
+            try:
+                threading.Thread(target=self._serve, name="switchgear-timed", daemon=True).start()
+            except RuntimeError as error:  # the system's limit, or the interpreter is ending
+                raise ThreadsBusyError(f"{work.tool} was not called: {error}.") from error
+            self._threads += 1
+        self._waiting.append(work)
+        self._changed.notify_all()
+
+    def _busy_error(self, tool: str) -> ThreadsBusyError:
+        return ThreadsBusyError(
+            f"{tool} was not called: all {self._limit} threads for calls with a time limit are busy ({self._shown()}).",
+            hint="Give those tools a time limit of their own, or the client more timed_threads.",
+        )
 
     def _shown(self) -> str:
         late = Counter(work.tool for work in self._running if work.abandoned)

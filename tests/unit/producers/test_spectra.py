@@ -289,3 +289,22 @@ def test_an_option_out_of_range_is_named(option, value):
 def test_a_sink_that_is_none_is_told():
     with pytest.raises(SettingsError, match="event_sink"):
         from_spectra(event_sink=5)
+
+
+def test_the_fallback_of_an_agents_tool_is_that_agents_own():
+    def tools_of(gear, user):
+        down = Tool()
+        return wrap_tools(gear, {"external_search": down, "local_search": lambda: f"data of {user}"})
+
+    gear = from_spectra(with_fallbacks)
+    ana, bob = tools_of(gear, "ana"), tools_of(gear, "bob")
+    fail(ana["external_search"])
+    assert (ana["external_search"](), bob["external_search"]()) == ("data of ana", "data of bob")
+
+
+def test_a_fallback_that_is_none_of_the_agents_tools_is_looked_for_at_the_client():
+    gear = from_spectra(with_fallbacks)
+    gear.guard("local_search")(lambda: "guarded elsewhere")
+    (tool,) = wrap_tools(gear, {"external_search": Tool()}).values()
+    fail(tool)
+    assert tool() == "guarded elsewhere"

@@ -52,10 +52,10 @@ def test_the_extractors_usage_goes_with_the_event(fleet, remote, told, fields):
     assert {name: event[name] for name in names if event.get(name)} == fields
 
 
-@pytest.mark.parametrize("told", ["seven", -1, 1.5, True, Usage(output_tokens=-3)])
+@pytest.mark.parametrize("told", ["seven", -1, float("nan"), True, [7], Usage(output_tokens=-3)])
 def test_a_usage_that_is_none_is_told_and_keeps_nobody_from_the_result(gear, told, caplog):
     assert gear.with_options(usage=lambda _result: told).call("t", lambda: "x") == "x"
-    assert "the usage of t could not be read: SwitchgearError" in caplog.text
+    assert "the usage of t could not be read: ReportError" in caplog.text
 
 
 def test_an_extractor_that_fails_is_told_and_keeps_nobody_from_the_result(gear, caplog):
@@ -188,14 +188,14 @@ def test_a_duplicate_may_be_refused_in_words_for_the_model(gear):
     assert isinstance(caught.value.rejection, Rejection)
 
 
-def test_a_refused_duplicate_is_served_from_the_cache_where_there_is_one(gear):
+@pytest.mark.parametrize("cache", [CachePolicy(ttl_s=0, stale_for_s=600), CachePolicy(ttl_s=60)])
+def test_a_refused_duplicate_is_refused_where_there_is_a_kept_result_too(gear, cache):
     calls = []
-    guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, cache=CachePolicy(ttl_s=0, stale_for_s=600))(
-        calls.append
-    )
+    guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, cache=cache)(calls.append)
     with gear.session():
         guarded("Oslo")
-        assert gear.answer(guarded, "Oslo").served_by == "cache"
+        with pytest.raises(DuplicateCallError):
+            guarded("Oslo")
     assert calls == ["Oslo"]
 
 
