@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import threading
-from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from switchgear.fork_safe import ForkSafe
 from switchgear.guard.rejection import Rejection
-from switchgear.session_context import session_var
+from switchgear.session_context import enter, entered, leave
 from switchgear.session_status import SessionStatus
 from switchgear.usage import Usage, usage_of
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import MAX_NAME_LENGTH
 
 if TYPE_CHECKING:
     from switchgear.guard.gate import Gate
-
-_Entered = tuple["Session", "Session | None", "_Entered | None"]
-_entered: Final[ContextVar[_Entered | None]] = ContextVar("switchgear_sessions_entered", default=None)
-"""Who was entered here, in whose place: a stack of this task or thread alone, so one session may be entered in many."""
+    from switchgear.guard.runtime import Runtime
 
 
 class Session(ForkSafe):
@@ -29,15 +26,18 @@ class Session(ForkSafe):
     ``user_id``. The limits are of all its tools together, so switching tools does not evade them. They are compared when a
     call begins: calls that run at that moment may carry it past a limit.
 
-    Thread-safe. It may be entered in several threads and tasks, also at once, and again after it was left. Within another
-    session it counts against that one's limits too.
+    Thread-safe. It may be entered in several threads and tasks, also at once, and again after it was left. Where it is
+    entered within another session of its client, it counts against that one's limits too.
 
     Args:
-        session_id: On every event.
-        user_id: On every event.
+        session_id: On every event; 1 to 256 characters.
+        user_id: On every event; at most 256 characters.
         token_budget: Tokens reported by the tools or by :meth:`spend`, after which calls are refused.
         max_failures: Failed calls of any tool after which calls are refused; cancelled ones and those refused by a policy don't count.
         max_calls: Calls after which more are refused.
+
+    Raises:
+        SwitchgearError: naming the argument that is impossible.
     """
 
     def __init__(
@@ -50,6 +50,10 @@ class Session(ForkSafe):
         max_calls: int | None = None,
     ) -> None:
         super().__init__()
+        _check_id("session_id", session_id)
+        if not session_id:
+            raise SwitchgearError("The session_id of a session is not empty.", hint="Leave it out to have one made.")
+        _check_id("user_id", user_id)
         for name, limit in (("token_budget", token_budget), ("max_failures", max_failures), ("max_calls", max_calls)):
             if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
                 raise SwitchgearError(f"The {name} of a session is a number from 1 on, or None, not {limit!r}.")
@@ -60,8 +64,8 @@ class Session(ForkSafe):
         self._calls = self._failures = self._refused = 0
         self._spent = Usage()
         self._exhausted: str | None = None
-        self._outer: Session | None = session_var.get()
-        self.owner: object = None
+        self._places = 0
+        self.owner: Runtime | None = None
         """The client's runtime: another client's calls are not in this session."""
         self.gate: Gate | None = None
         """Decides by the session's own circuits; set by the client that made it."""
@@ -69,20 +73,21 @@ class Session(ForkSafe):
     # -- being in it --------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        before = session_var.get()
-        _entered.set((self, before, _entered.get()))
-        session_var.set(self)
+        enter(self)
+        with self._lock:
+            self._places += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        top = _entered.get()
-        if top is None or top[0] is not self:  # left in another task than it was entered in: nothing of ours to undo
+        if not leave(self):  # left in another task than it was entered in: nothing of ours to undo
             return
-        _, before, rest = top
-        _entered.set(rest)
-        session_var.set(before)
+        with self._lock:
+            self._places -= 1
+            over = self._places == 0
+        if over and self.owner is not None:
+            self.owner.session_left(self.session_id)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -100,7 +105,9 @@ class Session(ForkSafe):
         Raises:
             SwitchgearError: it is no usage, or less than nothing.
         """
-        self._count(usage_of(usage), failed=False)
+        told = usage_of(usage)
+        for one in self.nested():
+            one.ended(told, failed=False)
 
     def status(self) -> SessionStatus:
         """What it used and what it has left, as of now."""
@@ -126,39 +133,46 @@ class Session(ForkSafe):
     @property
     def exhausted(self) -> str | None:
         """Which limit, of this session or of one around it, was reached; None while calls are let through."""
-        own = self._exhausted
-        if own is None and self._outer is not None:
-            return self._outer.exhausted
-        return own
+        return next((one._exhausted for one in self.nested() if one._exhausted is not None), None)  # noqa: SLF001
+
+    def nested(self) -> tuple[Session, ...]:
+        """This one and those of its client that it is entered within here, from the inside out: its calls count in all of them."""
+        found = [self]
+        inside = False
+        for one in entered():
+            if one is self:
+                inside = True
+            elif inside and one.owner is self.owner and one not in found:
+                found.append(one)
+        return tuple(found)
 
     # -- what the guard tells -----------------------------------------------------------------------------------------
 
     def begin(self, tool: str) -> Rejection | None:
         """A call of ``tool`` wants to begin: None, and it is counted; or why it may not be made in this session."""
-        with self._lock:
-            why = self._exhausted
-            if why is None:
-                self._calls += 1
-                self._judge()
-            else:
-                self._refused += 1
-        if why is not None:
-            return Rejection(tool, "open", "session", why)
-        refusal = None if self._outer is None else self._outer.begin(tool)
-        if refusal is not None:
-            self.given_back(outer=False)
-        return refusal
+        counted: list[Session] = []
+        for one in self.nested():
+            why = one._begin()  # noqa: SLF001 - of the same class
+            if why is not None:
+                for other in counted:
+                    other.not_made()
+                return Rejection(tool, "open", "session", why)
+            counted.append(one)
+        return None
 
-    def given_back(self, *, outer: bool = True) -> None:
-        """A call that had begun was never made."""
+    def given_back(self) -> None:
+        """A call that had begun here was never made, for all that it was counted in."""
+        for one in self.nested():
+            one.not_made()
+
+    def not_made(self) -> None:
+        """A call that had begun was never made, for this session alone."""
         with self._lock:
             self._calls -= 1
             self._judge()
-        if outer and self._outer is not None:
-            self._outer.given_back()
 
     def ended(self, usage: Usage, *, failed: bool) -> None:
-        """A call ended."""
+        """A call ended, for this session alone."""
         if failed or usage.tokens or usage.cost_usd:
             self._count(usage, failed=failed)
 
@@ -168,13 +182,22 @@ class Session(ForkSafe):
         if self.gate is not None:
             self.gate.local.forked()
 
+    def _begin(self) -> str | None:
+        """None, and a call is counted; or why there may be no more."""
+        with self._lock:
+            why = self._exhausted
+            if why is None:
+                self._calls += 1
+                self._judge()
+            else:
+                self._refused += 1
+        return why
+
     def _count(self, usage: Usage, *, failed: bool) -> None:
         with self._lock:
             self._spent += usage
             self._failures += failed
             self._judge()
-        if self._outer is not None:
-            self._outer._count(usage, failed=failed)  # noqa: SLF001 - of the same class
 
     def _judge(self) -> None:
         token_budget, max_failures, max_calls = self._limits
@@ -192,3 +215,19 @@ class Session(ForkSafe):
 
 def _left(limit: int | None, used: int) -> int | None:
     return None if limit is None else max(0, limit - used)
+
+
+def _check_id(name: str, value: object) -> None:
+    """The fleet reads no event with anything but text here, and a command names a session's circuit by it.
+
+    Raises:
+        SwitchgearError: it is no text, too long, or can't be written as UTF-8.
+    """
+    if not isinstance(value, str):
+        raise SwitchgearError(f"The {name} of a session is text, not {value!r:.100}.", hint=f"Give str({name}).")
+    if len(value) > MAX_NAME_LENGTH:
+        raise SwitchgearError(f"The {name} of a session has at most {MAX_NAME_LENGTH} characters, not {len(value)}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise SwitchgearError(f"The {name} of a session can't be written as UTF-8: {value!r:.100}.") from None

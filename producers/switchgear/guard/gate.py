@@ -15,7 +15,7 @@ from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.outcome import OutcomeRecorder
-from switchgear.guard.permit import NOBODY, Caller, Permit
+from switchgear.guard.permit import NOBODY, Caller, Permit, caller_of
 from switchgear.guard.probe import ProbeDesk
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.report import RefusalReporter
@@ -78,7 +78,7 @@ class Gate(OutcomeRecorder):
         view = self._views.get(tool)
         if self._scoped and tool in self._scoped:
             view = self._narrowest(tool, user_id, session_id, view)
-        caller = (user_id, session_id, request_id) if user_id or session_id or request_id else NOBODY
+        caller = caller_of(user_id, session_id, request_id) if user_id or session_id or request_id else NOBODY
         if view is not None and not view.passes:
             return self._not_closed(view, caller)
         if view is not None and view.overrides:

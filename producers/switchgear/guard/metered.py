@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fork_safe import ForkSafe
-from switchgear.guard.permit import Permit
-from switchgear.usage import Usage, usage_of
+from switchgear.guard.permit import Permit, check_failure, check_metadata
+from switchgear.usage import Usage, usage_from, usage_of, whole
 from switchgear_schemas.words import ErrorClass
 
 if TYPE_CHECKING:
@@ -30,70 +30,71 @@ class MeteredPermit(Permit):
         if self._gate is None:
             return
         self._usage.append(told)
-        if self._session is not None:
-            self._session.ended(told, failed=False)
+        for session in self._sessions:
+            session.ended(told, failed=False)
 
     def success(
         self,
         *,
-        output_size: int = 0,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cost_usd: float = 0.0,
+        output_size: int | None = 0,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """See :meth:`Permit.success`; what was reported meanwhile is added."""
+        told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
+        size = whole("output_size", output_size)
+        if metadata is not None:
+            check_metadata(metadata)
         gate, self._gate = self._gate, None
         if gate is None:
             return
-        if not (self._usage or input_tokens or output_tokens or cache_creation_tokens or cost_usd):
-            gate.succeeded(self, output_size, 0, 0, 0, 0.0, metadata)
-            return
-        told = Usage(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        whole = sum(self._usage, told)
+        all_told = sum(self._usage, told)
         gate.succeeded(
             self,
-            output_size,
-            whole.input_tokens,
-            whole.output_tokens,
-            whole.cache_creation_tokens,
-            whole.cost_usd,
+            size,
+            all_told.input_tokens,
+            all_told.output_tokens,
+            all_told.cache_creation_tokens,
+            all_told.cost_usd,
             metadata,
         )
-        if self._session is not None:
-            self._session.ended(told, failed=False)
+        for session in self._sessions:
+            session.ended(told, failed=False)
 
     def failure(
         self,
         error: BaseException | str,
         *,
-        classification: Classification | None = None,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cost_usd: float = 0.0,
+        classification: Classification | ErrorClass | None = None,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """See :meth:`Permit.failure`; what was reported meanwhile is added."""
+        told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
+        verdict = check_failure(error, classification, metadata)
         gate, self._gate = self._gate, None
         if gate is None:
             return
-        found = classification or gate.classification(error)
-        told = Usage(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        whole = sum(self._usage, told)
+        found = verdict or gate.classification(error)
+        all_told = sum(self._usage, told)
         gate.failed(
             self,
             error,
-            whole.input_tokens,
-            whole.output_tokens,
-            whole.cache_creation_tokens,
-            whole.cost_usd,
+            all_told.input_tokens,
+            all_told.output_tokens,
+            all_told.cache_creation_tokens,
+            all_told.cost_usd,
             metadata,
             found,
         )
-        if self._session is not None:
-            self._session.ended(told, failed=found.error_class not in NO_FAILURE)
+        for session in self._sessions:
+            session.ended(told, failed=found.error_class not in NO_FAILURE)
 
     def release(self) -> None:
         """See :meth:`Permit.release`."""
@@ -101,8 +102,8 @@ class MeteredPermit(Permit):
         if gate is None:
             return
         gate.released(self)
-        if self._session is not None:
-            self._session.given_back()
+        for session in self._sessions:
+            session.not_made()
 
 
 class _Conversions(ForkSafe):
@@ -121,9 +122,9 @@ _conversions: Final = _Conversions()
 
 
 def in_session(permit: Permit, session: Session | None) -> Permit:
-    """``permit``, which nobody else has yet, as one of ``session``."""
+    """``permit``, which nobody else has yet, as one of ``session`` and of those that it is nested in here."""
     permit._usage = []  # noqa: SLF001 - the permit is ours
-    permit._session = session  # noqa: SLF001
+    permit._sessions = () if session is None else session.nested()  # noqa: SLF001
     permit.__class__ = MeteredPermit
     return permit
 

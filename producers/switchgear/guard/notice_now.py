@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from switchgear.notice import NOTHING_CALLABLE, SESSION_OVER, NoticeBoard
-from switchgear.session_context import session_var
+from switchgear.session_context import session_of
 
 if TYPE_CHECKING:
     from switchgear.follower.view import CircuitView
@@ -27,8 +27,7 @@ def notice_now(
         circuits: The fleet's, by circuit id.
         name_of: From a circuit's name to the one that the model knows.
     """
-    session = session_var.get()
-    mine = None if session is None or session.owner is not runtime else session
+    mine = session_of(runtime)
     if mine is not None and mine.exhausted is not None:
         return SESSION_OVER
     if mode == "deny":

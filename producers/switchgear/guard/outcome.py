@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from switchgear.bounded_log import BoundedLog
 from switchgear.breaker import Outcome, Result, outcome_of
 from switchgear.classify import Classification, Classifier, classify
+from switchgear.classify.checked import checked
 from switchgear.emitter.event import Event
 from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.permit import Permit
@@ -39,6 +41,7 @@ class OutcomeRecorder:
         self._emitter = emitter
         self._classifier = classifier
         self._clock = clock
+        self._complaints = BoundedLog(log, clock=clock)
 
     def succeeded(
         self,
@@ -112,7 +115,7 @@ class OutcomeRecorder:
                 result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
                 circuit.breaker.record(now, result, inner)
                 if outcome is Outcome.FAILURE:
-                    circuit.last_error = f"{kind}: {message}" if kind else message
+                    circuit.last_error = f"{kind}: {message}" if kind and message else kind or message
         emitter = self._emitter
         if emitter is not None:
             user_id, session_id, request_id = permit._caller  # noqa: SLF001
@@ -155,13 +158,11 @@ class OutcomeRecorder:
         if self._classifier is None:
             return classify(error)
         try:
-            found = self._classifier(error)
-        except Exception:
-            log.exception("the classifier failed on %s; the default decides", type(error).__name__)
-            return classify(error)
-        if found is None:
-            return classify(error)
-        return Classification(found) if isinstance(found, str) else found
+            found = checked(self._classifier(error))
+        except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
+            self._complaints.warning("the client's classify failed; the default decides", broken)
+            found = None
+        return classify(error) if found is None else found
 
 
 def _message(error: BaseException | str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from switchgear.guard.advice import advised
 from switchgear.guard.permit import Caller, Permit
 from switchgear.guard.rejection import Rejection
 
@@ -36,7 +37,8 @@ class Passage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._permit is not None
+        if self._permit is None:  # it was never entered: there is no call to tell of
+            return
         if error is None:
             self._permit.success()
         else:
@@ -49,6 +51,7 @@ class Passage:
 
     def _entered(self, answer: Permit | Rejection) -> Permit:
         if isinstance(answer, Rejection):
+            answer = advised(self._runtime, answer)
             user_id, session_id, request_id = self._caller
             self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
             raise answer.error()

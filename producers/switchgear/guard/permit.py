@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from switchgear.classify.checked import checked
+from switchgear.usage import ReportError, usage_from, whole
+from switchgear_schemas.errors import SwitchgearError
+
 if TYPE_CHECKING:
     from switchgear.breaker import Permit as BreakerPermit
     from switchgear.classify import Classification
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from switchgear.guard.local import LocalCircuit
     from switchgear.session import Session
     from switchgear.usage import Usage
+    from switchgear_schemas.words import ErrorClass
 
 
 Caller = tuple[str, str | None, str | None]
@@ -19,15 +24,27 @@ Caller = tuple[str, str | None, str | None]
 NOBODY: Final[Caller] = ("", None, None)
 
 
+def caller_of(user_id: object, session_id: object, request_id: object) -> Caller:
+    """The ids as text, as the fleet reads them: one that is a number or a UUID is written out, None is none."""
+    if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
+        return user_id, session_id, request_id
+    return _written_out(user_id) or "", _written_out(session_id), _written_out(request_id)
+
+
+def _written_out(identifier: object) -> str | None:
+    return None if identifier is None else str(identifier)
+
+
 class Permit:
     """Report once: :meth:`success`, :meth:`failure` or :meth:`release`. The first report counts, later ones do nothing.
 
+    What a report is told is checked before it counts: after a ReportError (a SwitchgearError) the permit is as it was.
     ``generation`` and ``lease_id`` are those of the fleet's circuit; with a ``lease_id`` the call is a probe.
     """
 
     _usage: list[Usage]
-    """Reported so far; of a metered permit alone, as its session is."""
-    _session: Session | None
+    """Reported so far; of a metered permit alone, as its sessions are."""
+    _sessions: tuple[Session, ...]
 
     __slots__ = (
         "_caller",
@@ -35,7 +52,7 @@ class Permit:
         "_gate",
         "_inner",
         "_lease",
-        "_session",
+        "_sessions",
         "_started",
         "_usage",
         "generation",
@@ -81,37 +98,59 @@ class Permit:
     def success(
         self,
         *,
-        output_size: int = 0,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cost_usd: float = 0.0,
+        output_size: int | None = 0,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """The tool answered. Sizes in bytes or characters, tokens of the model, cost in US dollars."""
+        """The tool answered. Sizes in bytes or characters, tokens of the model, cost in US dollars; None is nothing.
+
+        Raises:
+            SwitchgearError: naming the argument that is impossible.
+        """
+        told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
+        size = whole("output_size", output_size) if output_size else 0
+        if metadata is not None:
+            check_metadata(metadata)
         gate, self._gate = self._gate, None
         if gate is not None:
-            gate.succeeded(self, output_size, input_tokens, output_tokens, cache_creation_tokens, cost_usd, metadata)
+            gate.succeeded(
+                self, size, told.input_tokens, told.output_tokens, told.cache_creation_tokens, told.cost_usd, metadata
+            )
 
     def failure(
         self,
         error: BaseException | str,
         *,
-        classification: Classification | None = None,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cost_usd: float = 0.0,
+        classification: Classification | ErrorClass | None = None,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """The call failed with an exception, or with a message of the tool's own (class ``tool``). Classified, then counted or not.
 
         ``classification`` is the caller's own verdict, in place of the client's.
+
+        Raises:
+            SwitchgearError: naming the argument that is impossible.
         """
+        told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
+        found = check_failure(error, classification, metadata)
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.failed(
-                self, error, input_tokens, output_tokens, cache_creation_tokens, cost_usd, metadata, classification
+                self,
+                error,
+                told.input_tokens,
+                told.output_tokens,
+                told.cache_creation_tokens,
+                told.cost_usd,
+                metadata,
+                found,
             )
 
     def tokens(self, usage: Usage | int) -> None:
@@ -133,3 +172,34 @@ class Permit:
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.released(self)
+
+
+def check_failure(
+    error: object, classification: Classification | ErrorClass | None, metadata: object
+) -> Classification | None:
+    """What a failure is told, before it counts: the caller's verdict, if there is one.
+
+    Raises:
+        ReportError: naming the argument that is impossible.
+    """
+    if not isinstance(error, (BaseException, str)):
+        raise ReportError(
+            f"A failure is an exception or a message, not {error!r:.100}.",
+            hint="Give the exception itself." if isinstance(error, type) else "",
+        )
+    if metadata is not None:
+        check_metadata(metadata)
+    try:
+        return checked(classification)
+    except SwitchgearError as wrong:
+        raise ReportError(f"classification: {wrong.message}", hint=wrong.hint) from None
+
+
+def check_metadata(metadata: object) -> None:
+    """What goes with the event.
+
+    Raises:
+        ReportError: it is no mapping.
+    """
+    if not isinstance(metadata, Mapping):
+        raise ReportError(f"metadata is a mapping, not {metadata!r:.100}.")

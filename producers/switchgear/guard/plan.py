@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from switchgear.classify import Classification
+from switchgear.classify.checked import checked
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.guard.result_failure import HARMLESS, failure_in
 from switchgear.guard.stand_ins import resolved
@@ -108,11 +109,10 @@ class Plan:
         if classify is None:
             return None
         try:
-            found = classify(error)
+            return checked(classify(error))
         except Exception as broken:  # noqa: BLE001 - as above
             self.runtime.complaints.warning(f"classify of {self.tool} failed", broken)
             return None
-        return Classification(found) if isinstance(found, str) else found
 
     def failure_in(self, result: Any) -> Classification | None:
         """What kind of failure ``result`` is; None for one that is none."""
@@ -120,8 +120,7 @@ class Plan:
         if rule is None:
             return None if type(result) in HARMLESS else failure_in(result)
         try:
-            found = rule(result)
+            return checked(rule(result))
         except Exception as broken:  # noqa: BLE001 - as above
             self.runtime.complaints.warning(f"classify_result of {self.tool} failed", broken)
             return None
-        return Classification(found) if isinstance(found, str) else found

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.emitter.event import Event
+from switchgear.guard.permit import caller_of
 from switchgear.guard.rejection import Rejection
 from switchgear_schemas.words import ServedBy
 
@@ -117,7 +118,8 @@ class RefusalReporter:
 
 
 def _event(rejection: Rejection, details: Details, meaning: dict[str, Any], probe_requested: bool) -> Event:
-    served_by, fallback_tool, user_id, session_id, request_id = details
+    served_by, fallback_tool, *caller = details
+    user_id, session_id, request_id = caller_of(*caller)
     return Event(
         tool_name=rejection.tool,
         status="rejected",

@@ -20,7 +20,7 @@ from switchgear.guard.rejection import Rejection
 from switchgear.guard.stand_ins import StandIns
 from switchgear.guard.time_limit import number_of_threads
 from switchgear.parameters_hash import parameters_hash
-from switchgear.session_context import session_var
+from switchgear.session_context import session_of
 from switchgear_schemas.words import ServedBy
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Runtime(ForkSafe):
     ) -> Permit | Rejection | Asking:
         """The session's limits, then both breakers. An :class:`Asking` is to be waited for, by :meth:`wait` or :meth:`until`."""
         self.start()
-        session = session_var.get()
-        if session is None or session.owner is not self:
+        session = session_of(self)
+        if session is None:
             return self.gate.acquire(tool, user_id, session_id, request_id)
         refusal = session.begin(tool)
         if refusal is not None:
@@ -135,8 +135,8 @@ class Runtime(ForkSafe):
     def unguarded(self, tool: str) -> Permit:
         """A permit that no circuit was asked for: when every fallback is open too, the primary is tried all the same."""
         permit = self.gate.unguarded(tool)
-        session = session_var.get()
-        if session is not None and session.owner is self and session.begin(tool) is None:
+        session = session_of(self)
+        if session is not None and session.begin(tool) is None:
             return in_session(permit, session)
         return permit
 
@@ -161,8 +161,8 @@ class Runtime(ForkSafe):
         reporter = self.gate.refusals
         if reporter is None:
             return
-        session = session_var.get()
-        if session is not None and session.owner is self:
+        session = session_of(self)
+        if session is not None:
             user_id, session_id = user_id or session.user_id, session_id or session.session_id
         reporter.refused(
             refusal,
@@ -206,8 +206,8 @@ class Runtime(ForkSafe):
     def is_open(self, tool: str) -> bool:
         """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
         self.start()
-        session = session_var.get()
-        if session is None or session.owner is not self or session.gate is None:
+        session = session_of(self)
+        if session is None or session.gate is None:
             return self.gate.is_open(tool)
         return session.exhausted is not None or session.gate.is_open(tool, session.user_id, session.session_id)
 
@@ -225,6 +225,11 @@ class Runtime(ForkSafe):
         chains = self.fallbacks.chains()
         return self.stand_ins.has(tool) or tool in chains or any(tool in chain for chain in chains.values())
 
+    def session_left(self, session_id: str) -> None:
+        """A session has ended: its calls are no duplicates of those to come."""
+        if self._stores is not None:
+            self._stores.duplicates.forget(session_id)
+
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity, none of the parent's threads."""
         self._lock = threading.Lock()
@@ -238,13 +243,13 @@ class Runtime(ForkSafe):
 
     def _asked(self, asking: Asking) -> Permit | Rejection:
         answer = self.gate.asked(asking)
-        session = session_var.get()
-        return answer if session is None or session.owner is not self else _in_session(answer, session)
+        session = session_of(self)
+        return answer if session is None else _in_session(answer, session)
 
     def _give_up(self, asking: Asking) -> None:
         self.gate.give_up(asking)
-        session = session_var.get()
-        if session is not None and session.owner is self:
+        session = session_of(self)
+        if session is not None:
             session.given_back()
 
 

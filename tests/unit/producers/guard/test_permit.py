@@ -1,0 +1,126 @@
+"""What a permit is told is checked before it counts: a wrong argument is named, and the permit can still be reported."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from switchgear import BreakerPolicy, Classification, Switchgear, SwitchgearError
+from switchgear.testing import InMemoryFleet
+
+ONCE = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001)
+NUMBERS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
+WRONG = (-500, "3", float("nan"), float("inf"), True, [1])
+
+
+@pytest.fixture(params=["alone", "in a session"])
+def gear(request):
+    gear = Switchgear.local(local_policies=ONCE)
+    if request.param == "alone":
+        yield gear
+    else:
+        with gear.session("s-1"):
+            yield gear
+
+
+async def half_open(gear):
+    gear.try_acquire("t").failure(ConnectionError("down"))
+    await asyncio.sleep(0.002)
+    permit = gear.try_acquire("t")
+    assert permit.probe
+    return permit
+
+
+def reports():
+    for name in NUMBERS:
+        for wrong in WRONG:
+            yield "success", (), {name: wrong}, name
+            yield "failure", ("x",), {name: wrong}, name
+    for wrong in (-1, "3", float("nan")):
+        yield "success", (), {"output_size": wrong}, "output_size"
+    for ending in ("success", "failure"):
+        yield ending, () if ending == "success" else ("x",), {"metadata": 5}, "metadata"
+    for error in (None, ConnectionError, 5):
+        yield "failure", (error,), {}, "A failure is an exception or a message"
+    for verdict in ("bogus", True, 5, Classification("bogus"), Classification("server", "30")):
+        yield "failure", ("x",), {"classification": verdict}, "classification"
+
+
+@pytest.mark.parametrize(("report", "args", "kwargs", "named"), list(reports()))
+async def test_a_wrong_argument_is_named_and_the_permit_is_not_lost(gear, report, args, kwargs, named):
+    permit = await half_open(gear)
+    with pytest.raises(SwitchgearError, match=named):
+        getattr(permit, report)(*args, **kwargs)
+    permit.success()
+    assert not gear.is_open("t"), "the probe's place was freed"
+
+
+async def test_tokens_that_an_sdk_leaves_out_are_none(gear):
+    permit = await half_open(gear)
+    permit.success(input_tokens=None, output_tokens=None, cache_creation_tokens=None, cost_usd=None, output_size=None)
+    assert not gear.is_open("t")
+
+
+def test_a_word_is_a_verdict_too(gear):
+    gear.try_acquire("t").failure("no such city", classification="invalid_input")
+    assert not gear.is_open("t")
+    gear.try_acquire("t").failure("it is down", classification="server")
+    assert gear.is_open("t")
+
+
+def test_wrong_numbers_give_no_session_more_than_it_had():
+    gear = Switchgear.local()
+    with gear.session("s-1", token_budget=100) as session:
+        permit = gear.try_acquire("t")
+        with pytest.raises(SwitchgearError, match="output_tokens"):
+            permit.success(output_tokens=-500)
+        permit.failure(ConnectionError(), output_tokens=1.5)
+    assert (session.status().tokens, session.status().failures) == (2, 1)
+
+
+def test_a_callers_wrong_report_does_not_count_against_the_tool():
+    gear = Switchgear.local(local_policies=ONCE)
+    with pytest.raises(SwitchgearError, match="output_tokens"), gear.permit("t") as permit:
+        permit.success(output_tokens=-1)
+    assert not gear.is_open("t")
+
+
+def test_what_reaches_the_fleet_is_whole():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    with gear.permit("t") as permit:
+        permit.success(output_tokens=1.5, output_size=2.5)
+    gear.flush()
+    (event,) = fleet.events()
+    assert (event["output_tokens"], event["output_size"]) == (2, 3)
+
+
+def test_a_passage_that_was_never_entered_is_left_without_harm(gear):
+    gear.permit("t").__exit__(None, None, None)
+    assert not gear.is_open("t")
+
+
+@pytest.mark.parametrize(("given", "told"), [(42, "42"), (UUID(int=7), str(UUID(int=7))), ("s-1", "s-1"), (None, None)])
+def test_ids_reach_the_fleet_as_text(given, told):
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    ids = {"user_id": given, "session_id": given, "request_id": given}
+    with gear.permit("t", **ids):
+        pass
+    gear.try_acquire("t", **ids).failure(ConnectionError())
+    fleet.open_circuit("t")
+    assert not gear.try_acquire("t", **ids)
+    gear.flush()
+    events = fleet.events()
+    assert [event["status"] for event in events] == ["success", "error", "rejected"]
+    for event in events:
+        assert [event.get(name) for name in ids] == [told] * 3
+
+
+def test_a_users_circuit_is_one_whether_the_id_is_a_number_or_text():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, scope="user"))
+    gear.try_acquire("t", user_id=42).failure(ConnectionError())
+    assert not gear.try_acquire("t", user_id="42")
+    assert gear.try_acquire("t", user_id="43")

@@ -1,0 +1,50 @@
+"""A usage is of whole, finite numbers from 0 on, whatever an SDK's own numbers look like."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from switchgear import Switchgear, SwitchgearError, Usage
+from switchgear.usage import usage_of
+
+FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (None, Usage()),
+        (7, Usage(output_tokens=7)),
+        (1.2, Usage(output_tokens=2)),
+        (Usage(input_tokens=1.5, output_tokens=3.0, cost_usd=2), Usage(2, 3, 0, 2.0)),
+        (Usage(input_tokens=None, output_tokens=5, cost_usd=None), Usage(output_tokens=5)),
+        (Usage(output_tokens=Decimal("2.5"), cost_usd=Decimal("0.25")), Usage(output_tokens=3, cost_usd=0.25)),
+    ],
+)
+def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(told, found):
+    usage = usage_of(told)
+    assert usage == found
+    assert [type(getattr(usage, name)) for name in FIELDS] == [int, int, int, float]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    "wrong", [-1, -0.5, float("nan"), float("inf"), 2**60, 10**400, "5", b"5", True, [1], object()]
+)
+def test_an_impossible_number_is_told_by_its_field(field, wrong):
+    with pytest.raises(SwitchgearError, match=f"^{field} "):
+        usage_of(Usage(**{field: wrong}))
+
+
+def test_a_number_that_is_none_does_not_make_a_budget_endless():
+    gear = Switchgear.local()
+    with gear.session("s-1", token_budget=10) as session:
+        guarded = gear.guard("t", usage=lambda tokens: Usage(output_tokens=tokens, cost_usd=tokens))(
+            lambda tokens: tokens
+        )
+        guarded(float("nan"))
+        with pytest.raises(SwitchgearError, match="cost_usd"):
+            session.spend(Usage(cost_usd=float("nan")))
+        assert (guarded(4.5), session.status().tokens, session.status().cost_usd) == (4.5, 5, 4.5)
