@@ -94,6 +94,21 @@ def is_policy(value: object) -> bool:
     return isinstance(value, kinds)
 
 
+def renamed(argument: str, names: object, name: str) -> str:
+    """What ``name`` is called by ``names``: a mapping, which leaves those that it lacks, a function, or None, which leaves all."""
+    if names is None:
+        return name
+    if isinstance(names, Mapping):
+        found = names.get(name, name)
+    elif callable(names):
+        found = names(name)
+    else:
+        impossible(argument, "a dict or a function, from a name to a name", names)
+    if not isinstance(found, str) or not found:
+        impossible(f"What {argument} has for {name!r}", "a name", found, "Leave out what keeps its name.")
+    return found
+
+
 def policies(name: str, value: object) -> None:
     """A policy, policies by tool name, a function from the name to the policy, or None."""
     if value is None or is_policy(value):

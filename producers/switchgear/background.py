@@ -59,6 +59,11 @@ class Background:
         return thread is not None and thread.is_alive()
 
     @property
+    def here(self) -> bool:
+        """The caller runs in the thread: what waits for it would wait for itself."""
+        return self._thread is threading.current_thread()
+
+    @property
     def closed(self) -> bool:
         """No job runs again."""
         return self._closed
@@ -139,7 +144,8 @@ class Background:
         pause = 0.1
         while True:
             try:
-                await job()
+                # In a task of its own: a task group that failed in it leaves CPython 3.11's and 3.12's task as if cancelled.
+                await asyncio.create_task(job())
             except Exception as error:
                 self.deaths[name] = f"{type(error).__name__}: {error}"
                 log.exception("%s failed and is started again in %.1f s", name, pause)

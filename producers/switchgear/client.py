@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Self, TypeVar, get_args
 
 from switchgear import arguments
 from switchgear.classify import Classifier
 from switchgear.connected import Servers, connect
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.guard.advice import advised
 from switchgear.guard.calling import Calling
 from switchgear.guard.gate import Asking, Gate
 from switchgear.guard.local import LocalBreakers, LocalPolicies
@@ -25,23 +24,22 @@ from switchgear.guard.telling import tell_hooks
 from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.hook_list import hook_list
 from switchgear.hooks import Hooks
+from switchgear.lifetime import Lifetime
 from switchgear.redact import Redactor, redactor
 from switchgear.session import Session
 from switchgear.session_context import session_var
 from switchgear.status import SwitchgearStatus
 from switchgear.watch import Watch
-from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
     from switchgear.available import CircuitOf
     from switchgear.notice import NameOf, NoticeBoard
 
-log: Final = logging.getLogger("switchgear.client")
 T = TypeVar("T")
 
 
-class Switchgear(Calling):
+class Switchgear(Calling, Lifetime):
     """A circuit breaker for tools, shared by the fleet.
 
     Two breakers decide about a call, in memory: the process's own, from what it saw itself, and the fleet's, followed
@@ -212,6 +210,7 @@ class Switchgear(Calling):
             return answer
         found = self._runtime.wait(answer) if isinstance(answer, Asking) else answer
         if isinstance(found, Rejection):
+            found = advised(self._runtime, found)
             self._runtime.refused(found, user_id=user_id, session_id=session_id, request_id=request_id)
         return found
 
@@ -221,6 +220,7 @@ class Switchgear(Calling):
         """:meth:`try_acquire` that never blocks the event loop."""
         answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
         if isinstance(answer, Rejection):
+            answer = advised(self._runtime, answer)
             self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
         return answer
 
@@ -307,17 +307,7 @@ class Switchgear(Calling):
         circuits = {} if mode == "local_only" else self.circuits()
         return notice_now(self._runtime, self._board, mode, circuits, name_of)
 
-    # -- the client itself --------------------------------------------------------------------------------------------
-
-    def start(self, wait: float = 0.0) -> bool:
-        """Start now instead of at the first call, and wait up to ``wait`` seconds for the fleet's circuits.
-
-        Returns:
-            Whether the circuits are loaded; always True without Kafka.
-        """
-        self._start()
-        follower = self._follower
-        return True if follower is None else follower.wait_loaded(wait)
+    # -- the client itself ------------------------------------------------------------------------------------------------
 
     def status(self) -> SwitchgearStatus:
         """Counts and condition, as of now."""
@@ -335,65 +325,3 @@ class Switchgear(Calling):
         """The fleet's circuits as this process sees them, by circuit id."""
         self._start()
         return {} if self._follower is None else self._follower.table.snapshot()
-
-    def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until every event is acknowledged; False when ``timeout`` seconds did not suffice. Not for event loops."""
-        if self._emitter is None:
-            return True
-        if self._gate.refusals is not None:
-            self._gate.refusals.sweep(everything=True)
-        return self._emitter.flush(timeout)
-
-    def close(self, timeout: float = 10.0) -> bool:
-        """Flush and end the background thread. Calls go on to be guarded, unreported. Closing twice is fine.
-
-        Returns:
-            True when every event was acknowledged.
-        """
-        if self._emitter is None:
-            return True
-        if self._gate.refusals is not None:
-            self._gate.refusals.sweep(everything=True)
-        return self._emitter.close(timeout)
-
-    async def aclose(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as close
-        """:meth:`close` for event loops."""
-        import asyncio  # noqa: PLC0415 - see __init__
-
-        return await asyncio.to_thread(self.close, timeout)
-
-    def __enter__(self) -> Self:
-        self._start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        self._start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    # -- inside -------------------------------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        if self._started:
-            return
-        self._started = True
-        assert self._background is not None
-        if not self._background.closed:
-            try:
-                self._background.loop()
-            except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
-                log.warning("the background thread did not start: %s", error)
-
-    def _forked(self) -> None:
-        """In a child: it starts anew at its first call, as a process of its own."""
-        self._started = False
-        self._runtime.forked()

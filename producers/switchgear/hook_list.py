@@ -50,7 +50,7 @@ class HookList:
 
     def on_transition(self, change: CircuitChange) -> None:
         """Run every ``on_transition``."""
-        self._run("on_transition", self._transition, change)
+        self._run("on_transition", self._transition, change, background=change.source == "fleet")
 
     def on_rejected(self, rejection: Rejection) -> None:
         """Run every ``on_rejected``."""
@@ -66,7 +66,7 @@ class HookList:
 
     def on_drop(self, count: int) -> None:
         """Run every ``on_drop``."""
-        self._run("on_drop", self._drop, count)
+        self._run("on_drop", self._drop, count, background=True)
 
     def traceparent(self) -> str | None:
         """The first trace context that a hook knows."""
@@ -80,17 +80,21 @@ class HookList:
                     return str(found)
         return None
 
-    def _run(self, name: str, methods: tuple[Callable[..., Any], ...], *given: object) -> None:
+    def _run(
+        self, name: str, methods: tuple[Callable[..., Any], ...], *given: object, background: bool = False
+    ) -> None:
+        """``background``: in a thread of ours, which a ``sys.exit()`` in a hook must not end; the caller's own may be ended."""
+        caught = (Exception, SystemExit) if background else Exception
         for method in methods:
             try:
                 found = method(*given)
                 if inspect.iscoroutine(found):
                     found.close()
-                    raise TypeError("it returned a coroutine, which nobody awaits")  # noqa: TRY301 - told as any failure
-            except Exception as error:  # noqa: BLE001 - a hook must not end the call
+                    raise TypeError("it returned a coroutine, which nobody awaits")
+            except caught as error:  # a hook must not end the call
                 self._failed(name, method, error)
 
-    def _failed(self, name: str, method: Callable[..., Any], error: Exception) -> None:
+    def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
         now = self._clock()
         who = f"{getattr(method, '__qualname__', None) or repr(method)} ({name})"

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from switchgear.arguments import renamed
 from switchgear.fork_safe import ForkSafe
+from switchgear.one_line import MOST_NAME, one_line
 
 if TYPE_CHECKING:
     from switchgear.follower.view import CircuitView
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
 MAX_TOOLS: Final = 10
 """Tools named; the rest are counted."""
-MAX_NAME: Final = 80
-"""Characters of a name."""
 
 NOTHING_CALLABLE: Final = "No tool can be called now: their state is unknown. Go on without tools."
 """Where the client refuses every call while the fleet is out of reach (``on_state_unavailable="deny"``)."""
@@ -53,6 +53,9 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int =
 
     A pure function. A tool twice is named once, with the later instant. A substitute that is unavailable itself is not
     recommended.
+
+    Raises:
+        SwitchgearError: ``name_of`` is no mapping or function, or has no name for one of them.
     """
     found: dict[str, Unavailable] = {}
     for tool in tools:
@@ -81,10 +84,7 @@ def _phrase(tool: Unavailable, out: Mapping[str, Unavailable], name_of: NameOf) 
 
 def _shown(tool: str, name_of: NameOf) -> str:
     """On one line and bounded: some names come from other processes."""
-    if name_of is not None:
-        tool = name_of.get(tool, tool) if isinstance(name_of, Mapping) else name_of(tool)
-    plain = " ".join("".join(character if character.isprintable() else " " for character in tool).split())
-    return plain if len(plain) <= MAX_NAME else plain[: MAX_NAME - 1] + "…"
+    return one_line(renamed("name_of", name_of, tool), MOST_NAME)
 
 
 def _instant(until: float, since: float | None) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from switchgear.one_line import MOST_NAME, one_line
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.words import CircuitState
+
+MOST_OF_AN_ERROR: Final = 300
+"""Characters of a tool's error that the model is shown: it is a stranger's text."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -34,26 +39,29 @@ class Rejection(msgspec.Struct, frozen=True):
         return False
 
     def text(self) -> str:
-        """For the model: what is wrong, not to try again before when, and what to use instead."""
+        """For the model: what is wrong, not to try again before when, and what to use instead. On one line, and bounded."""
+        tool = one_line(self.tool, MOST_NAME)
         if self.source == "session":
             return (
-                f"The tool {self.tool} was not called: {self.reason}. Do not call any tool again in this session;"
+                f"The tool {tool} was not called: {self.reason}. Do not call any tool again in this session;"
                 " finish with what you have."
             )
         if self.source == "duplicate":
             return (
-                f"The tool {self.tool} was not called: {self.reason}. Do not repeat this call; use the result you have,"
+                f"The tool {tool} was not called: {self.reason}. Do not repeat this call; use the result you have,"
                 " change the parameters, or go on without it."
             )
-        words = [f"The tool {self.tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
-        if self.last_error:
-            words.append(f"Its last error was: {self.last_error.rstrip('.')}.")
+        words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
+        last_error = one_line(self.last_error or "", MOST_OF_AN_ERROR).rstrip(".: ")
+        if last_error:
+            words.append(f"Its last error was: {last_error}.")
         if self.retry_after_s is None:
             words.append("Do not call it again now.")
         else:
-            words.append(f"Do not call it again within the next {max(1, round(self.retry_after_s))} s.")
+            wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # never told too early
+            words.append(f"Do not call it again within the next {max(1, wait)} s.")
         if self.fallback:
-            words.append(f"Use {self.fallback} instead.")
+            words.append(f"Use {one_line(self.fallback, MOST_NAME)} instead.")
         return " ".join(words)
 
     def error(self) -> CircuitOpenError:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from mcp import types
 
-from switchgear import BreakerPolicy, Switchgear
+from switchgear import BreakerPolicy, Switchgear, SwitchgearError
 from switchgear.available import NamelessToolError, available, name_of
 from switchgear.testing import InMemoryFleet
 
@@ -36,14 +36,19 @@ SHAPES = [
     {"type": "function", "function": {"name": "search", "parameters": {}}},  # OpenAI, chat completions
     {"type": "function", "name": "search", "parameters": {}},  # OpenAI, responses
     {"type": "custom", "custom": {}, "name": "search"},
+    {"type": "custom", "custom": {"name": "search"}},  # OpenAI, chat completions
+    {"toolSpec": {"name": "search", "inputSchema": {}}},  # Bedrock
+    {"function_declarations": [{"name": "search"}]},  # Gemini
     {"name": "search", "input_schema": {"type": "object"}},  # Anthropic
     {"type": "search_20250305", "name": "search"},  # Anthropic, of its own
     {"name": "search", "inputSchema": {"type": "object"}},  # MCP
     {"type": "search"},  # OpenAI, of its own
     Tool("search"),
     SimpleNamespace(type="function", function=SimpleNamespace(name="search")),
+    SimpleNamespace(type="custom", custom=SimpleNamespace(name="search")),
     search,
     CallableObject(),
+    functools.partial(functools.partial(search), "x"),
 ]
 
 
@@ -109,7 +114,7 @@ def test_where_all_are_refused_nothing_is_offered():
         ({"name": 5}, "dict"),
         ("", "str"),
         (None, "NoneType"),
-        (functools.partial(search, "x"), "partial"),
+        ({"function_declarations": [{"name": "a"}, {"name": "b"}]}, "dict"),
         (Tool(name=""), "Tool"),
     ],
 )
@@ -124,6 +129,30 @@ def test_a_guarded_function_is_known_by_its_circuit():
     assert gear.available([guarded, search]) == [guarded, search]
     gear.try_acquire("mcp:search:web").failure(ConnectionError())
     assert gear.available([guarded, search], circuit_of={"search": "another"}) == [search]
+
+
+def test_a_partial_of_a_guarded_function_is_known_by_its_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    bound = functools.partial(gear.guard("mcp:search:web")(search), "x")
+    assert gear.available([bound]) == [bound]
+    gear.try_acquire("mcp:search:web").failure(ConnectionError())
+    assert gear.available([bound]) == []
+
+
+@pytest.mark.parametrize("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
+def test_what_is_no_list_of_tools_is_told(tools):
+    with pytest.raises(SwitchgearError, match="tools is a list of tools, not"):
+        Switchgear.local().available(tools)
+
+
+@pytest.mark.parametrize("wrong", [{"search": None}, {"search": ""}, lambda _name: None, ["search"], 5])
+def test_a_name_that_leads_nowhere_is_told_and_not_offered(wrong):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear.try_acquire("search").failure(ConnectionError())
+    with pytest.raises(SwitchgearError, match="circuit_of"):
+        gear.available(["search"], circuit_of=wrong)
+    with pytest.raises(SwitchgearError, match="name_of"):
+        gear.notice(name_of=wrong)
 
 
 @pytest.mark.parametrize("scope", ["user", "session"])
