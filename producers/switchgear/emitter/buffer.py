@@ -26,7 +26,7 @@ class Buffer:
             raise ValueError(f"the buffer must hold at least 1 event, got {limit}")
         self.limit = limit
         self.items: deque[Item] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may ask for the counts, or close, amid any of these
         self._dropped = 0
         self._taken = 0
 
@@ -54,7 +54,7 @@ class Buffer:
     def clear(self) -> None:
         """Forget everything, counts too: in a forked child these are the parent's."""
         self.items.clear()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._dropped = self._taken = 0
 
     def __len__(self) -> int:
@@ -64,6 +64,11 @@ class Buffer:
     def dropped(self) -> int:
         """Events given up so far."""
         return self._dropped
+
+    @property
+    def left(self) -> int:
+        """Events that are not here any more: taken, or given up."""
+        return self._taken + self._dropped
 
     @property
     def accepted(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import time
@@ -17,13 +16,17 @@ from switchgear import arguments
 from switchgear.background import Background
 from switchgear.emitter.at_exit import leave_at_exit
 from switchgear.emitter.buffer import Buffer, Item
+from switchgear.emitter.delivery import deliver
+from switchgear.emitter.drop_report import DropReport
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.feeder import Feeder, Source, feeder
+from switchgear.emitter.flushing import flushed
+from switchgear.emitter.lane import Mark
 from switchgear.emitter.moments import Moments
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.receipt import Receipt
-from switchgear.emitter.record import Parcel, Record
+from switchgear.emitter.record import Parcel, check_record
 from switchgear.emitter.status import EmitterStatus
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
@@ -34,7 +37,6 @@ log: Final = logging.getLogger("switchgear.emitter")
 
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
-_REPORT_DROPS_S: Final = 10.0
 _STOW_LIMIT_S: Final = 2.0
 
 
@@ -115,8 +117,7 @@ class Emitter:
         self._idle = True
         self._closed = False
         self._encoding_failed = 0
-        self._reported_drops = 0
-        self._next_drop_report = 0.0
+        self._drops = DropReport(self._buffer)
         self._lost_counts = (0, 0)
         self._sent = 0
         self.before_close: list[Callable[[], None]] = []
@@ -163,10 +164,12 @@ class Emitter:
         The bytes go as they are. Order within a tool is kept. The caller bounds how many futures it has open.
 
         Raises:
-            SwitchgearError: the emitter is closed.
+            SwitchgearError: the emitter is closed, or a record is none.
         """
         if self._closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
+        for number, record in enumerate(records):
+            check_record(number, *record)
         self._background.loop()
         return self._background.run(self._deliver(records))
 
@@ -179,15 +182,12 @@ class Emitter:
         return self.connected
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until nothing is buffered or in flight; False when ``timeout`` seconds did not suffice. Not for event loops."""
-        deadline = time.monotonic() + timeout
-        while (status := self.status()).buffered or status.spooled:
-            if not self._closed:
-                self._rouse(urgent=True)
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_S)
-        return True
+        """Wait until every event that was emitted before has its answer. Not for event loops.
+
+        Returns:
+            False when ``timeout`` seconds did not suffice.
+        """
+        return flushed(self, self._buffer, self._hurry_up, self._mark, timeout)
 
     async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
         """:meth:`flush` for event loops."""
@@ -208,6 +208,7 @@ class Emitter:
         flushed = self.flush(timeout)
         dropped = self.status().dropped
         self._closed = True
+        self._drops.tell(last=True)
         if self._feeder is not None and not flushed and self._background.alive:
             self._feeder.stow(_STOW_LIMIT_S)
         status = self.status()
@@ -275,6 +276,20 @@ class Emitter:
         ) as error:  # closing, or the thread died this instant: the next event tries again
             self._idle = True
             log.debug("the background loop was not woken: %s", error)
+
+    def _hurry_up(self) -> None:
+        if not self._closed:
+            self._rouse(urgent=True)
+
+    def _mark(self) -> Future[Mark] | None:
+        """What is on its way, where all that left the buffer is there."""
+        outbox, feeder = self._outbox, self._feeder
+        if outbox is None or (feeder is not None and feeder.holds):
+            return None
+        try:
+            return self._background.run(outbox.mark())
+        except (SwitchgearError, RuntimeError):  # as in _rouse
+            return None
 
     def _signal(self, urgent: bool) -> None:
         if self._wake is not None and self._hurry is not None:
@@ -351,42 +366,14 @@ class Emitter:
         while outbox is None:  # the thread has just started
             await asyncio.sleep(_POLL_S)
             outbox = self._outbox
-        receipt = Receipt(len(records))
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return await deliver(records, outbox, self._in_flight, self._count_sent)
 
-        def answer(index: int, reason: str | None) -> None:
-            if reason is None:
-                receipt.acknowledged += 1
-            else:
-                receipt.refused.append((index, reason))
-            if receipt.complete and not done.done():
-                done.set_result(None)
-
-        try:
-            for index, (tool, value) in enumerate(records):
-                if outbox.pending >= self._in_flight or not outbox.connected:
-                    await outbox.room()
-                self._sent += 1
-                outbox.offer((Record(tool, value, functools.partial(answer, index)),))
-            if records:
-                await done
-        except asyncio.CancelledError:
-            raise SwitchgearError("The emitter was closed before Kafka acknowledged every record.") from None
-        return receipt
+    def _count_sent(self) -> None:
+        self._sent += 1
 
     def _make_room(self) -> None:
-        """Give up the oldest event, and say so at once the first time, in summary every ten seconds after that."""
         self._buffer.make_room()
-        dropped = self._buffer.dropped
-        if dropped > self._reported_drops and time.monotonic() >= self._next_drop_report:
-            log.error(
-                "%d events were dropped, %d since the last report: the buffer of %d is full",
-                dropped,
-                dropped - self._reported_drops,
-                self._buffer.limit,
-            )
-            self._reported_drops = dropped
-            self._next_drop_report = time.monotonic() + _REPORT_DROPS_S
+        self._drops.tell()
 
     def _forked(self) -> None:
         """In a child: the parent's events are the parent's to send, and the identity is its own."""
@@ -395,7 +382,8 @@ class Emitter:
             self._feeder.forked()
         self._outbox = self._wake = self._hurry = None
         self._idle = True
-        self._encoding_failed = self._sent = self._reported_drops = 0
+        self._drops = DropReport(self._buffer)
+        self._encoding_failed = self._sent = 0
         self._lost_counts = (0, 0)
         self.emitter_id = mint_emitter_id(self._service)
 
@@ -403,7 +391,7 @@ class Emitter:
         """The thread died: let the next event start it again."""
         self._idle = True
 
-    def leave(self) -> None:
+    def leave(self, waited_s: float) -> None:
         """The interpreter ends: send what can be sent soon, keep the rest in the spool, or count it as dropped."""
-        status = self.status()
-        self.close(self._exit_timeout if status.connected else min(0.2, self._exit_timeout))
+        left = max(0.0, self._exit_timeout - waited_s)
+        self.close(left if self.status().connected else min(0.2, left))

@@ -103,6 +103,11 @@ class Feeder:
             waiting_s=self._disk.waiting_s,
         )
 
+    @property
+    def holds(self) -> bool:
+        """It has records that are neither in the buffer nor on disk nor in the outbox."""
+        return bool(self._held)
+
     def stow(self, timeout: float) -> bool:
         """From another thread: write what Kafka has not acknowledged to the disk, and send nothing more."""
         self._stowing = True

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from switchgear.background import stop_if_cancelled
 from switchgear.emitter.batch import fill
+from switchgear.emitter.lane import Lane, Mark
 from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
 from switchgear.emitter.record import Parcel, Record, Run, count, singles
 from switchgear.emitter.verdict import Verdict, is_outage, judge
@@ -39,19 +40,6 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 
 
-class _Lane:
-    """A partition's queue, oldest first."""
-
-    __slots__ = ("attempts", "busy", "flying", "one_by_one", "queue")
-
-    def __init__(self) -> None:
-        self.queue: deque[Parcel] = deque()
-        self.flying: list[Parcel] = []
-        self.busy = False
-        self.one_by_one = 0
-        self.attempts = 0
-
-
 class Outbox:
     """Sends records to their tool's partition; bounded by ``limit`` records waiting or in flight."""
 
@@ -61,7 +49,7 @@ class Outbox:
         self.limit = limit
         self._compression = compression
         self._batch_bytes = BATCH_BYTES
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._space = asyncio.Event()
@@ -83,6 +71,10 @@ class Outbox:
     def room_left(self) -> int:
         """Records that may be offered now."""
         return 0 if self._link is None else max(0, self.limit - self.pending)
+
+    async def mark(self) -> Mark:
+        """What is here now."""
+        return Mark([(lane, lane.offered) for lane in self._lanes.values()])
 
     def silent_s(self, now: float) -> float:
         """Seconds that Kafka has answered nothing although something waits for it: a connection, or an acknowledgement."""
@@ -143,14 +135,15 @@ class Outbox:
             self._progress_at = time.monotonic()
         partitions = 1 if self._link is None else self._link.partitions()
         touched = set()
-        queues: dict[str, deque[Parcel]] = {}  # by tool: most of many records are of few
+        lanes: dict[str, Lane] = {}  # by tool: most of many records are of few
         for parcel in self._sendable(parcels):
-            queue = queues.get(parcel.tool)
-            if queue is None:
+            lane = lanes.get(parcel.tool)
+            if lane is None:
                 partition = owner_partition(parcel.tool, partitions)
                 touched.add(partition)
-                queue = queues[parcel.tool] = self._lanes.setdefault(partition, _Lane()).queue
-            queue.append(parcel)
+                lane = lanes[parcel.tool] = self._lanes.setdefault(partition, Lane())
+            lane.queue.append(parcel)
+            lane.offered += len(parcel.values) if isinstance(parcel, Run) else 1
         for partition in touched:
             self._pump(partition)
 
@@ -181,15 +174,15 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _ship(self, partition: int, lane: _Lane) -> None:
+    async def _ship(self, partition: int, lane: Lane) -> None:
         """Send the lane's records, batch after batch, until it is empty or the producer is gone."""
         try:
             while lane.queue and (link := self._link) is not None:
                 batch, parcels = self._fill(link, lane)
                 lane.flying = parcels
-                link.began()
                 try:
-                    await (await link.producer.send_batch(batch, self._topic, partition=partition))
+                    async with link.carrying(batch.size()):
+                        await (await link.producer.send_batch(batch, self._topic, partition=partition))
                 except asyncio.CancelledError:
                     lane.flying = []
                     lane.queue.extendleft(reversed(parcels))
@@ -201,14 +194,13 @@ class Outbox:
                     lane.attempts = 0
                     sent = count(parcels)
                     lane.one_by_one = max(0, lane.one_by_one - sent)
+                    lane.answered += sent
                     self._acknowledge(parcels, sent)
-                finally:
-                    link.ended()
         finally:
             lane.busy = False
 
     @staticmethod
-    def _fill(link: Link, lane: _Lane) -> tuple[Any, list[Parcel]]:
+    def _fill(link: Link, lane: Lane) -> tuple[Any, list[Parcel]]:
         batch = link.producer.create_batch()
         most = 1 if lane.one_by_one else sys.maxsize
         return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
@@ -239,7 +231,7 @@ class Outbox:
         self._progress_at = time.monotonic()
         self._space.set()
 
-    async def _failed(self, lane: _Lane, records: list[Record], error: Exception, link: Link) -> None:
+    async def _failed(self, lane: Lane, records: list[Record], error: Exception, link: Link) -> None:
         """Put back, or refuse, the records of a failed batch, and have a fresh producer."""
         self._retire(link)
         lane.flying = []
@@ -254,6 +246,7 @@ class Outbox:
         if verdict is Verdict.REFUSE or hopeless:
             lane.attempts = 0
             lane.one_by_one = max(0, lane.one_by_one - len(records))
+            lane.answered += len(records)
             for record in records:
                 self._refuse(record, reason)
             return
@@ -284,7 +277,10 @@ class Outbox:
         waiting = [(partition, lane) for partition, lane in self._lanes.items() if partition >= partitions]
         for partition, lane in waiting:
             for parcel in lane.queue:
-                self._lanes.setdefault(owner_partition(parcel.tool, partitions), _Lane()).queue.append(parcel)
+                other = self._lanes.setdefault(owner_partition(parcel.tool, partitions), Lane())
+                other.queue.append(parcel)
+                other.offered += count((parcel,))
+            lane.answered += count(lane.queue)
             lane.queue.clear()
             del self._lanes[partition]
         for partition in list(self._lanes):

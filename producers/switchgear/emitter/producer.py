@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from switchgear.background import clean_up
+from switchgear.importing import importing
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError
 
@@ -19,6 +21,8 @@ BATCH_BYTES: Final = 786_432
 A batch costs half a millisecond before its first record: in bursts of 2,000 one of this size took 0.4 µs less an event than three
 of 256 KiB (measured, of 3.5). A topic that takes less is given less.
 """
+MOST_IN_FLIGHT: Final = 33_554_432
+"""Bytes of batches that aiokafka may put into one request to a broker: well below the 100 MiB that brokers take (``socket.request.max.bytes``)."""
 _CONNECT_LIMIT_S: Final = 20.0
 _IDLE_LIMIT_S: Final = 60.0
 
@@ -29,7 +33,8 @@ class Link:
     def __init__(self, producer: Any, topic: str, batch_bytes: int) -> None:
         self.producer = producer
         self.batch_bytes = batch_bytes
-        self._in_flight = 0
+        self._batches = self._bytes = 0
+        self._less = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._topic = topic
@@ -56,16 +61,25 @@ class Link:
             self._count = len(found)
         return self._count
 
-    def began(self) -> None:
-        """A batch was handed over."""
-        self._in_flight += 1
+    @contextlib.asynccontextmanager
+    async def carrying(self, size: int) -> AsyncIterator[None]:
+        """From when a batch of ``size`` bytes may be handed over until it was answered."""
+        self._batches += 1
         self._idle.clear()
-
-    def ended(self) -> None:
-        """A batch was answered."""
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._idle.set()
+        try:
+            while self._bytes and self._bytes + size > MOST_IN_FLIGHT:
+                self._less.clear()
+                await self._less.wait()
+            self._bytes += size
+            try:
+                yield
+            finally:
+                self._bytes -= size
+                self._less.set()
+        finally:
+            self._batches -= 1
+            if not self._batches:
+                self._idle.set()
 
     async def close_when_idle(self) -> None:
         """Close when the last batch has its answer, or after a minute."""
@@ -88,7 +102,8 @@ async def open_link(
     Raises:
         BrokerUnavailableError: no broker answered in time, or the topic does not exist.
     """
-    from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
+    with importing:
+        from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
     producer = AIOKafkaProducer(
         **connection.options(),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from switchgear.emitter.spool.place import Place
+from switchgear_schemas.errors import SwitchgearError
 
 Answer = Callable[[str | None], None]
 """Told once about its record: None when it was acknowledged, else why it was refused."""
@@ -44,6 +45,25 @@ class Run(msgspec.Struct, eq=False):
 
 
 Parcel = Record | Run
+
+
+def check_record(number: int, tool: object, value: object) -> None:
+    """Refuse what Kafka can't be given; ``number`` is its place in what was submitted.
+
+    Raises:
+        SwitchgearError: naming it.
+    """
+    if not isinstance(tool, str) or not isinstance(value, bytes):
+        kinds = f"({type(tool).__name__}, {type(value).__name__})"
+        raise SwitchgearError(
+            f"Record {number} is {kinds}.", hint="Give a tool's name and the encoded bytes: (str, bytes)."
+        )
+    try:
+        tool.encode()
+    except UnicodeEncodeError:
+        raise SwitchgearError(
+            f"The tool's name of record {number} is no text: {tool!r}.", hint="Give one that UTF-8 can hold."
+        ) from None
 
 
 def count(parcels: Iterable[Parcel]) -> int:

@@ -19,6 +19,7 @@ from switchgear.follower.broker_time import FRESH_S, BrokerTime
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
+from switchgear.importing import importing
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.topics import TopicNames
 
@@ -123,7 +124,8 @@ class CircuitFollower:
 
     async def _follow(self, table: CircuitTable) -> None:
         """One connection's life. A ``table`` that is not ours becomes ours when it is loaded: no moment without circuits."""
-        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
+        with importing:
+            from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
         consumer = AIOKafkaConsumer(
             self._topic,

@@ -242,6 +242,56 @@ for number in range(1000):
     assert numbers(asyncio.run(read(settings))) == Counter(range(1_000))
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_sends_its_last_events(settings, tmp_path, method):
+    script = tmp_path / "main.py"
+    script.write_text(f"""
+import multiprocessing
+from switchgear import Emitter, Event
+
+emitter = Emitter({settings.kafka_bootstrap_servers!r}, topic_prefix={settings.topic_prefix!r}, exit_timeout=20)
+
+def work(first):
+    assert emitter.connect(30)
+    for number in range(first, first + 100):
+        emitter.emit(Event("t", "success", metadata={{"number": number}}))
+
+if __name__ == "__main__":
+    emitter.emit(Event("t", "success", metadata={{"number": 0}}))
+    context = multiprocessing.get_context({method!r})
+    children = [context.Process(target=work, args=(first,)) for first in (100, 200)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0, 0]
+    assert emitter.close(20)
+""")
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120, capture_output=True)
+    assert numbers(asyncio.run(read(settings))) == Counter([0, *range(100, 300)])
+
+
+async def test_a_flush_waits_for_what_was_emitted_before_it_not_for_what_comes_after(settings, emitter):
+    assert await asyncio.to_thread(emitter.connect, 20)
+    going = threading.Event()
+
+    def traffic():
+        while not going.wait(0.001):
+            emitter.emit(Event(f"t{time.time_ns() % 7}", "success", metadata={"number": -1}))
+
+    thread = threading.Thread(target=traffic)
+    thread.start()
+    try:
+        for number in range(20):
+            emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
+            assert await emitter.aflush(10)
+            found = numbers(await read(settings))
+            assert set(range(number + 1)) <= set(found), "what was flushed is in the log"
+    finally:
+        going.set()
+        thread.join()
+
+
 def test_parent_and_forked_child_both_send_their_own_events_once(settings):
     code = f"""
 import os

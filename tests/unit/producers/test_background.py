@@ -72,6 +72,26 @@ def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     assert "job failed and is started again" in caplog.text
 
 
+def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
+    """CPython 3.11 and 3.12 leave the task of such a group as if it had been cancelled."""
+    runs = []
+
+    async def fail():
+        await asyncio.sleep(0.01)
+        raise ValueError("not yet")
+
+    async def job():
+        runs.append(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(3600))
+            group.create_task(fail())
+
+    background.add("job", job)
+    background.loop()
+    assert eventually(lambda: len(runs) == 3)
+    assert background.deaths["job"].startswith("ExceptionGroup")
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background, caplog):
     told = []

@@ -77,3 +77,21 @@ def test_no_event_of_many_threads_is_lost_or_counted_twice():
     consumer.join(30)
     assert len(taken) + buffer.dropped == 20_000 == buffer.accepted
     assert len(buffer) == 0
+
+
+def test_a_signal_handler_may_ask_for_the_counts_amid_any_method():
+    buffer = Buffer(2)
+    for number in range(3):
+        buffer.append(item(number))
+    with buffer._lock:  # the main thread is in a method, and the handler runs in the main thread
+        assert (buffer.accepted, buffer.left, buffer.dropped) == (3, 1, 1)
+        buffer.append(item(3))
+    assert (buffer.accepted, buffer.left) == (4, 2)
+
+
+def test_what_has_left_and_what_is_here_is_what_was_accepted():
+    buffer = Buffer(5)
+    for number in range(9):
+        buffer.append(item(number))
+        buffer.take(number % 2)
+        assert buffer.left + len(buffer) == buffer.accepted

@@ -84,6 +84,22 @@ def test_after_closing_events_are_refused_as_a_value(emitter):
         emitter.submit([("t", b"{}")])
 
 
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ((None, b"{}"), r"Record 1 is \(NoneType, bytes\)"),
+        (("t", "{}"), r"Record 1 is \(str, str\)"),
+        (("t", None), r"Record 1 is \(str, NoneType\)"),
+        (("t\ud83d", b"{}"), "tool's name of record 1 is no text"),
+    ],
+)
+def test_what_is_no_record_is_refused_by_its_number_and_nothing_is_pending(emitter, record, told):
+    with pytest.raises(SwitchgearError, match=told):
+        emitter.submit([("t", b"{}"), record])
+    assert emitter.status().emitted == 0
+    assert emitter.flush(0)
+
+
 async def test_a_send_that_waits_for_a_broker_ends_with_the_emitter(emitter):
     waiting = asyncio.ensure_future(emitter.send("t", b'{"tool_name":"t","status":"success"}'))
     await asyncio.sleep(0.2)

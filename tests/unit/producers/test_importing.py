@@ -1,0 +1,66 @@
+"""A fork waits for an import that is under way in the background, and neither side is left with a lock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from switchgear.importing import importing
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def test_a_fork_waits_for_the_import_and_both_may_import_after_it():
+    entered, free = threading.Event(), []
+
+    def background():
+        with importing:
+            entered.set()
+            time.sleep(0.2)
+            free.append(1)
+
+    thread = threading.Thread(target=background)
+    thread.start()
+    entered.wait(5)
+    child = os.fork()
+    if child == 0:
+        done = []
+
+        def again():
+            with importing:
+                done.append(1)
+
+        other = threading.Thread(target=again)
+        other.start()
+        other.join(5)
+        os._exit(0 if done and free else 1)
+    thread.join(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with importing:
+        assert free
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.03])
+def test_a_child_that_is_forked_as_the_client_starts_can_import_what_it_needs(after_s):
+    code = f"""
+import os, time
+from switchgear import Emitter, Event
+emitter = Emitter("127.0.0.1:1", exit_timeout=0)
+emitter.emit(Event("t", "success"))
+time.sleep({after_s})
+child = os.fork()
+if child == 0:
+    emitter.emit(Event("t", "success"))
+    deadline = time.monotonic() + 20
+    while emitter.status().last_error is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os._exit(0 if "bootstrap" in str(emitter.status().last_error) else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
