@@ -25,6 +25,10 @@ class Duplicate:
     """How often, this time included."""
 
 
+_Name = tuple[str, str, str]
+"""Session, tool and parameters of a call."""
+
+
 class _Calls:
     """One call's number by pane."""
 
@@ -42,6 +46,15 @@ class _Calls:
         if passed == PANES:
             self.counts = [0] * PANES
         self.counts[self.latest % PANES] += 1
+        return sum(self.counts)
+
+    def taken_back(self) -> int:
+        """One less, the latest; how many are left."""
+        for behind in range(PANES):
+            pane = (self.latest - behind) % PANES
+            if self.counts[pane]:
+                self.counts[pane] -= 1
+                break
         return sum(self.counts)
 
 
@@ -70,7 +83,8 @@ class DuplicateWatch(ForkSafe):
         self._pane_s = window_s / PANES
         self._clock = clock
         self._lock = threading.Lock()
-        self._calls: OrderedDict[tuple[str, str, str], _Calls] = OrderedDict()
+        self._calls: OrderedDict[_Name, _Calls] = OrderedDict()
+        self._sessions: dict[str, set[_Name]] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -92,18 +106,34 @@ class DuplicateWatch(ForkSafe):
             calls = self._calls.get(name)
             if calls is None:
                 calls = self._calls[name] = _Calls(pane)
+                self._sessions.setdefault(session_id, set()).add(name)
                 if len(self._calls) > self._limit:
-                    self._calls.popitem(last=False)
+                    self._drop(next(iter(self._calls)))
             else:
                 self._calls.move_to_end(name)
             return calls.noted(pane)
 
+    def taken_back(self, session_id: str, tool: str, key: str) -> None:
+        """A call that was noted gave its caller nothing, since it was refused or failed: to try again is no repetition."""
+        name = (session_id, tool, key)
+        with self._lock:
+            calls = self._calls.get(name)
+            if calls is not None and not calls.taken_back():
+                self._drop(name)
+
     def forget(self, session_id: str) -> None:
         """The session has ended."""
         with self._lock:
-            for name in [name for name in self._calls if name[0] == session_id]:
+            for name in self._sessions.pop(session_id, ()):
                 del self._calls[name]
 
     def forked(self) -> None:
         """In a child of a fork: its own lock; its sessions go on."""
         self._lock = threading.Lock()
+
+    def _drop(self, name: _Name) -> None:
+        del self._calls[name]
+        names = self._sessions[name[0]]
+        names.discard(name)
+        if not names:
+            del self._sessions[name[0]]

@@ -106,3 +106,35 @@ def test_the_count_lies_between_the_window_and_a_tenth_less(waits):
 def test_a_number_out_of_range_is_named(wrong):
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         DuplicateWatch(**wrong, clock=Clock())
+
+
+def test_a_call_that_is_taken_back_was_none(watch, clock):
+    for _ in range(2):
+        watch.noted("s", "search", "k")
+    clock.now += 100
+    watch.noted("s", "search", "k")
+    watch.taken_back("s", "search", "k")
+    assert watch.noted("s", "search", "k") == 3
+    for _ in range(9):
+        watch.taken_back("s", "search", "k")
+    assert len(watch) == 0
+    watch.taken_back("s", "search", "never noted")
+
+
+def test_forgetting_a_session_leaves_the_others(watch):
+    for session in ("a", "b"):
+        for tool in ("t", "u"):
+            watch.noted(session, tool, "k")
+    watch.forget("a")
+    watch.forget("a")
+    assert len(watch) == 2
+    assert [watch.noted(session, "t", "k") for session in ("a", "b")] == [1, 2]
+
+
+def test_what_was_pushed_out_is_forgotten_with_its_session(clock):
+    small = DuplicateWatch(limit=2, clock=clock)
+    for number in range(100):
+        small.noted(f"s-{number}", "t", "k")
+    for number in range(100):
+        small.forget(f"s-{number}")
+    assert (len(small), small._sessions) == (0, {})
