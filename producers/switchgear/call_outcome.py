@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switchgear_schemas.words import ErrorClass, ServedBy, Status
+from switchgear_schemas.words import CircuitState, ErrorClass, ServedBy, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,7 @@ class CallOutcome:
     generation: int | None = None
     """Of the fleet's circuit that let it through; None without one."""
     served_by: ServedBy = "call"
+    """``fallback`` where the tool stood in for another one."""
+    state: CircuitState = "closed"
+    """Of the circuit, when it let the call through; ``open`` where every fallback's was open too and the tool was tried all the
+    same, ``disabled`` where an operator lets every call through."""

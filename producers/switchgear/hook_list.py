@@ -1,7 +1,7 @@
 """HookList: runs a client's hooks, in order, and lets nothing of theirs into the call.
 
 For the client that wires it: keep ``gear._hooks = hook_list(...)``, a HookList or None. None is the fast path: test
-``if hooks is not None``. The five methods have the hooks' names and never raise. ``wants`` names the hooks that somebody
+``if hooks is not None``. The methods have the hooks' names and never raise. ``wants`` names the hooks that somebody
 overrides, so that nothing is built for nobody.
 """
 
@@ -23,7 +23,7 @@ log: Final = logging.getLogger("switchgear.hooks")
 
 LOG_AGAIN_S: Final = 60.0
 """A hook that fails is logged with its trace once a minute, with the number of failures since."""
-_NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_outcome", "on_drop", "traceparent")
+_NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_cached", "on_outcome", "on_drop", "traceparent")
 
 
 class HookList:
@@ -43,7 +43,7 @@ class HookList:
         self._failing: dict[str, tuple[float, int]] = {}
         self.failures = 0
         """Exceptions of hooks so far."""
-        self._transition, self._rejected, self._fallback, self._outcome, self._drop, self._trace = (
+        self._transition, self._rejected, self._fallback, self._cached, self._outcome, self._drop, self._trace = (
             self._overriding(name) for name in _NAMES
         )
         self.wants: frozenset[str] = frozenset(name for name in _NAMES if self._overriding(name))
@@ -59,6 +59,10 @@ class HookList:
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """Run every ``on_fallback``."""
         self._run("on_fallback", self._fallback, rejection, tool)
+
+    def on_cached(self, tool: str, rejection: Rejection | None) -> None:
+        """Run every ``on_cached``."""
+        self._run("on_cached", self._cached, tool, rejection)
 
     def on_outcome(self, outcome: CallOutcome) -> None:
         """Run every ``on_outcome``."""

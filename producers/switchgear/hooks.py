@@ -3,7 +3,7 @@
 Derive from :class:`Hooks` and override what you need; the others cost nothing. ``Switchgear(..., hooks=[MyHooks()])``
 runs them through a :class:`~switchgear.hook_list.HookList`: an exception in a hook is logged and goes no further.
 
-Threads: ``on_rejected``, ``on_fallback`` and ``on_outcome`` run in the caller's thread (and task), where its span and its
+Threads: ``on_rejected``, ``on_fallback``, ``on_cached`` and ``on_outcome`` run in the caller's thread (and task), where its span and its
 context variables are; so does ``on_transition`` of the process's own circuits, in the call that moved them, and with no lock
 held. ``on_transition`` of the fleet's circuits and ``on_drop`` run in the client's background thread. A hook that takes long
 holds up the call, or the background: hand long work to a thread of your own.
@@ -33,6 +33,9 @@ class Hooks:
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """After a refusal another ``tool`` (or a function, by its name) is called instead."""
 
+    def on_cached(self, tool: str, rejection: Rejection | None) -> None:
+        """A kept result of ``tool`` is served without a call: after a ``rejection``, or because it is fresh enough (None)."""
+
     def on_outcome(self, outcome: CallOutcome) -> None:
         """A call ended, well or not."""
 
@@ -57,6 +60,7 @@ class FunctionHooks(Hooks):
         on_transition: Callable[[CircuitChange], object] | None = None,
         on_rejected: Callable[[Rejection], object] | None = None,
         on_fallback: Callable[[Rejection, str], object] | None = None,
+        on_cached: Callable[[str, Rejection | None], object] | None = None,
         on_outcome: Callable[[CallOutcome], object] | None = None,
         on_drop: Callable[[int], object] | None = None,
     ) -> None:
@@ -64,6 +68,7 @@ class FunctionHooks(Hooks):
             "on_transition": on_transition,
             "on_rejected": on_rejected,
             "on_fallback": on_fallback,
+            "on_cached": on_cached,
             "on_outcome": on_outcome,
             "on_drop": on_drop,
         }

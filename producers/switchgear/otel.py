@@ -22,15 +22,17 @@ TOOL = "gen_ai.tool.name"
 STATE = "switchgear.circuit.state"
 SOURCE = "switchgear.circuit.source"
 SERVED_BY = "switchgear.served_by"
+PROBE = "switchgear.probe"
 _NAME = "switchgear"
 
 
 class OpenTelemetryHooks(Hooks):
     """Give it to the client: ``Switchgear(..., hooks=[OpenTelemetryHooks()])``. It starts no spans: it writes on the current one.
 
-    On the span: ``gen_ai.tool.name``, ``switchgear.circuit.state``, ``switchgear.served_by``, ``switchgear.probe``, after a failure
-    ``error.type`` and ``switchgear.error.class``; events ``switchgear.rejected``, ``switchgear.fallback`` and
-    ``switchgear.circuit.transition`` (of the process's own circuits).
+    On the span, of the last call in it: ``gen_ai.tool.name``, ``switchgear.circuit.state``, ``switchgear.served_by``,
+    ``switchgear.probe``. Events: ``switchgear.failed`` (with ``error.type`` and ``switchgear.error.class``),
+    ``switchgear.rejected``, ``switchgear.fallback`` and ``switchgear.circuit.transition`` (of the process's own circuits).
+    What not every call has is on its event alone: an attribute can't be taken off a span again, and would be the next call's.
 
     Metrics: ``switchgear.call.duration`` (histogram, s), ``switchgear.rejections``, ``switchgear.fallbacks``,
     ``switchgear.circuit.transitions`` and ``switchgear.events.dropped`` (counters). Each has the tool's name where there is one:
@@ -69,7 +71,7 @@ class OpenTelemetryHooks(Hooks):
         )
 
     def on_outcome(self, outcome: CallOutcome) -> None:
-        """Attributes of the span, and the duration."""
+        """Attributes of the span, an event for a failure, and the duration."""
         failed = outcome.status != "success"
         kind = outcome.error_type or outcome.error_class or "_OTHER"
         measured: dict[str, Any] = {TOOL: outcome.tool, "switchgear.status": outcome.status}
@@ -78,18 +80,12 @@ class OpenTelemetryHooks(Hooks):
         self._duration.record(outcome.duration_ms / 1000, measured)
         span = self._current_span()
         if span.is_recording():
-            span.set_attributes(
-                {
-                    TOOL: outcome.tool,
-                    STATE: "half_open" if outcome.probe else "closed",
-                    SERVED_BY: outcome.served_by,
-                    "switchgear.probe": outcome.probe,
-                }
-            )
+            span.set_attributes(_of_last(outcome.tool, outcome.state, outcome.served_by, probe=outcome.probe))
             if failed:
-                span.set_attribute("error.type", kind)
+                told = {TOOL: outcome.tool, "error.type": kind}
                 if outcome.error_class is not None:
-                    span.set_attribute("switchgear.error.class", outcome.error_class)
+                    told["switchgear.error.class"] = outcome.error_class
+                span.add_event("switchgear.failed", told)
 
     def on_rejected(self, rejection: Rejection) -> None:
         """An event on the span, and a count."""
@@ -101,7 +97,7 @@ class OpenTelemetryHooks(Hooks):
             if rejection.retry_after_s is not None:
                 told["switchgear.retry_after"] = rejection.retry_after_s
             span.add_event("switchgear.rejected", told)
-            span.set_attributes({**named, SERVED_BY: "none"})
+            span.set_attributes(_of_last(rejection.tool, rejection.state, "none"))
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """An event on the span, and a count."""
@@ -111,6 +107,13 @@ class OpenTelemetryHooks(Hooks):
         if span.is_recording():
             span.add_event("switchgear.fallback", named)
             span.set_attribute(SERVED_BY, "fallback")
+
+    def on_cached(self, tool: str, rejection: Rejection | None) -> None:
+        """Attributes of the span."""
+        span = self._current_span()
+        if span.is_recording():
+            state = "unknown" if rejection is None else rejection.state  # of a fresh result nobody asked the circuit
+            span.set_attributes(_of_last(tool, state, "cache"))
 
     def on_transition(self, change: CircuitChange) -> None:
         """A count; and for the process's own circuits an event on the span of the call that moved them."""
@@ -132,3 +135,8 @@ class OpenTelemetryHooks(Hooks):
         if not context.is_valid:
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+def _of_last(tool: str, state: str, served_by: str, *, probe: bool = False) -> dict[str, str | bool]:
+    """All of them each time: what a call before it left would be untrue of this one."""
+    return {TOOL: tool, STATE: state, SERVED_BY: served_by, PROBE: probe}

@@ -94,6 +94,8 @@ class Call:
             if plan.options.on_duplicate == "refuse" and self._count >= plan.options.duplicate_after:
                 return Rejection(self.tool, "open", "duplicate", f"the same call was made {self._count} times")
             if self._from_cache(refused=False):
+                if plan.runtime.hooks is not None:
+                    plan.runtime.hooks.on_cached(self.tool, None)
                 return None
         answer = plan.runtime.ask(self.tool)
         if isinstance(answer, Permit):
@@ -188,6 +190,8 @@ class Call:
 
     def _permitted(self, permit: Permit) -> None:
         self.permit = permit
+        if self.served_by != "call":
+            permit.served_by = self.served_by
         if self.plan.runtime.sends_hash:
             permit.parameters_hash = self.key
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from switchgear.guard.local import LocalCircuit
     from switchgear.session import Session
     from switchgear.usage import Usage
-    from switchgear_schemas.words import ErrorClass
+    from switchgear_schemas.words import ErrorClass, ServedBy
 
 
 Caller = tuple[str, str | None, str | None]
@@ -45,6 +45,8 @@ class Permit:
     _usage: list[Usage]
     """Reported so far; of a metered permit alone, as its sessions are."""
     _sessions: tuple[Session, ...]
+    served_by: ServedBy
+    """Of a call of a fallback tool alone: ``fallback``."""
 
     __slots__ = (
         "_caller",
@@ -57,6 +59,7 @@ class Permit:
         "_usage",
         "generation",
         "parameters_hash",
+        "served_by",
         "tool",
     )
 

@@ -158,6 +158,8 @@ class Runtime(ForkSafe):
             hooks.on_rejected(refusal)
             if served_by == "fallback" and fallback_tool is not None:
                 hooks.on_fallback(refusal, fallback_tool)
+            elif served_by == "cache":
+                hooks.on_cached(refusal.tool, refusal)
         reporter = self.gate.refusals
         if reporter is None:
             return

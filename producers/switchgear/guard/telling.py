@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
 from switchgear.follower.fleet_changes import FleetChanges
-from switchgear_schemas.words import ErrorClass, Status
+from switchgear_schemas.words import CircuitState, ErrorClass, Status
 
 if TYPE_CHECKING:
     from switchgear.breaker import Transition
@@ -59,7 +59,17 @@ class Teller:
         """The call of ``permit`` ended: tell of it, and of what it changed."""
         if self._outcomes:
             self._hooks.on_outcome(
-                CallOutcome(permit.tool, status, duration_ms, error_class, error_type, permit.probe, permit.generation)
+                CallOutcome(
+                    permit.tool,
+                    status,
+                    duration_ms,
+                    error_class,
+                    error_type,
+                    permit.probe,
+                    permit.generation,
+                    getattr(permit, "served_by", "call"),
+                    _state_behind(permit),
+                )
             )
         self.tell()
 
@@ -76,6 +86,17 @@ def tell_hooks(hooks: HookList, gate: Gate, follower: CircuitFollower | None, wa
     gate.local.on_move = teller.moved
     if follower is not None:
         follower.listeners.append(FleetChanges(hooks.on_transition, follower, wall).on_view)
+
+
+def _state_behind(permit: Permit) -> CircuitState:
+    """Of the circuit, when it gave the permit: by now the call may have changed it."""
+    if permit.probe:
+        return "half_open"
+    circuit = permit._circuit  # noqa: SLF001 - the permit is ours
+    if circuit is None:  # nobody was asked; or the fleet's circuit goes before ours and lets all through
+        return "open" if permit.generation is None else "disabled"
+    state = circuit.breaker.state
+    return state if state in {"disabled", "metrics_only"} else "closed"
 
 
 def _change(transition: Transition) -> CircuitChange:

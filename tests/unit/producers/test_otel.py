@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from switchgear import CircuitOpenError, Switchgear, SwitchgearError
+from switchgear import CachePolicy, CircuitOpenError, Switchgear, SwitchgearError
 from switchgear.circuit_change import CircuitChange
 from switchgear.otel import OpenTelemetryHooks
 from switchgear_schemas.policy import BreakerPolicy
@@ -76,10 +77,13 @@ def test_a_failure_has_its_error_type_and_the_change_it_made(telemetry: Telemetr
             with pytest.raises(ConnectionError):
                 telemetry.gear.call("search", broken)
     span = telemetry.span()
-    assert span.attributes is not None
-    assert span.attributes["error.type"] == "ConnectionError"
-    assert span.attributes["switchgear.error.class"] == "transport"
-    (event,) = span.events
+    failed, _, event = span.events
+    assert failed.name == "switchgear.failed"
+    assert dict(failed.attributes or {}) == {
+        "gen_ai.tool.name": "search",
+        "error.type": "ConnectionError",
+        "switchgear.error.class": "transport",
+    }
     assert event.name == "switchgear.circuit.transition"
     assert dict(event.attributes or {}) == {
         "gen_ai.tool.name": "search",
@@ -114,6 +118,91 @@ def test_a_refusal_and_its_fallback_are_events_on_the_span(telemetry: Telemetry)
     assert events["switchgear.fallback"]["switchgear.fallback.tool"] == "backup"
     (count,) = telemetry.points("switchgear.fallbacks")
     assert count.value == 1
+
+
+def last(tool: str, state: str, served_by: str, *, probe: bool = False) -> dict[str, object]:
+    return {
+        "gen_ai.tool.name": tool,
+        "switchgear.circuit.state": state,
+        "switchgear.served_by": served_by,
+        "switchgear.probe": probe,
+    }
+
+
+def test_what_a_call_before_it_left_is_not_told_of_the_last_one(telemetry: Telemetry) -> None:
+    gear = telemetry.gear
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            gear.call("broken", broken)
+    with telemetry.tracer.start_as_current_span("agent step"):
+        with pytest.raises(ConnectionError):
+            gear.call("search", broken)
+        with pytest.raises(CircuitOpenError):
+            gear.call("broken", broken)
+        gear.call("weather", lambda: 1)
+    assert dict(telemetry.span().attributes or {}) == last("weather", "closed", "call")
+    assert [event.name for event in telemetry.span().events] == ["switchgear.failed", "switchgear.rejected"]
+
+
+def test_a_guarded_fallback_is_told_as_one(telemetry: Telemetry) -> None:
+    gear = telemetry.gear
+    gear.guard("backup")(lambda: "from the backup")
+    search = gear.guard("search", fallback="backup")(broken)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            search()
+    with telemetry.tracer.start_as_current_span("agent step"):
+        search()
+    assert dict(telemetry.span().attributes or {}) == last("backup", "closed", "fallback")
+
+
+def test_a_tool_that_is_tried_because_all_are_open_is_told_as_open(telemetry: Telemetry) -> None:
+    gear = telemetry.gear
+    backup = gear.guard("backup")(broken)
+    search = gear.guard("search", fallback="backup")(broken)
+    for _ in range(2):
+        for tool in (backup, search):
+            with pytest.raises(ConnectionError):
+                tool()
+    with telemetry.tracer.start_as_current_span("agent step"), pytest.raises(ConnectionError):
+        search()
+    assert dict(telemetry.span().attributes or {}) == last("search", "open", "call")
+
+
+def test_a_kept_result_is_told_as_one(telemetry: Telemetry) -> None:
+    gear, fails = telemetry.gear, [False]
+
+    @gear.guard("search", cache=CachePolicy(ttl_s=0.02, stale_for_s=60))
+    def search() -> str:
+        if fails[0]:
+            broken()
+        return "found"
+
+    search()
+    with telemetry.tracer.start_as_current_span("fresh"):
+        assert search() == "found"
+    assert dict(telemetry.span().attributes or {}) == last("search", "unknown", "cache")
+    fails[0] = True
+    time.sleep(0.03)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            search()
+    with telemetry.tracer.start_as_current_span("stale"):
+        assert search() == "found"
+    assert dict(telemetry.span().attributes or {}) == last("search", "open", "cache")
+
+
+def test_a_probe_is_told_as_one(telemetry: Telemetry) -> None:
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.01),
+        hooks=[telemetry.hooks],
+    )
+    with pytest.raises(ConnectionError):
+        gear.call("search", broken)
+    time.sleep(0.02)
+    with telemetry.tracer.start_as_current_span("agent step"):
+        gear.call("search", lambda: 1)
+    assert dict(telemetry.span().attributes or {}) == last("search", "half_open", "call", probe=True)
 
 
 def test_metrics_count_calls_refusals_and_changes(telemetry: Telemetry) -> None:
