@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from switchgear import CircuitOpenError, Switchgear
+from switchgear import CircuitOpenError, Rejection, Switchgear, SwitchgearError
 from switchgear.log_hooks import LoggingHooks
 from switchgear_schemas.policy import BreakerPolicy
 
@@ -69,3 +69,46 @@ def test_structlog_makes_fields_of_them(caplog: pytest.LogCaptureFixture) -> Non
         gear.call("search", broken)
     event = structlog.stdlib.ExtraAdder()(None, "", {"event": "x", "_record": said(caplog, "switchgear.circuits")[0]})
     assert (event["tool"], event["state"], event["source"]) == ("search", "open", "local")
+
+
+class Kept:
+    """Where structlog's events end up."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, object]] = []
+
+    def __call__(self, _logger: object, level: str, event: dict[str, object]) -> str:
+        self.events.append({"level": level, **event})
+        return ""
+
+
+@pytest.mark.parametrize("kind", ["plain", "stdlib"])
+def test_a_logger_of_structlogs_own_gets_them_as_fields(kind: str) -> None:
+    import structlog  # noqa: PLC0415 - of this test alone
+
+    kept = Kept()
+    wrapper = structlog.stdlib.BoundLogger if kind == "stdlib" else structlog.make_filtering_bound_logger(logging.DEBUG)
+    logger = structlog.wrap_logger(logging.getLogger("structlog"), processors=[kept], wrapper_class=wrapper)
+    hooks = LoggingHooks(logger)
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
+    with pytest.raises(ConnectionError):
+        gear.call("search {x} %s", broken)
+    assert not gear.try_acquire("search {x} %s")
+    hooks.on_fallback(Rejection("a", "open", "local"), "b")
+    hooks.on_drop(3)
+    assert gear.status().hook_failures == 0
+    assert [(event["level"], event["event"]) for event in kept.events] == [
+        ("warning", "the local circuit of search {x} %s is open (consecutive_failures)"),
+        ("debug", "a call of search {x} %s was refused"),
+        ("info", "b is called instead of a"),
+        ("error", "3 events were dropped"),
+    ]
+    opened, refused, instead, lost = kept.events
+    assert (opened["tool"], opened["state"], refused["source"]) == ("search {x} %s", "open", "local")
+    assert (instead["fallback_tool"], lost["dropped"]) == ("b", 3)
+
+
+@pytest.mark.parametrize("wrong", ["x", 5, print, logging, logging.LoggerAdapter(logging.getLogger("mine"), {})])
+def test_what_is_no_logger_is_told_at_once(wrong: object) -> None:
+    with pytest.raises(SwitchgearError, match=r"logger is a logging\.Logger"):
+        LoggingHooks(wrong)  # type: ignore[arg-type]
