@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear.answer import Answer
-from switchgear.guard.decorate import guarded
+from switchgear.guard.decorate import guarded, replanned
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.plan import Plan
 from switchgear.guard.rich import aanswer_through, acall_through, answer_through, call_through
@@ -135,7 +135,8 @@ class Calling:
                 f"{first!r} is not guarded.", hint="Give a guarded function, or the tool's name and a function."
             )
         bound = getattr(first, "__self__", None) if inspect.ismethod(first) else None
-        return found.plan, found.tool.call, args if bound is None else (bound, *args)
+        plan = replanned(found.plan, self.options, self._asked) if self._asked else found.plan
+        return plan, found.tool.call, args if bound is None else (bound, *args)
 
 
 def _refuse(function: Any, kinds: int) -> None:

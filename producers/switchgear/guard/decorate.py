@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from switchgear.guard.options import GuardOptions, OptionError
+from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.plain import plain_async_guard, plain_guard
 from switchgear.guard.plan import Plan
+from switchgear.guard.possible import check_guarded, possible
 from switchgear.guard.rich import acall_through, call_through
 from switchgear.guard.stand_ins import MARK, Guarded, StandIn
 from switchgear.guard.streams import guarded_astream, guarded_stream
@@ -32,6 +34,7 @@ def guarded(
     *,
     asked: frozenset[str],
     group: dict[str, StandIn] | None = None,
+    static: bool = False,
 ) -> Any:
     """``function`` behind ``tool``'s circuit: of its kind, with its name, signature and docs.
 
@@ -43,16 +46,19 @@ def guarded(
         options: All of them.
         asked: Names of those that were asked for here; the others are defaults, left out where they are impossible.
         group: The functions that go together with this one, which is added; a fallback is looked for among them first.
+        static: It is a static method: its first parameter is one, whatever its name.
 
     Raises:
-        OptionError: an option that its kind can't have, or no callable.
+        OptionError: an option that its kind can't have, or something that can't be guarded.
     """
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(guarded(gear, runtime, tool, function.__func__, options, asked=asked, group=group))
-    if not callable(function):
-        raise OptionError(f"What is guarded as {tool} is a function, not {function!r}.")
+        of, static = function.__func__, isinstance(function, staticmethod)
+        return type(function)(guarded(gear, runtime, tool, of, options, asked=asked, group=group, static=static))
+    check_guarded(tool, function)
     examined = examine(function)
-    options = _possible(tool, examined, options, asked)
+    if static and examined.receiver:
+        examined = dataclasses.replace(examined, receiver=False)
+    options = possible(tool, examined, options, asked)
     plan = Plan(runtime, tool, options, receiver=examined.receiver)
     runtime.stand_ins.add(tool, examined, plan)
     if group is not None:
@@ -79,6 +85,14 @@ def guarded_together(calling: Calling, tools: Mapping[str, Callable[..., Any]]) 
         name: guarded(gear, runtime, name, function, options, asked=asked, group=group)
         for name, function in tools.items()
     }
+
+
+def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
+    """``plan`` with those of ``options`` that were ``asked`` for in their place."""
+    replaced = {name: getattr(options, name) for name in asked}
+    made = Plan(plan.runtime, plan.tool, plan.options.override(cast("Overrides", replaced)), receiver=plan.receiver)
+    made.group = {**plan.group, **made.group}
+    return made
 
 
 def _wrapped(gear: Switchgear, plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:
@@ -115,24 +129,3 @@ def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[...,
     wrapper.__qualname__ = examined.name
     wrapper.__name__ = examined.name.rpartition(".")[2]
     return wrapper
-
-
-def _possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: frozenset[str]) -> GuardOptions:
-    """``options`` without the defaults that this kind of function can't have."""
-    streams = examined.kind in {"generator", "async_generator"}
-    for name in ("cache", "single_flight"):
-        if streams and getattr(options, name):
-            if name in asked:
-                raise OptionError(
-                    f"The option {name} keeps a result, and {tool} is a generator, which has none.",
-                    hint="Leave it out.",
-                )
-            options = options.override({"cache": None} if name == "cache" else {"single_flight": False})
-    if examined.kind == "generator" and options.timeout is not None:
-        if "timeout" in asked:
-            raise OptionError(
-                f"The option timeout can't be kept for {tool}: a generator that hangs can't be left.",
-                hint="Make it an async generator.",
-            )
-        options = options.override({"timeout": None})
-    return options

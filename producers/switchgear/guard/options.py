@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from switchgear.classify import Classification, Classifier
+from switchgear.guard.tool_function import examine, name_of
 from switchgear.usage import UsageExtractor
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.words import ErrorClass
@@ -84,10 +85,15 @@ class GuardOptions:
     def __post_init__(self) -> None:
         _check_fallback(self.fallback)
         _check_adapt(self.adapt)
-        if self.timeout is not None and not _positive(self.timeout):
-            raise OptionError(f"The option timeout is a positive number of seconds, not {self.timeout!r}.")
-        if self.cache is not None and not hasattr(self.cache, "ttl_s"):
+        if self.timeout is not None and not _seconds(self.timeout):
+            raise OptionError(
+                f"The option timeout is a positive number of seconds, not {self.timeout!r:.100}.",
+                hint=f"The longest is {threading.TIMEOUT_MAX:.0f}; leave it out for none.",
+            )
+        if self.cache is not None and (isinstance(self.cache, type) or not hasattr(self.cache, "ttl_s")):
             raise OptionError(f"The option cache is a CachePolicy, not {self.cache!r}.", hint="CachePolicy(ttl_s=60)")
+        if not isinstance(self.single_flight, bool):
+            raise OptionError(f"The option single_flight is True or False, not {self.single_flight!r:.100}.")
         if not _whole(self.duplicate_after) or self.duplicate_after < 2:
             raise OptionError(
                 f"The option duplicate_after is a number of calls from 2 on, not {self.duplicate_after!r}."
@@ -98,6 +104,8 @@ class GuardOptions:
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise OptionError(f"The option {name} is a function, not {value!r}.")
+        for name in ("usage", "classify", "classify_result", "parameters", "on_duplicate"):
+            _check_plain(name, getattr(self, name))
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -137,13 +145,26 @@ def _check_fallback(fallback: object) -> None:
 
 def _check_adapt(adapt: object) -> None:
     if adapt is None or callable(adapt):
+        _check_plain("adapt", adapt)
         return
     if not isinstance(adapt, Mapping) or not all(callable(one) for one in adapt.values()):
         raise OptionError(f"The option adapt is a function, or functions by the fallback tool's name, not {adapt!r}.")
+    for tool, one in adapt.items():
+        if not isinstance(tool, str) or not tool:
+            raise OptionError(f"The option adapt has functions by the fallback tool's name, not by {tool!r:.100}.")
+        _check_plain("adapt", one)
 
 
-def _positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 and math.isfinite(value)
+def _check_plain(name: str, value: object) -> None:
+    """What it returns is used at once: nobody awaits or iterates it."""
+    if callable(value) and examine(value).kind != "function":
+        raise OptionError(
+            f"The option {name} is a plain function, not {name_of(value)}, whose result is to be awaited or iterated."
+        )
+
+
+def _seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= threading.TIMEOUT_MAX
 
 
 def _whole(value: object) -> bool:

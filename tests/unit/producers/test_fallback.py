@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear import SwitchgearError
-from switchgear.fallback import FallbackMap, flatten
+from switchgear.fallback import FallbackMap, flatten, reached
 
 NAMED = {"a": ["b", "c"], "b": ["d"], "c": ["a", "b"], "d": ["a", "d", "e"], "x": ["x"]}
 
@@ -44,3 +44,23 @@ def test_a_tool_that_is_its_own_fallback_is_told():
 def test_a_chain_that_is_no_list_of_names_is_told(chain):
     with pytest.raises(SwitchgearError, match="The fallbacks of a are names of tools"):
         FallbackMap({"a": chain})
+
+
+@pytest.mark.parametrize(
+    "chains",
+    [{"a": None}, {"a": 5}, {"a": print}, {"a": {"b", "c"}}, {"a": b"bc"}, {5: "b"}, {"": "b"}, ["a", "b"], "a", 3],
+)
+def test_what_is_no_chain_is_told(chains):
+    with pytest.raises(SwitchgearError, match=r"allbacks (of a are|are given by)"):
+        FallbackMap(chains)
+
+
+def test_of_chains_with_one_that_is_impossible_none_is_set():
+    chains = FallbackMap({"a": "z"})
+    with pytest.raises(SwitchgearError):
+        chains.update({"a": "c", "b": "b"})
+    assert chains.chains() == {"a": ("z",)}
+
+
+def test_who_names_a_fallback_is_known():
+    assert reached("a", lambda name: NAMED.get(name, ())) == {"b": "a", "c": "a", "d": "b", "e": "d"}

@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from switchgear import Answer, BreakerPolicy, CachePolicy, CircuitOpenError, Switchgear, SwitchgearError
+from switchgear import (
+    Answer,
+    BreakerPolicy,
+    CachePolicy,
+    CallTimeoutError,
+    CircuitOpenError,
+    Switchgear,
+    SwitchgearError,
+)
 from switchgear.testing import FakeClock, InMemoryFleet
 
 
@@ -249,3 +258,21 @@ async def test_identical_coroutines_at_once_are_made_once_also_when_they_fail(ge
 def test_a_local_client_has_the_systems_clock():
     assert Switchgear.local()._clocks[0]() > 0
     assert FakeClock().monotonic() >= 0
+
+
+def test_options_asked_for_in_an_answer_of_a_guarded_function_replace_its_own(gear, open_circuit):
+    class Weather:
+        @gear.guard("t", fallback=lambda _city: "its own", timeout=60)
+        def forecast(self, city):
+            return city
+
+    get = Weather().forecast
+    open_circuit("t")
+    assert gear.answer(get, "Oslo").value == "its own"
+    assert gear.with_options(fallback=lambda _city: "asked for").answer(get, "Oslo").value == "asked for"
+
+
+def test_a_time_limit_asked_for_in_an_answer_of_a_guarded_function_is_kept(gear):
+    slow = gear.guard("t")(lambda: time.sleep(0.2))
+    with pytest.raises(CallTimeoutError):
+        gear.with_options(timeout=0.02).answer(slow)

@@ -78,7 +78,11 @@ def test_other_results_tell_of_no_failure(result):
 def test_a_result_that_can_not_be_read_tells_of_none_and_is_told_of_once(caplog, monkeypatch):
     monkeypatch.setattr(result_failure, "_complaints", BoundedLog(logging.getLogger("switchgear.guard")))
     gear = Switchgear.local()
-    for guarded in (gear.guard("t")(Unreadable), gear.guard("t", timeout=5)(Unreadable)):
+
+    def tool():
+        return Unreadable()
+
+    for guarded in (gear.guard("t")(tool), gear.guard("t", timeout=5)(tool)):
         for _ in range(3):
             assert isinstance(guarded(), Unreadable)
     assert caplog.text.count("a result of type Unreadable could not be read: RuntimeError") == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import time
 
 import pytest
 
-from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
+from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, SwitchgearError, Usage
 from switchgear.hooks import FunctionHooks
 
 PROBING = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.05)
@@ -246,3 +247,134 @@ async def test_a_function_that_returns_something_to_iterate_may_stand_in(gear, o
         open_circuit(tool)
     assert list(primary()) == ["x"]
     assert await items(aprimary()) == [0, 1, 2]
+
+
+# -- arguments that don't fit, and errors of the reader ---------------------------------------------------------------
+
+
+async def test_arguments_that_do_not_fit_leave_the_probe_to_the_next_call(told, outcomes):
+    @told.guard("t")
+    def stream(numbers):
+        yield from numbers
+
+    @told.guard("t")
+    async def astream(numbers):
+        for number in numbers:
+            yield number
+
+    told.try_acquire("t").failure(ConnectionError())
+    await asyncio.sleep(0.06)
+    for wrong in (stream(), stream([1], 2), stream(strings=1)):
+        with pytest.raises(TypeError):
+            list(wrong)
+    with pytest.raises(TypeError):
+        await items(astream())
+    assert endings(outcomes)[1:] == [], "nothing was called"
+    assert told.status().local == {"t": "half_open"}
+    assert list(stream([1])) == [1]
+    assert told.status().local == {}
+
+
+def test_the_readers_own_error_in_a_with_block_is_no_failure_of_the_tool(told, outcomes):
+    commits = []
+
+    @contextlib.contextmanager
+    @told.guard("db")
+    def connection(on_commit=None):
+        yield "connection"
+        if on_commit is not None:
+            raise on_commit
+        commits.append(1)
+
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="my bug"), connection():
+            raise RuntimeError("my bug")
+    assert endings(outcomes) == [("error", "cancelled")] * 3
+    with connection():
+        pass
+    assert commits == [1]
+    with pytest.raises(ConnectionError), connection(on_commit=ConnectionError("the commit failed")):
+        pass
+    assert endings(outcomes)[3:] == [("success", None), ("error", "transport")]
+
+
+async def test_the_readers_own_error_in_an_async_with_block_is_none_either(told, outcomes):
+    @contextlib.asynccontextmanager
+    @told.guard("db")
+    async def connection():
+        try:
+            yield "connection"
+        except KeyError:
+            raise ConnectionError("the roll-back failed") from None
+
+    for error in (RuntimeError, ConnectionError, TimeoutError):
+        with pytest.raises(error, match="my bug"):
+            async with connection():
+                raise error("my bug")
+    assert endings(outcomes) == [("error", "cancelled")] * 3
+    with pytest.raises(ConnectionError, match="roll-back"):
+        async with connection():
+            raise KeyError("my bug")
+    assert endings(outcomes)[3:] == [("error", "transport")]
+
+
+# -- functions that stand in ------------------------------------------------------------------------------------------
+
+
+def test_a_text_from_a_function_that_stands_in_is_one_item_and_what_is_none_is_told(gear, open_circuit):
+    made = {"text": "sorry", "bytes": b"sorry", "list": ["a", "b"], "number": 3}
+    streams = {name: gear.guard("t", fallback=lambda value=value: value)(numbers) for name, value in made.items()}
+    open_circuit("t")
+    assert list(streams["text"]()) == ["sorry"]
+    assert list(streams["bytes"]()) == [b"sorry"]
+    assert list(streams["list"]()) == ["a", "b"]
+    with pytest.raises(SwitchgearError, match="A fallback of a generator returned 3, which has no items"):
+        list(streams["number"]())
+
+
+async def test_an_async_stream_takes_what_is_there_at_once_too(gear, open_circuit):
+    streams = [gear.guard("t", fallback=lambda value=value: value)(anumbers) for value in ("sorry", ["a", "b"], 3)]
+    open_circuit("t")
+    assert [await items(stream()) for stream in streams[:2]] == [["sorry"], ["a", "b"]]
+    with pytest.raises(SwitchgearError, match="which has no items"):
+        await items(streams[2]())
+
+
+async def test_all_that_passes_through_an_async_generator_passes_through_one_that_stands_in(gear, open_circuit):
+    heard = []
+
+    async def other():
+        try:
+            for number in range(3):
+                try:
+                    heard.append((yield number))
+                except KeyError:
+                    heard.append("thrown")
+        finally:
+            heard.append("cleaned up")
+
+    stream = gear.guard("t", fallback=other)(anumbers)()
+    open_circuit("t")
+    assert await anext(stream) == 0
+    assert await stream.asend("sent") == 1
+    assert await stream.athrow(KeyError()) == 2
+    await stream.aclose()
+    assert heard == ["sent", "thrown", "cleaned up"]
+
+
+async def test_an_item_that_comes_after_its_cancellation_is_late(told, outcomes):
+    @told.guard("t", timeout=0.02)
+    async def stream(swallows):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if swallows == "and fails":
+                raise ValueError("cut off") from None
+        if swallows == "and goes on":
+            yield "late"
+
+    for swallows in ("and goes on", "and ends", "and fails"):
+        with pytest.raises(CallTimeoutError):
+            await items(stream(swallows))
+        await asyncio.sleep(0.06)
+    assert set(endings(outcomes)) == {("timeout", "timeout")}

@@ -177,3 +177,132 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+# -- what takes no notice ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("then", ["returns", "raises", "raises in its clean-up"])
+async def test_a_coroutine_that_takes_no_notice_of_its_cancellation_is_late(told, outcomes, then):
+    @told.guard("t", timeout=0.02)
+    async def stubborn():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if then == "raises":
+                raise ValueError("cut off") from None
+            if then == "returns":
+                return "late"
+        finally:
+            if then == "raises in its clean-up":
+                raise KeyError("not there")
+
+    with pytest.raises(CallTimeoutError):
+        await stubborn()
+    assert [(one.status, one.error_class) for one in outcomes] == [("timeout", "timeout")]
+
+
+async def test_a_callers_cancellation_at_the_limit_stays_one(told):
+    @told.guard("t", timeout=0.02)
+    async def slow():
+        await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(slow())
+    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    with pytest.raises((asyncio.CancelledError, CallTimeoutError)):
+        await task
+
+
+# -- a function in place of a coroutine -------------------------------------------------------------------------------
+
+
+async def ticks(until):
+    """How often the event loop came round meanwhile."""
+    task, number = asyncio.ensure_future(until), 0
+    while not task.done():
+        await asyncio.sleep(0.005)
+        number += 1
+    return number, task
+
+
+async def acall(city="Oslo"):
+    """Nobody calls it: its circuit is open."""
+    return city
+
+
+@pytest.fixture
+def standing_in(told):
+    """A coroutine function whose tool is open, and a slow function that stands in for it."""
+    mark = contextvars.ContextVar("mark", default="elsewhere")
+
+    def slow(city, pause=0.1):
+        time.sleep(pause)
+        if pause == 0:
+            raise ZeroDivisionError
+        return city, mark.get(), threading.current_thread() is not threading.main_thread()
+
+    told.guard("b", timeout=0.2)(slow)
+
+    async def primary(city, pause=0.1):
+        mark.set("here")
+        return await acall(city)
+
+    guarded = told.guard("a", fallback="b")(primary)
+    for _ in range(2):
+        told.try_acquire("a").failure(ConnectionError())
+    return guarded
+
+
+async def test_a_function_with_a_limit_that_stands_in_for_a_coroutine_holds_up_no_event_loop(standing_in, outcomes):
+    number, task = await ticks(standing_in("Oslo"))
+    assert task.result() == ("Oslo", "elsewhere", True)
+    assert number >= 5
+    with pytest.raises(ZeroDivisionError):
+        await standing_in("Oslo", pause=0)
+    assert [one.status for one in outcomes if one.tool == "b"] == ["success", "error"]
+
+
+async def test_and_is_left_behind_at_its_limit(told, standing_in, outcomes):
+    number, task = await ticks(standing_in("Oslo", pause=0.3))
+    with pytest.raises(CallTimeoutError, match=r"b did not answer within 0\.2 s"):
+        task.result()
+    assert number >= 10
+    assert [one.status for one in outcomes if one.tool == "b"] == ["timeout"]
+    wait_until(lambda: told._runtime.threads.busy == 0)
+
+
+async def test_a_cancelled_caller_of_one_leaves_it_behind_too(told, standing_in, outcomes):
+    task = asyncio.ensure_future(standing_in("Oslo"))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [one.error_class for one in outcomes if one.tool == "b"] == ["cancelled"]
+    wait_until(lambda: told._runtime.threads.busy == 0)
+
+
+async def test_with_every_thread_taken_it_waits_for_one_and_is_not_made_without(told, standing_in, outcomes):
+    go_on = threading.Event()
+    for _ in range(2):
+        with pytest.raises(CallTimeoutError):
+            told.with_options(timeout=0.01).call("slow", go_on.wait, 30)
+    number, task = await ticks(standing_in("Oslo"))
+    with pytest.raises(ThreadsBusyError, match="b was not called"):
+        task.result()
+    assert number >= 10
+    assert [one.tool for one in outcomes if one.tool == "b"] == []
+    asyncio.get_running_loop().call_later(0.02, go_on.set)
+    assert (await standing_in("Oslo", pause=0.01))[0] == "Oslo"
+
+
+# -- limits within limits ---------------------------------------------------------------------------------------------
+
+
+def test_a_call_within_one_that_finds_no_thread_does_not_unmake_the_outer_one():
+    gear = Switchgear.local(timed_threads=1)
+    inner = gear.guard("inner", timeout=0.02)(lambda: "never")
+    outer = gear.guard("outer", timeout=10)(lambda: inner())  # noqa: PLW0108 - a function of its own
+    with gear.session() as session:
+        with pytest.raises(ThreadsBusyError, match="inner was not called"):
+            outer()
+        assert session.status().calls == 1

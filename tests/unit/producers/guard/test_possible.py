@@ -1,0 +1,112 @@
+"""What can't be guarded, or not with an option, is told where it is given, with the way out."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+import pytest
+
+from switchgear import BreakerPolicy, CachePolicy, GuardOptions, OptionError, Switchgear
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (property(lambda self: self), "not a property. Put guard below @property"),
+        (functools.cached_property(lambda self: self), "not a cached property. Put guard below @cached_property"),
+        (functools.partialmethod(print, 1), "not a partialmethod. Guard the method"),
+        (BreakerPolicy, "not a class. Guard a function that makes one"),
+        ("Oslo", "is a function, not 'Oslo'"),
+    ],
+)
+def test_what_is_no_function_is_told_with_the_way_out(gear, what, said):
+    with pytest.raises(OptionError) as caught:
+        gear.guard("t")(what)
+    assert said in str(caught.value)
+
+
+def test_guard_below_property_is_a_guarded_property(gear, open_circuit):
+    class Weather:
+        @property
+        @gear.guard("t", fallback=lambda: "unknown")
+        def now(self):
+            return "sunny"
+
+    assert Weather().now == "sunny"
+    open_circuit("t")
+    assert Weather().now == "unknown"
+
+
+def test_a_built_in_class_is_as_good_as_a_function(gear):
+    assert gear.guard("t")(str)(3) == "3"
+
+
+async def awaited(*_args):
+    """Nobody awaits it."""
+
+
+def iterated(*_args):
+    yield 1
+
+
+class Awaited:
+    async def __call__(self, *_args):
+        """Nobody awaits it."""
+
+
+@pytest.mark.parametrize("name", ["usage", "classify", "classify_result", "parameters", "on_duplicate", "adapt"])
+@pytest.mark.parametrize("function", [awaited, iterated, Awaited(), functools.partial(awaited, 1)])
+def test_a_function_whose_result_nobody_would_await_is_told(gear, name, function):
+    for value in (function, {"b": function}) if name == "adapt" else (function,):
+        with pytest.raises(OptionError, match=f"The option {name} is a plain function"):
+            gear.guard("t", **{name: value})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": 1e10},
+        {"timeout": threading.TIMEOUT_MAX * 2},
+        {"timeout": 10**400},
+        {"timeout": float("nan")},
+        {"single_flight": "no"},
+        {"single_flight": 1},
+        {"cache": CachePolicy},
+        {"adapt": {3: print}},
+        {"adapt": {"": print}},
+        {"fallback": {"b", "c"}},
+    ],
+)
+def test_a_value_that_no_call_could_use_is_told(gear, options):
+    (name,) = options
+    with pytest.raises(OptionError, match=f"The option {name} "):
+        gear.guard("t", **options)
+
+
+def test_the_longest_time_limit_is_one(gear):
+    assert gear.guard("t", timeout=threading.TIMEOUT_MAX)(lambda: 1)() == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "fallback"),
+    [(lambda: 1, awaited), (lambda: 1, iterated), (awaited, iterated), (iterated, awaited)],
+)
+def test_a_fallback_function_of_the_wrong_kind_is_told_and_as_a_default_left_out(gear, function, fallback):
+    with pytest.raises(OptionError, match="The fallback of t is a "):
+        gear.guard("t", fallback=fallback)(function)
+    defaults = Switchgear.local(defaults=GuardOptions(fallback=fallback))
+    assert defaults.guard("t")(function) is not None
+
+
+def test_one_of_a_call_is_passed_over_and_the_log_says_so(gear, open_circuit, caplog):
+    open_circuit("t")
+    with pytest.raises(Exception, match="circuit of t is open"):
+        gear.with_options(fallback=awaited).call("t", print)
+    assert "awaited can't stand in for t: a coroutine in place of a function" in caplog.text
+
+
+@pytest.mark.parametrize("given", [0, "8", None, 1.5, True])
+def test_a_number_of_threads_that_is_none_is_told(given):
+    with pytest.raises(OptionError, match="timed_threads is a"):
+        Switchgear.local(timed_threads=given)
