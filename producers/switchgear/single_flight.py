@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from switchgear.fork_safe import ForkSafe
 from switchgear_schemas.errors import SettingsError
 
 R = TypeVar("R")
-_aboard: Final[ContextVar[frozenset[tuple[int, str]]]] = ContextVar("switchgear_single_flight", default=frozenset())
+
+
+class _Leader:
+    """Who makes a call: by it a call within a flight is known, and what that flight waits for."""
+
+    __slots__ = ("loop", "waits_for")
+
+    def __init__(self, loop: object) -> None:
+        self.loop = loop
+        """The event loop that its task needs; None for a thread."""
+        self.waits_for: list[_Leader] = []
+
+
+_aboard: Final[ContextVar[tuple[_Leader, ...]]] = ContextVar("switchgear_single_flight", default=())
 """The flights that the running code is part of: it must not wait for one of them."""
 
 
@@ -27,14 +40,17 @@ class Shared(NamedTuple, Generic[R]):
 class _Flight:
     """One execution. ``landed`` tells only that it is over; ``abandoned`` that its leader was cancelled without a result."""
 
-    __slots__ = ("abandoned", "error", "landed", "value")
+    __slots__ = ("abandoned", "error", "landed", "leader", "unshared", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: object) -> None:
         self.landed: Future[None] = Future()
         self.landed.set_running_or_notify_cancel()  # a cancelled follower can't cancel what others wait for
+        self.leader = _Leader(loop)
         self.value: Any = None
         self.error: Exception | None = None
         self.abandoned = False
+        self.unshared = False
+        """Its result serves its leader alone: each of the others makes the call itself."""
 
 
 class SingleFlight(ForkSafe):
@@ -43,62 +59,89 @@ class SingleFlight(ForkSafe):
     * An exception of the call is raised in everybody who waits, the same object, as a Future does.
     * A follower that is cancelled goes alone. A leader that is cancelled (or interrupted) hands over: one of the followers
       makes the call anew.
-    * Nobody waits for ever: after ``wait_s`` a follower makes the call itself, and later callers start a new flight. A call
-      made within the flight it would wait for is made at once.
+    * Nobody waits for ever: after ``wait_s`` one of the followers makes the call anew, and the others and later callers
+      wait for that one.
+    * Nobody waits for itself: a call made within the flight it would wait for is made at once, also where that one is
+      two flights away, or needs the event loop that the wait would stop.
 
     Args:
-        wait_s: Longest wait of a follower, in seconds.
+        wait_s: Longest wait of a follower for one execution, in seconds.
 
     Raises:
-        SettingsError: for a wait that is not positive.
+        SettingsError: for a wait that is no positive number.
     """
 
     def __init__(self, wait_s: float = 30.0) -> None:
         super().__init__()
-        if not wait_s > 0:
+        if not isinstance(wait_s, (int, float)) or isinstance(wait_s, bool) or not wait_s > 0:
             raise SettingsError(f"single flight: wait_s must be more than 0 seconds, not {wait_s!r}.")
         self._wait_s = wait_s
         self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[Hashable, _Flight] = {}
 
     def __len__(self) -> int:
         return len(self._flights)
 
-    def do(self, key: str, fn: Callable[[], R]) -> Shared[R]:
+    def do(
+        self,
+        key: Hashable,
+        fn: Callable[[], R],
+        *,
+        wait_s: float | None = None,
+        serves: Callable[[R], bool] | None = None,
+    ) -> Shared[R]:
         """The result of ``fn()``, or of the identical call that another thread or task is making.
 
         Args:
             key: Equal for identical calls.
             fn: The call, without arguments.
+            wait_s: For a call that may take longer than the longest wait: wait so long.
+            serves: Whether a result can serve several callers; without it every one can.
         """
-        if (id(self), key) in _aboard.get():
-            return Shared(fn(), leader=True)
-        until = time.monotonic() + self._wait_s
+        longest = max(self._wait_s, wait_s or 0.0)
         while True:
-            flight, leader = self._board(key)
-            if leader:
-                return Shared(self._fly(key, flight, fn), leader=True)
+            flight, part = self._board(key, None, _running_loop())
+            if part == "leads":
+                return Shared(self._fly(key, flight, fn, serves), leader=True)
+            if part == "alone":
+                return Shared(fn(), leader=True)
             try:
-                flight.landed.result(timeout=max(0.0, until - time.monotonic()))
+                flight.landed.result(timeout=min(longest, threading.TIMEOUT_MAX))
             except TimeoutError:
                 self._give_up(key, flight)
+                continue
+            finally:
+                _left(flight)
+            if flight.unshared:
                 return Shared(fn(), leader=True)
             if not flight.abandoned:
                 return _landed(flight)
 
-    async def ado(self, key: str, coroutine_fn: Callable[[], Awaitable[R]]) -> Shared[R]:
+    async def ado(
+        self,
+        key: Hashable,
+        coroutine_fn: Callable[[], Awaitable[R]],
+        *,
+        wait_s: float | None = None,
+        serves: Callable[[R], bool] | None = None,
+    ) -> Shared[R]:
         """:meth:`do` for coroutine functions; does not block the event loop. Flights cross loops."""
-        if (id(self), key) in _aboard.get():
-            return Shared(await coroutine_fn(), leader=True)
-        until = time.monotonic() + self._wait_s
+        longest = max(self._wait_s, wait_s or 0.0)
         while True:
-            flight, leader = self._board(key)
-            if leader:
-                return Shared(await self._afly(key, flight, coroutine_fn), leader=True)
-            if not await _over(flight, max(0.0, until - time.monotonic())):
-                self._give_up(key, flight)
+            flight, part = self._board(key, _running_loop(), None)
+            if part == "leads":
+                return Shared(await self._afly(key, flight, coroutine_fn, serves), leader=True)
+            if part == "alone":
                 return Shared(await coroutine_fn(), leader=True)
-            if not flight.abandoned:
+            try:
+                over = await _over(flight, longest)
+            finally:
+                _left(flight)
+            if not over:
+                self._give_up(key, flight)
+            elif flight.unshared:
+                return Shared(await coroutine_fn(), leader=True)
+            elif not flight.abandoned:
                 return _landed(flight)
 
     def forked(self) -> None:
@@ -108,19 +151,28 @@ class SingleFlight(ForkSafe):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _board(self, key: str) -> tuple[_Flight, bool]:
+    def _board(
+        self, key: Hashable, loop: object, stopped: object
+    ) -> tuple[_Flight, Literal["leads", "follows", "alone"]]:
+        """Which flight the caller is part of, and how; ``loop`` is the one it would lead by, ``stopped`` the one its wait stops."""
+        aboard = _aboard.get()
         with self._lock:
             flight = self._flights.get(key)
-            if flight is not None:
-                return flight, False
-            flight = self._flights[key] = _Flight()
-            return flight, True
+            if flight is None:
+                flight = self._flights[key] = _Flight(loop)
+                return flight, "leads"
+            if _would_hang(flight.leader, aboard, stopped):
+                return flight, "alone"
+            for leader in aboard:
+                leader.waits_for.append(flight.leader)
+            return flight, "follows"
 
-    def _fly(self, key: str, flight: _Flight, fn: Callable[[], R]) -> R:
+    def _fly(self, key: Hashable, flight: _Flight, fn: Callable[[], R], serves: Callable[[R], bool] | None) -> R:
         before = _aboard.get()
-        _aboard.set(before | {(id(self), key)})
+        _aboard.set((*before, flight.leader))
         try:
             value = flight.value = fn()
+            flight.unshared = serves is not None and not serves(value)
         except BaseException as error:
             self._failed(flight, error)
             raise
@@ -129,11 +181,18 @@ class SingleFlight(ForkSafe):
             self._land(key, flight)
         return value
 
-    async def _afly(self, key: str, flight: _Flight, coroutine_fn: Callable[[], Awaitable[R]]) -> R:
+    async def _afly(
+        self,
+        key: Hashable,
+        flight: _Flight,
+        coroutine_fn: Callable[[], Awaitable[R]],
+        serves: Callable[[R], bool] | None,
+    ) -> R:
         before = _aboard.get()
-        _aboard.set(before | {(id(self), key)})
+        _aboard.set((*before, flight.leader))
         try:
             value = flight.value = await coroutine_fn()
+            flight.unshared = serves is not None and not serves(value)
         except BaseException as error:
             self._failed(flight, error)
             raise
@@ -149,15 +208,42 @@ class SingleFlight(ForkSafe):
         else:  # cancelled, interrupted, closed: that is this caller's own end, not the call's answer
             flight.abandoned = True
 
-    def _land(self, key: str, flight: _Flight) -> None:
+    def _land(self, key: Hashable, flight: _Flight) -> None:
         self._give_up(key, flight)
         flight.landed.set_result(None)
 
-    def _give_up(self, key: str, flight: _Flight) -> None:
+    def _give_up(self, key: Hashable, flight: _Flight) -> None:
         """Nobody boards it any more."""
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]
+
+
+def _would_hang(leader: _Leader, aboard: tuple[_Leader, ...], stopped: object) -> bool:
+    """Would a wait for ``leader`` end only after itself? It may wait in turn for a flight that the caller is part of."""
+    seen: set[int] = set()
+    ahead = [leader]
+    while ahead:
+        each = ahead.pop()
+        if each in aboard or (stopped is not None and each.loop is stopped):
+            return True
+        if id(each) not in seen:
+            seen.add(id(each))
+            ahead += each.waits_for
+    return False
+
+
+def _left(flight: _Flight) -> None:
+    """The caller waits for ``flight`` no more."""
+    for leader in _aboard.get():
+        leader.waits_for.remove(flight.leader)
+
+
+def _running_loop() -> object:
+    """The event loop that runs in this thread; None without one. No program has one that has not imported asyncio."""
+    asyncio = sys.modules.get("asyncio")
+    running = getattr(asyncio, "_get_running_loop", None)
+    return None if running is None else running()
 
 
 def _landed(flight: _Flight) -> Shared[Any]:

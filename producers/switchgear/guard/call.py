@@ -18,10 +18,11 @@ from switchgear.guard.rejection import Rejection
 from switchgear.guard.rerouted import for_function, for_tool, told_of_strangers
 from switchgear.guard.result_failure import text_in
 from switchgear.guard.stand_ins import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
-from switchgear.session_context import session_var
 from switchgear.usage import NOTHING, Usage
+from switchgear_schemas.words import DEFAULT_COUNTED
 
 if TYPE_CHECKING:
+    from switchgear.guard.call_key import CallKey
     from switchgear.guard.plan import Plan
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.tool_function import Kind
@@ -35,6 +36,10 @@ standing_in: Final[ContextVar[frozenset[tuple[Runtime, str]]]] = ContextVar(
 """Tools that a user's own function stands in for here: it is not called again within itself."""
 
 
+NOT_THE_CALLERS: Final = DEFAULT_COUNTED | {"policy"}
+"""Classes of failures after which the same call may do better: the tool is broken, or one that it needs was refused."""
+
+
 class Call:
     """The state of one call, moved on by its driver.
 
@@ -46,7 +51,7 @@ class Call:
     """
 
     __slots__ = (
-        "_count", "_owed", "acting", "age_s", "args", "blocks", "done", "entered", "function", "key", "kind", "kwargs",
+        "_count", "_noted", "_owed", "acting", "age_s", "args", "blocks", "done", "entered", "function", "key", "kind", "kwargs",
         "permit", "plan", "served_by", "stale", "tool", "value",
     )  # fmt: skip
 
@@ -57,7 +62,7 @@ class Call:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-        key: str | None,
+        key: CallKey | None,
     ) -> None:
         self.plan = plan
         self.acting = plan
@@ -79,6 +84,8 @@ class Call:
         self.entered = False
         """The function returned something that is still to be awaited, or read."""
         self._count = 0
+        self._noted: tuple[str, CallKey] | None = None
+        """In which session it was counted as what may be a duplicate, and as what."""
         self._owed: Rejection | None = None
         """Not told yet: a function stands in, and where that fails there may be a kept result."""
 
@@ -88,9 +95,9 @@ class Call:
         """Ask for the tool itself. None: served from the cache already."""
         plan = self.plan
         if self.key is not None:
-            session = session_var.get()
-            session_id = "" if session is None else session.session_id
+            session_id = plan.session_id()
             self._count = plan.noted(session_id, self.key)
+            self._noted = (session_id, self.key) if self._count else None
             if plan.options.on_duplicate == "refuse" and self._count >= plan.options.duplicate_after:
                 return Rejection(self.tool, "open", "duplicate", f"the same call was made {self._count} times")
             if self._from_cache(refused=False):
@@ -124,6 +131,8 @@ class Call:
             plan.runtime.refused(refusal, served_by="cache")
             return
         plan.runtime.refused(refusal)
+        if refusal.source != "duplicate":
+            self._gave_nothing()
         raise refusal.error()
 
     def _chained(self, chain: tuple[str, ...], refusal: Rejection) -> Generator[Asking, Permit | Rejection, str | None]:
@@ -192,8 +201,8 @@ class Call:
         self.permit = permit
         if self.served_by != "call":
             permit.served_by = self.served_by
-        if self.plan.runtime.sends_hash:
-            permit.parameters_hash = self.key
+        if self.key is not None and self.plan.runtime.sends_hash:
+            permit.parameters_hash = self.key.parameters
 
     def _from_cache(self, *, refused: bool) -> bool:
         found = self.plan.cached(self.key, refused=refused)
@@ -223,6 +232,8 @@ class Call:
         if kept:
             self.plan.runtime.complaints.warning(f"{self.tool} could not stand in for {self.plan.tool}", error)
             self.tool = self.plan.tool
+        else:
+            self._gave_nothing()
         self._told_of_function("cache" if kept else "fallback")
         return kept
 
@@ -260,7 +271,8 @@ class Call:
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
         """It ended with ``error``, at the cost of ``usage``."""
         if not self.entered and never_entered(self.function, error):
-            self.not_made()
+            if self.permit is not None:
+                self.permit.release()
         else:
             self._report_failure(error, self.acting.classification(error), usage)
 
@@ -270,11 +282,22 @@ class Call:
 
     def not_made(self) -> None:
         """It was never made after all."""
+        self._gave_nothing()
         if self.permit is not None:
             self.permit.release()
 
+    def _gave_nothing(self) -> None:
+        """To make the same call again is no repetition."""
+        noted, self._noted = self._noted, None
+        if noted is not None:
+            self.plan.taken_back(*noted)
+
     def _report_failure(self, error: BaseException | str, classification: Classification | None, usage: Usage) -> None:
         permit = self.permit
+        if self._noted is not None:
+            classification = classification or self.plan.runtime.gate.classification(error)
+            if classification.error_class in NOT_THE_CALLERS:
+                self._gave_nothing()
         if permit is not None:
             permit.failure(
                 error,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear.answer import Answer
@@ -12,6 +13,8 @@ from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.plan import Plan
 from switchgear.guard.rich import aanswer_through, acall_through, answer_through, call_through
 from switchgear.guard.stand_ins import guarded_by
+from switchgear.guard.tool_function import Kind, examine
+from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -23,8 +26,12 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_PLANS: Final = 1_000
-_NOT_FOR_CALL: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
-_NOT_FOR_ACALL: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_NOT_FOR_ACALL: Final[Mapping[Kind, int]] = {
+    "generator": inspect.CO_GENERATOR,
+    "async_generator": inspect.CO_ASYNC_GENERATOR,
+}
+"""With the flag that the code of such functions has."""
+_NOT_FOR_CALL: Final[Mapping[Kind, int]] = {"coroutine": inspect.CO_COROUTINE, **_NOT_FOR_ACALL}
 
 
 class Calling:
@@ -57,8 +64,9 @@ class Calling:
             options: see :class:`~switchgear.GuardOptions`; those left out are these defaults.
 
         Raises:
-            OptionError: an option is unknown, out of range, or impossible for this kind of function.
+            OptionError: an option is unknown, out of range, or impossible for this kind of function; or the tool has no name.
         """
+        check_tool(tool)
         given, asked = self.options.override(options), self._asked | options.keys()
 
         def decorate(function: F) -> F:
@@ -72,7 +80,8 @@ class Calling:
 
         Raises:
             CircuitOpenError: the circuit refused; whatever the function raises goes through.
-            SwitchgearError: it is a coroutine function or a generator, whose outcome would not be known here.
+            SwitchgearError: it is a coroutine function or a generator, whose outcome would not be known here, or no
+                function; or the tool has no name.
         """
         _refuse(function, _NOT_FOR_CALL)
         result: R = call_through(self._plan(tool), function, args, kwargs)
@@ -83,6 +92,7 @@ class Calling:
 
         Raises:
             CircuitOpenError: the circuit refused; whatever the function raises goes through.
+            SwitchgearError: it is a generator, or no function; or the tool has no name.
         """
         _refuse(function, _NOT_FOR_ACALL)
         result: R = await acall_through(self._plan(tool), function, args, kwargs)
@@ -116,8 +126,11 @@ class Calling:
         return await aanswer_through(plan, function, args, kwargs)
 
     def _plan(self, tool: str) -> Plan:
+        if type(tool) is not str:  # such as a list, which no dict can look for
+            check_tool(tool)
         plan = self._plans.get(tool)
         if plan is None:
+            check_tool(tool)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             plan = self._plans[tool] = Plan(self._runtime, tool, self.options)
@@ -139,16 +152,22 @@ class Calling:
         return plan, found.tool.call, args if bound is None else (bound, *args)
 
 
-def _refuse(function: Any, kinds: int) -> None:
+def _refuse(function: Any, kinds: Mapping[Kind, int]) -> None:
     """A coroutine function or generator called here would run unguarded, after its outcome was told.
 
     Raises:
         SwitchgearError: saying what to use instead.
     """
-    code = getattr(function, "__code__", None)
-    if code is not None and code.co_flags & kinds:
-        asynchronous = code.co_flags & inspect.CO_COROUTINE
+    if type(function) is FunctionType and not function.__code__.co_flags & sum(kinds.values()):
+        return
+    if not callable(function):
         raise SwitchgearError(
-            f"{function.__qualname__} is {'a coroutine function' if asynchronous else 'a generator function'}.",
+            f"A call is given a function, not {function!r:.100}.", hint='gear.call("tool", function, argument)'
+        )
+    examined = examine(function)
+    if examined.kind in kinds:
+        asynchronous = examined.kind == "coroutine"
+        raise SwitchgearError(
+            f"{examined.name} is {'a coroutine function' if asynchronous else 'a generator function'}.",
             hint="Use acall or aanswer." if asynchronous else "Decorate it with guard.",
         )

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.emitter.event import Event
+from switchgear.guard.later import is_no_plain_success, told_of
 from switchgear.guard.permit import NOBODY, Permit
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.result_failure import HARMLESS, failure_in, text_in
@@ -65,9 +66,8 @@ def plain_guard(gear: Switchgear, tool: str, function: Function, rich: Function)
         except BaseException as error:
             Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).failure(error)
             raise
-        if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
-            Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).failure(text_in(result), classification=failure)
-            return result
+        if type(result) not in HARMLESS and is_no_plain_success(result):
+            return told_of(Permit(gate, tool, circuit, quiet, clock(), None, NOBODY), result)
         if circuit.breaker.quiet is not quiet:
             Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).success()
         return result
@@ -134,11 +134,8 @@ def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich:
         except BaseException as error:
             Permit(gate, tool, circuit, quiet, started, generation, NOBODY).failure(error)
             raise
-        if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
-            Permit(gate, tool, circuit, quiet, started, generation, NOBODY).failure(
-                text_in(result), classification=failure
-            )
-            return result
+        if type(result) not in HARMLESS and is_no_plain_success(result):
+            return told_of(Permit(gate, tool, circuit, quiet, started, generation, NOBODY), result)
         if circuit.breaker.quiet is not quiet:
             Permit(gate, tool, circuit, quiet, started, generation, NOBODY).success()
             return result

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from switchgear.classify import Classification
 from switchgear.classify.checked import checked
+from switchgear.guard.call_key import CallKey, CallKeys
+from switchgear.guard.later import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.guard.result_failure import HARMLESS, failure_in
 from switchgear.guard.stand_ins import resolved
+from switchgear.session_context import session_of
+from switchgear.tokens import token_of
 from switchgear.usage import NOTHING, Usage, usage_of
 
 if TYPE_CHECKING:
     from switchgear.cache import Cached
     from switchgear.guard.runtime import Runtime
+    from switchgear.guard.tool_function import Kind
 
 
 class Plan:
@@ -27,7 +32,9 @@ class Plan:
         receiver: The first argument is the object it is a method of, and no parameter.
     """
 
-    __slots__ = ("_stored", "_watched", "group", "keyed", "options", "receiver", "runtime", "timeout", "tool", "usage")
+    __slots__ = (
+        "_keys", "_shares", "_stored", "_watched", "group", "keyed", "options", "receiver", "runtime", "timeout", "tool", "usage",
+    )  # fmt: skip
 
     def __init__(self, runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> None:
         self.runtime = runtime
@@ -38,38 +45,66 @@ class Plan:
         self.usage = options.usage
         self._stored = options.cache
         self._watched = options.on_duplicate is not None
-        self.keyed = runtime.sends_hash or self._watched or self._stored is not None or options.single_flight
+        self._shares = self._watched or self._stored is not None or options.single_flight
+        self.keyed = runtime.sends_hash or self._shares
+        self._keys = CallKeys(runtime.hash, options.parameters, receiver=receiver)
 
-    def key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        """A hash of what identifies the call; None where it has none."""
-        parameters = args[1:] if self.receiver and args else args
-        chosen = self.options.parameters
+    def key(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallKey | None:
+        """What identifies the call; None where its parameters can't be told from others."""
         try:
-            if chosen is None:
-                return self.runtime.hash(parameters, kwargs)
-            return self.runtime.hash((chosen(*parameters, **kwargs),))
+            parameters = self._keys.parameters(function, args, kwargs)
         except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
             self.runtime.complaints.warning(f"parameters of {self.tool} have no hash", error)
             return None
+        try:
+            return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
+        except TypeError as error:
+            if self._shares:
+                self.runtime.complaints.warning(
+                    f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
+                    error,
+                )
+            return CallKey(parameters, None)
 
-    def cached(self, key: str | None, *, refused: bool) -> Cached | None:
-        """A result kept for ``key``; a stale one only where the call was ``refused``."""
-        if self._stored is None or key is None:
+    def flight(self, key: CallKey, kind: Kind) -> Hashable | None:
+        """What identical calls at the same time have in common; None for a call that is made in any case.
+
+        One session's limits and circuits must not answer for another's.
+        """
+        if key.call is None or not self.options.single_flight:
             return None
-        found = self.runtime.stores.cache(self.tool, self._stored).get(key)
+        session = session_of(self.runtime)
+        return self.tool, kind, key.call, None if session is None else token_of(session)
+
+    def cached(self, key: CallKey | None, *, refused: bool) -> Cached | None:
+        """A result kept for ``key``; a stale one only where the call was ``refused``."""
+        if self._stored is None or key is None or key.call is None:
+            return None
+        found = self.runtime.stores.cache(self.tool, self._stored).get(key.call)
         return found if found is not None and (refused or not found.stale) else None
 
-    def keep(self, key: str | None, result: Any) -> None:
-        """Remember a result."""
-        if self._stored is not None and key is not None:
-            self.runtime.stores.cache(self.tool, self._stored).put(key, result)
+    def keep(self, key: CallKey | None, result: Any) -> None:
+        """Remember a result, unless its first reader uses it up."""
+        if self._stored is None or key is None or key.call is None:
+            return
+        if serves_once(result):
+            self.runtime.complaints.warning(
+                f"results of {self.tool} serve once and are not kept: {type(result).__name__}"
+            )
+            return
+        self.runtime.stores.cache(self.tool, self._stored).put(key.call, result)
 
-    def noted(self, session_id: str, key: str | None) -> int:
+    def session_id(self) -> str:
+        """Of the client's session that runs here; empty outside of every one."""
+        session = session_of(self.runtime)
+        return "" if session is None else session.session_id
+
+    def noted(self, session_id: str, key: CallKey | None) -> int:
         """How often this session made this very call lately; tells ``on_duplicate``. 0 where nobody watches."""
         options = self.options
-        if key is None or not (self._watched or (self.runtime.sends_hash and session_id)):
+        if key is None or key.call is None or not (self._watched or (self.runtime.sends_hash and session_id)):
             return 0
-        count = self.runtime.stores.duplicates.noted(session_id, self.tool, key)
+        count = self.runtime.stores.duplicates.noted(session_id, self.tool, key.call)
         if count >= options.duplicate_after and callable(options.on_duplicate):
             from switchgear.duplicates import Duplicate  # noqa: PLC0415 - loaded by the watch
 
@@ -78,6 +113,11 @@ class Plan:
             except Exception as error:  # noqa: BLE001 - as above
                 self.runtime.complaints.warning(f"on_duplicate of {self.tool} failed", error)
         return count
+
+    def taken_back(self, session_id: str, key: CallKey) -> None:
+        """A noted call gave its caller nothing: it was refused, or failed for a reason that is not the caller's."""
+        if key.call is not None:
+            self.runtime.stores.duplicates.taken_back(session_id, self.tool, key.call)
 
     def adapted(
         self, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]

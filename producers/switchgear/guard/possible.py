@@ -9,6 +9,7 @@ from typing import Any, Final
 from switchgear.guard.options import GuardOptions, OptionError
 from switchgear.guard.stand_ins import FUNCTION_MAY_STAND_IN, guarded_by
 from switchgear.guard.tool_function import ToolFunction, examine
+from switchgear.guard.tool_name import check_tool
 
 _WAYS_OUT: Final[tuple[tuple[type, str], ...]] = (
     (property, "a property; put guard below @property"),
@@ -26,6 +27,7 @@ def check_guarded(tool: object, function: Any) -> None:
     Raises:
         OptionError: it can't; with the way out.
     """
+    check_tool(tool)
     for kind, way_out in _WAYS_OUT:
         if isinstance(function, kind) and not _built_in(function):
             what, _, hint = way_out.partition("; ")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from switchgear.answer import Answer
 from switchgear.guard.call import Call, Steps, standing_in
+from switchgear.guard.call_key import CallKey
+from switchgear.guard.later import finished, serves_many
 from switchgear.guard.plan import Plan
 from switchgear.guard.runtime import Runtime
 from switchgear.guard.time_limit import Work, within
-from switchgear.session_context import session_var
 
 Function = Callable[..., Any]
 Arguments = tuple[Any, ...]
@@ -24,17 +25,17 @@ def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mappin
         CircuitOpenError: refused, and nothing else serves.
         CallTimeoutError, ThreadsBusyError: of a plan with a time limit.
     """
-    key = plan.key(args, kwargs) if plan.keyed else None
-    if key is not None and plan.options.single_flight:
-        return _flown(plan, function, args, kwargs, key).value
+    key = plan.key(function, args, kwargs) if plan.keyed else None
+    if key is not None and (flight := plan.flight(key, "function")) is not None:
+        return _flown(plan, function, args, kwargs, key, flight).value
     return _run(Call(plan, "function", function, args, kwargs, key))
 
 
 def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`call_through` that tells where the result came from."""
-    key = plan.key(args, kwargs) if plan.keyed else None
-    if key is not None and plan.options.single_flight:
-        return _flown(plan, function, args, kwargs, key)
+    key = plan.key(function, args, kwargs) if plan.keyed else None
+    if key is not None and (flight := plan.flight(key, "function")) is not None:
+        return _flown(plan, function, args, kwargs, key, flight)
     call = Call(plan, "function", function, args, kwargs, key)
     _run(call)
     return call.answer()
@@ -42,17 +43,17 @@ def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapp
 
 async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
     """:func:`call_through` for coroutine functions, and for functions that return an awaitable."""
-    key = plan.key(args, kwargs) if plan.keyed else None
-    if key is not None and plan.options.single_flight:
-        return (await _aflown(plan, function, args, kwargs, key)).value
+    key = plan.key(function, args, kwargs) if plan.keyed else None
+    if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
+        return (await _aflown(plan, function, args, kwargs, key, flight)).value
     return await _arun(Call(plan, "coroutine", function, args, kwargs, key))
 
 
 async def aanswer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`acall_through` that tells where the result came from."""
-    key = plan.key(args, kwargs) if plan.keyed else None
-    if key is not None and plan.options.single_flight:
-        return await _aflown(plan, function, args, kwargs, key)
+    key = plan.key(function, args, kwargs) if plan.keyed else None
+    if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
+        return await _aflown(plan, function, args, kwargs, key, flight)
     call = Call(plan, "coroutine", function, args, kwargs, key)
     await _arun(call)
     return call.answer()
@@ -85,8 +86,7 @@ def _run(call: Call) -> Any:
     except BaseException as error:
         call.failed(error)
         raise
-    call.succeeded(result)
-    return result
+    return finished(call, result)
 
 
 def _handed_over(call: Call, limit: float) -> Work:
@@ -157,28 +157,32 @@ async def _ainstead(call: Call) -> Any:
     return result
 
 
-def _flight_of(plan: Plan, key: str) -> str:
-    """One session's limits and circuits must not answer for another's."""
-    session = session_var.get()
-    return f"{plan.tool} {key} {'' if session is None else session.session_id}"
-
-
-def _flown(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: str) -> Answer[Any]:
+def _flown(
+    plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
+) -> Answer[Any]:
     def fly() -> Answer[Any]:
         call = Call(plan, "function", function, args, kwargs, key)
         _run(call)
         return call.answer()
 
-    return plan.runtime.stores.flights.do(_flight_of(plan, key), fly).value
+    shared = plan.runtime.stores.flights.do(flight, fly, wait_s=plan.timeout, serves=serves_many)
+    if not shared.leader:
+        plan.noted(plan.session_id(), key)
+    return shared.value
 
 
-async def _aflown(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: str) -> Answer[Any]:
+async def _aflown(
+    plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
+) -> Answer[Any]:
     async def fly() -> Answer[Any]:
         call = Call(plan, "coroutine", function, args, kwargs, key)
         await _arun(call)
         return call.answer()
 
-    return (await plan.runtime.stores.flights.ado(_flight_of(plan, key), fly)).value
+    shared = await plan.runtime.stores.flights.ado(flight, fly, wait_s=plan.timeout, serves=serves_many)
+    if not shared.leader:
+        plan.noted(plan.session_id(), key)
+    return shared.value
 
 
 def _drive(steps: Steps, runtime: Runtime) -> None:

@@ -207,11 +207,12 @@ def test_a_call_that_can_not_be_identified_is_made_each_time(gear, caplog):
     assert caplog.text.count("parameters of t have no hash: RuntimeError: which?") == 1
 
 
-def test_guards_of_one_tool_and_policy_share_their_results(gear):
+def test_guards_of_one_tool_function_and_policy_share_their_results(gear):
     policy = CachePolicy(ttl_s=600)
     calls = []
+    function = counting(calls)
     for _ in range(3):
-        assert gear.with_options(cache=policy).call("t", counting(calls), "a") == "a 1 1"
+        assert gear.with_options(cache=policy).call("t", function, "a") == "a 1 1"
     assert calls == ["a"]
 
 
