@@ -8,6 +8,7 @@ from typing import Final
 
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
+from switchgear.fork_safe import ForkSafe
 from switchgear.guard.rejection import Rejection
 from switchgear.hooks import Hooks
 
@@ -17,7 +18,7 @@ OTHER: Final = "(other)"
 Labels = tuple[str, str]
 
 
-class CallCounts(Hooks):
+class CallCounts(Hooks, ForkSafe):
     """Counts since the start, for a metrics system: ``Switchgear(..., hooks=[counts])``. Thread-safe.
 
     With any hook for outcomes each call goes the long way through the guard; without, the guard is as fast as it can be, and
@@ -28,6 +29,7 @@ class CallCounts(Hooks):
     """
 
     def __init__(self, *, most_tools: int = 1_000) -> None:
+        super().__init__()
         self._most_tools = most_tools
         self._lock = threading.Lock()
         self._tools: set[str] = set()
@@ -63,6 +65,10 @@ class CallCounts(Hooks):
         """A circuit changed its state."""
         with self._lock:
             self.transitions[self._named(change.tool), change.source, change.state] += 1
+
+    def forked(self) -> None:
+        """In a child of a fork: its own lock; the counts go on from the parent's."""
+        self._lock = threading.Lock()
 
     def _named(self, tool: str) -> str:
         if tool not in self._tools:

@@ -73,6 +73,8 @@ class Rejection(msgspec.Struct, frozen=True):
 class CircuitOpenError(SwitchgearError):
     """The call was not made. ``text`` is for the model; the attributes are the rejection's.
 
+    In a test of your own, ``CircuitOpenError("the search is down")`` says just that, of a local circuit of no tool.
+
     Nothing is put into words before somebody reads it: an agent in a loop is refused often, and most refusals are only
     caught.
     """
@@ -89,15 +91,18 @@ class CircuitOpenError(SwitchgearError):
 
     if TYPE_CHECKING:
 
-        def __init__(self, rejection: Rejection) -> None: ...
+        def __init__(self, rejection: Rejection | str = "") -> None: ...
 
     else:
         __init__ = Exception.__init__  # keeps its argument in ``args``: no frame of ours at a refusal
 
     def __getattr__(self, name: str) -> Any:
-        if not self.args or name.startswith("_"):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        rejection: Rejection = self.args[0]
+        told = self.args[0] if self.args else ""
+        if not isinstance(told, Rejection):
+            return _of_words(str(told), name)
+        rejection = told
         if name == "rejection":
             return rejection
         if name == "text":
@@ -114,8 +119,8 @@ class CircuitOpenError(SwitchgearError):
     def _what(rejection: Rejection) -> str:
         return f"The {rejection.source} circuit of {rejection.tool} is {rejection.state}"
 
-    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Rejection]]:
-        return type(self), (self.rejection,)
+    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...]]:
+        return type(self), self.args
 
 
 class SessionExhaustedError(CircuitOpenError):
@@ -135,3 +140,10 @@ class DuplicateCallError(CircuitOpenError):
 
 
 _ERRORS: Final[dict[str, type[CircuitOpenError]]] = {"session": SessionExhaustedError, "duplicate": DuplicateCallError}
+
+
+def _of_words(words: str, name: str) -> Any:
+    """The attribute ``name`` of an error that was made of ``words`` alone."""
+    rejection = Rejection("", "open", "local", words)
+    own = {"rejection": rejection, "text": words, "message": words or "The circuit is open.", "hint": ""}
+    return own[name] if name in own else getattr(rejection, name)

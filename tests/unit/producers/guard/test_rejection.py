@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from switchgear import BreakerPolicy, CircuitOpenError, FunctionHooks, Rejection, Switchgear
+from switchgear import (
+    BreakerPolicy,
+    CircuitOpenError,
+    DuplicateCallError,
+    FunctionHooks,
+    Rejection,
+    SessionExhaustedError,
+    Switchgear,
+)
 from switchgear.testing import InMemoryFleet
 
 ONE = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60)
@@ -106,3 +116,20 @@ def test_a_sessions_limit_has_no_way_round() -> None:
         gear.call("a", int)
         assert not gear.try_acquire("a")
     assert [(found.source, found.fallback) for found in told] == [("session", None)]
+
+
+@pytest.mark.parametrize("kind", [CircuitOpenError, SessionExhaustedError, DuplicateCallError])
+def test_an_error_that_a_test_makes_of_words_says_them(kind: type[CircuitOpenError]) -> None:
+    error = kind("the search is down")
+    assert (str(error), error.text, error.reason) == ("the search is down",) * 3
+    assert (error.tool, error.state, error.retry_after_s, error.fallback) == ("", "open", None, None)
+    assert not error.rejection
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (kind, "the search is down")
+    with pytest.raises(AttributeError):
+        _ = error.nothing_of_the_kind
+
+
+def test_one_without_words_can_be_read_too() -> None:
+    error = CircuitOpenError()
+    assert (str(error), error.text, error.hint) == ("The circuit is open.", "", "")
