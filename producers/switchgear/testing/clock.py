@@ -6,6 +6,8 @@ import threading
 from datetime import UTC, datetime
 from typing import Final
 
+from switchgear import arguments
+
 START: Final = 1_800_000_000.0
 """15 January 2027, 08:00 UTC: where a clock starts that was not told where."""
 
@@ -15,9 +17,13 @@ class FakeClock:
 
     Args:
         start: the wall clock's first reading, in seconds since 1970.
+
+    Raises:
+        SwitchgearError: ``start`` is no such number.
     """
 
     def __init__(self, start: float = START) -> None:
+        arguments.number("start", start)
         self._start = start
         self._elapsed = 0.0
         self._lock = threading.Lock()
@@ -38,9 +44,8 @@ class FakeClock:
         """Move both clocks on.
 
         Raises:
-            ValueError: ``seconds`` is negative: time does not run backwards.
+            SwitchgearError: ``seconds`` is no finite number, or negative: time does not run backwards. It is a ValueError too.
         """
-        if seconds < 0:
-            raise ValueError(f"seconds must not be negative, got {seconds}")
+        arguments.number("seconds", seconds)
         with self._lock:
             self._elapsed += seconds

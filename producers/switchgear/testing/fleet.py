@@ -10,6 +10,7 @@ an event is folded, and what comes of it known to every client, before the call 
 
 from __future__ import annotations
 
+import difflib
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -18,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from switchgear import arguments
 from switchgear.emitter.encode import encode_fields
+from switchgear.guard.options import OptionError
 from switchgear.testing.clock import FakeClock
 from switchgear.testing.emitter import MemoryEmitter
 from switchgear.testing.follower import MemoryFollower
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import LATE_AFTER_S, MemoryWorker, create_topics, newest_circuits
 from switchgear.transport import Wire
-from switchgear_schemas import BreakerPolicy, Circuit, Command, Verb
+from switchgear_schemas import BreakerPolicy, Circuit, Command, ToolExecution, Verb
 from switchgear_schemas.policy import FLEET_DEFAULT
 from switchgear_schemas.topics import TopicNames
 
@@ -49,9 +52,12 @@ class ByTool:
         found = self._policies
         if found is None:
             return FLEET_DEFAULT
-        if isinstance(found, BreakerPolicy):
-            return found
-        return found.get(tool_name, FLEET_DEFAULT) if isinstance(found, Mapping) else found(tool_name)
+        if isinstance(found, Mapping):
+            return found.get(tool_name, FLEET_DEFAULT)
+        policy = found if isinstance(found, BreakerPolicy) else found(tool_name)
+        if not isinstance(policy, BreakerPolicy):
+            arguments.impossible(f"What policies returns for {tool_name!r}", "a BreakerPolicy", policy)
+        return policy
 
 
 class InMemoryFleet:
@@ -61,6 +67,9 @@ class InMemoryFleet:
         policies: of the fleet's circuits; see :data:`FleetPolicies`.
         clock: the time of everything; a fresh :class:`FakeClock` unless given.
         topic_prefix: before every topic name.
+
+    Raises:
+        SwitchgearError: an argument is impossible; the message names it.
     """
 
     def __init__(
@@ -70,6 +79,10 @@ class InMemoryFleet:
         clock: FakeClock | None = None,
         topic_prefix: str = "switchgear.",
     ) -> None:
+        arguments.policies("policies", policies)
+        arguments.beginning("topic_prefix", topic_prefix)
+        if clock is not None and not isinstance(clock, FakeClock):
+            arguments.impossible("clock", "a FakeClock", clock)
         self.clock = clock or FakeClock()
         self.names = TopicNames(prefix=topic_prefix)
         self.log = MemoryLog(self.clock.wall)
@@ -106,13 +119,21 @@ class InMemoryFleet:
         return Wire(emitter, follower, self.clock.monotonic, self.clock.wall)
 
     def cut(self, gear: Switchgear) -> None:
-        """Kafka is away for this client: its events wait, and it hears of nothing."""
+        """Kafka is away for this client: its events wait, and it hears of nothing.
+
+        Raises:
+            SwitchgearError: it is no client of this fleet.
+        """
         for emitter, follower in self._of(gear):
             emitter.cut()
             follower.cut()
 
     def mend(self, gear: Switchgear) -> None:
-        """Kafka is back for this client."""
+        """Kafka is back for this client.
+
+        Raises:
+            SwitchgearError: it is no client of this fleet.
+        """
         for emitter, follower in self._of(gear):
             with self._lock:
                 self._deliver(follower)
@@ -139,7 +160,17 @@ class InMemoryFleet:
     def report(
         self, tool: str, status: str = "error", *, times: int = 1, process: str = "other", **fields: Any
     ) -> None:
-        """Calls that another process of the fleet made, as its events; ``fields`` are those of a ``ToolExecution``."""
+        """Calls that another process of the fleet made, as its events; ``fields`` are those of a ``ToolExecution``.
+
+        Raises:
+            SwitchgearError: there is no such field, or its value is impossible.
+        """
+        arguments.whole("times", times)
+        for name in fields:
+            if name not in ToolExecution.model_fields:
+                near = difflib.get_close_matches(name, ToolExecution.model_fields, n=1)
+                hint = f"Did you mean {near[0]}?" if near else "What is your own goes into metadata."
+                raise OptionError(f"A ToolExecution has no field {name}.", hint=hint)
         for _ in range(times):
             found = {"tool_name": tool, "status": status, **fields}
             _, value = encode_fields(found, self.clock.wall(), emitter_id=process, service="")
@@ -168,8 +199,17 @@ class InMemoryFleet:
             tool: any name.
             for_s: seconds until a probe may go; unless given it stays open until :meth:`close_circuit`.
             reason: told with every refusal.
+
+        Raises:
+            SwitchgearError: ``for_s`` is no number above 0: the circuit would not be open at all.
         """
-        until = None if for_s is None else datetime.fromtimestamp(self.clock.wall() + for_s, UTC)
+        until = None
+        if for_s is not None:
+            arguments.number("for_s", for_s, least=0.001)
+            try:
+                until = datetime.fromtimestamp(self.clock.wall() + for_s, UTC)
+            except (ValueError, OverflowError, OSError):
+                arguments.impossible("for_s", "a number of seconds until some year before 10000", for_s)
         self.command(tool, "force_open", until=until, reason=reason)
 
     def close_circuit(self, tool: str, *, reason: str = "closed by a test") -> None:
@@ -240,4 +280,9 @@ class InMemoryFleet:
 
     def _of(self, gear: Switchgear) -> list[tuple[MemoryEmitter, MemoryFollower]]:
         with self._lock:
-            return [(emitter, follower) for found, emitter, follower in self._clients if found() is gear]
+            parts = [(emitter, follower) for found, emitter, follower in self._clients if found() is gear]
+        if not parts:
+            arguments.impossible(
+                "gear", "a client of this fleet", gear, "Make it by fleet.gear(...) or Switchgear(fleet)."
+            )
+        return parts

@@ -2,6 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from switchgear import SwitchgearError
 from switchgear.testing import FakeClock
 from switchgear.testing.clock import START
 
@@ -15,8 +16,18 @@ def test_both_clocks_move_together_and_only_when_told():
 
 
 def test_time_does_not_run_backwards():
-    with pytest.raises(ValueError, match="must not be negative, got -1"):
+    with pytest.raises(ValueError, match="seconds is a number of seconds from 0 on, not -1"):
         FakeClock().advance(-1)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "x", None, True])
+def test_what_is_no_time_moves_no_clock(wrong):
+    clock = FakeClock()
+    with pytest.raises(SwitchgearError, match="seconds"):
+        clock.advance(wrong)
+    assert clock.monotonic() == 0.0
+    with pytest.raises(SwitchgearError, match="start"):
+        FakeClock(wrong)
 
 
 def test_a_clock_starts_where_it_is_told():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from switchgear import CircuitOpenError, Permit, Rejection, Switchgear
+from switchgear import CircuitOpenError, Permit, Rejection, Switchgear, SwitchgearError
 from switchgear.testing import FakeClock, InMemoryFleet, memory_gear
 from switchgear_schemas import BreakerPolicy
 
@@ -216,3 +216,55 @@ def test_a_client_that_is_gone_is_forgotten(fleet):
     fleet.open_circuit(TOOL)
     assert kept.is_open(TOOL)
     assert len(fleet._clients) == 1
+
+
+# -- what would do nothing is told -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("for_s", [0, -5, "x", float("inf"), float("nan"), 1e12, True])
+def test_a_time_that_opens_nothing_is_told(fleet, for_s):
+    with pytest.raises(SwitchgearError, match="for_s"):
+        fleet.open_circuit(TOOL, for_s=for_s)
+    assert fleet.state(TOOL) == "closed"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("policies", 5),
+        ("policies", {"a": 5}),
+        ("policies", BreakerPolicy),
+        ("clock", 5),
+        ("clock", time.monotonic),
+        ("topic_prefix", None),
+        ("topic_prefix", "a b"),
+    ],
+)
+def test_an_impossible_argument_is_told_at_once(name, given):
+    with pytest.raises(SwitchgearError, match=name):
+        InMemoryFleet(**{name: given})
+
+
+def test_a_policy_function_that_returns_none_is_told():
+    with pytest.raises(SwitchgearError, match="What policies returns for 'a' is a BreakerPolicy, not None"):
+        InMemoryFleet(lambda _tool: None).report("a")
+
+
+def test_who_is_no_client_of_the_fleet_is_not_cut_in_silence(fleet):
+    for wrong in ("planner", None, InMemoryFleet().gear("planner"), Switchgear.local()):
+        for act in (fleet.cut, fleet.mend):
+            with pytest.raises(SwitchgearError, match="gear is a client of this fleet"):
+                act(wrong)
+
+
+def test_a_report_of_nothing_or_of_a_field_there_is_not_is_told(fleet):
+    for times in (0, -1, 1.5, "3", True):
+        with pytest.raises(SwitchgearError, match="times"):
+            fleet.report(TOOL, times=times)
+    with pytest.raises(SwitchgearError, match=r"no field eror_class\. Did you mean error_class"):
+        fleet.report(TOOL, eror_class="server")
+    with pytest.raises(SwitchgearError, match=r"no field colour\. What is your own goes into metadata"):
+        fleet.report(TOOL, colour="red")
+    with pytest.raises(SwitchgearError, match="status"):
+        fleet.report(TOOL, "failed")
+    assert fleet.events() == []

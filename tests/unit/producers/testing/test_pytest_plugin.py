@@ -4,6 +4,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 USERS_TEST = """
     from switchgear import CircuitOpenError, Switchgear
     import pytest
@@ -33,10 +35,16 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
-def test_the_fixtures_work_in_a_users_own_suite(tmp_path):
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["switchgear.testing.pytest_plugin"]\n')
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_agent.py").write_text(textwrap.dedent(USERS_TEST))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+@pytest.mark.parametrize("folder", [".", "checks"])
+def test_the_fixtures_work_in_a_users_own_suite(tmp_path, folder):
+    """In a folder that pytest takes no ``pytest_plugins`` from, by its configuration."""
+    (tmp_path / folder).mkdir(exist_ok=True)
+    if folder == ".":
+        (tmp_path / "conftest.py").write_text('pytest_plugins = ["switchgear.testing.pytest_plugin"]\n')
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    else:
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p switchgear.testing.pytest_plugin\n")
+    (tmp_path / folder / "test_agent.py").write_text(textwrap.dedent(USERS_TEST))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
