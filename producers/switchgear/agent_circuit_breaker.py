@@ -6,20 +6,23 @@ none of its users can want, this differs:
 * a success ends a run of failures (there, three failures in a lifetime opened the circuit);
 * after the cooldown exactly one call probes, the others are refused until it is back (there, all went);
 * a call that began before the circuit opened and fails after it does not lengthen the cooldown;
-* a cancelled or interrupted probe frees its place (there, the circuit stayed half-open without a limit).
+* a cancelled or interrupted probe frees its place (there, the circuit stayed half-open without a limit);
+* what a tool gives to be awaited or iterated is judged by its end (there, by its beginning).
 """
 
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
+from switchgear.agent_circuit_items import aread, read
 from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
 from switchgear.fork_safe import ForkSafe
+from switchgear.guard.later import awaits, later
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.rejection import Rejection as CallRejection
 from switchgear.redact import redact
@@ -76,16 +79,18 @@ class AgentCircuitBreaker(ForkSafe):
         max_probe_seconds: float = 600.0,
     ) -> None:
         super().__init__()
-        if failure_threshold < 1:
-            raise SettingsError(f"failure_threshold must be at least 1, not {failure_threshold!r}.")
-        if not (cooldown_seconds >= 0 and math.isfinite(cooldown_seconds)):
+        if not isinstance(failure_threshold, int) or isinstance(failure_threshold, bool) or failure_threshold < 1:
+            raise SettingsError(f"failure_threshold is a whole number from 1, not {failure_threshold!r}.")
+        if not _number(cooldown_seconds) or cooldown_seconds < 0:
             raise SettingsError(f"cooldown_seconds is a number of seconds from 0, not {cooldown_seconds!r}.")
-        if not max_probe_seconds > 0:
-            raise SettingsError(f"max_probe_seconds must be more than 0, not {max_probe_seconds!r}.")
+        if not _number(max_probe_seconds) or max_probe_seconds <= 0:
+            raise SettingsError(f"max_probe_seconds is a number of seconds above 0, not {max_probe_seconds!r}.")
+        if not callable(clock):
+            raise SettingsError(f"clock is a function that gives seconds, not {clock!r}.")
         self.threshold = failure_threshold
         self.cooldown = cooldown_seconds
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may end a forgotten call while this thread holds it
         policy = BreakerPolicy(
             consecutive_failures=failure_threshold,
             wait_duration_in_open_state_s=max(cooldown_seconds, _SHORTEST_S),
@@ -115,12 +120,16 @@ class AgentCircuitBreaker(ForkSafe):
         """When the circuit opened last, in the clock's seconds; None if it never did."""
         return self._opened_at
 
-    def call(self, tool_fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the tool; where it is a coroutine function, await the result.
+    def call(self, tool_fn: Callable[P, R] | None = None, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the tool; where it is a coroutine function or returns an awaitable, await the result.
+
+        Of a generator the circuit is asked at the first item, as far as its reader comes.
 
         Raises:
             CircuitOpenError: the circuit is open; whatever the tool raises goes through.
         """
+        if tool_fn is None:
+            tool_fn = _named(kwargs)
         if inspect.iscoroutinefunction(tool_fn):
             return cast("R", self.acall(tool_fn, *args, **kwargs))
         permit = self._enter(tool_fn)
@@ -129,17 +138,16 @@ class AgentCircuitBreaker(ForkSafe):
         except BaseException as error:
             self._failed(permit, error)
             raise
-        if inspect.iscoroutine(result):  # a plain function that returns one, such as a lambda or a partial
-            return cast("R", self._finish(permit, result))
-        self._succeeded(permit)
-        return result
+        return cast("R", self._returned(tool_fn, permit, result))
 
-    async def acall(self, tool_fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def acall(self, tool_fn: Callable[P, Awaitable[R]] | None = None, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """:meth:`call` for coroutine functions: the circuit is asked when this is awaited.
 
         Raises:
             CircuitOpenError: the circuit is open; whatever the tool raises goes through.
         """
+        if tool_fn is None:
+            tool_fn = _named(kwargs)
         permit = self._enter(tool_fn)
         try:
             result = await tool_fn(*args, **kwargs)
@@ -156,19 +164,25 @@ class AgentCircuitBreaker(ForkSafe):
             self._failures = 0
 
     def forked(self) -> None:
-        """In a child of a fork: its own lock."""
-        self._lock = threading.Lock()
+        """In a child of a fork: its own lock; the parent's threads, which make the probes, are not here."""
+        self._lock = threading.RLock()
+        self._breaker.abandon_probes()
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, permit: Permit, result: Coroutine[Any, Any, Any]) -> Any:
-        try:
-            value = await result
-        except BaseException as error:
-            self._failed(permit, error)
-            raise
+    def _returned(self, tool_fn: Callable[..., Any], permit: Permit, result: Any) -> Any:
+        """What the caller of ``call`` gets; the circuit is told now, or when it has ended."""
+        if awaits(result):  # a lambda's or a partial's coroutine, a future
+            return later(result, _Told(self, permit))
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            self._released(permit)
+
+            def enter() -> _Told:
+                return _Told(self, self._enter(tool_fn))
+
+            return read(result, enter) if inspect.isgenerator(result) else aread(result, enter)
         self._succeeded(permit)
-        return value
+        return result
 
     def _enter(self, tool_fn: Callable[..., Any]) -> Permit:
         with self._lock:
@@ -210,9 +224,51 @@ class AgentCircuitBreaker(ForkSafe):
             self._breaker.record(now, _FAILED, permit)
             self._note_opening()
 
+    def _released(self, permit: Permit) -> None:
+        with self._lock:
+            self._breaker.release(permit, self._clock())
+
     def _note_opening(self) -> None:
         if self._breaker.state == "open":
             self._opened_at = self._breaker.changed_at
+
+
+class _Told:
+    """How a call ended that went on after ``call``."""
+
+    __slots__ = ("_circuit", "_permit")
+
+    def __init__(self, circuit: AgentCircuitBreaker, permit: Permit) -> None:
+        self._circuit = circuit
+        self._permit = permit
+
+    def succeeded(self, _result: Any, /) -> None:
+        """Well."""
+        self._circuit._succeeded(self._permit)  # noqa: SLF001 - of this file
+
+    def failed(self, error: BaseException, /) -> None:
+        """With ``error``."""
+        self._circuit._failed(self._permit, error)  # noqa: SLF001
+
+    def not_made(self) -> None:
+        """It never began."""
+        self._circuit._released(self._permit)  # noqa: SLF001
+
+
+def _named(kwargs: dict[str, Any]) -> Any:
+    """The tool, given by its name in the pattern; given by position, the name is the tool's own to use.
+
+    Raises:
+        TypeError: there is none.
+    """
+    try:
+        return kwargs.pop("tool_fn")
+    except KeyError:
+        raise TypeError("call() needs the tool's function, tool_fn.") from None
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _told(error: Exception) -> str:

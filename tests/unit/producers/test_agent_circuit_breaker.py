@@ -5,12 +5,16 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 
 from switchgear.agent_circuit_breaker import AgentCircuitBreaker
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear_schemas.errors import SettingsError
+
+MINUTE = timedelta(minutes=1)
 
 
 class Clock:
@@ -348,13 +352,16 @@ def test_an_exception_without_words_goes_through_all_the_same(breaker):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"failure_threshold": 0}, "failure_threshold"),
-        ({"cooldown_seconds": -1}, "cooldown_seconds"),
-        ({"cooldown_seconds": float("nan")}, "cooldown_seconds"),
-        ({"max_probe_seconds": 0}, "max_probe_seconds"),
+        *(({"failure_threshold": wrong}, "failure_threshold") for wrong in (0, -1, 2.5, True, "3", None)),
+        *(
+            ({"cooldown_seconds": wrong}, "cooldown_seconds")
+            for wrong in (-1, float("nan"), 10**400, "60", None, MINUTE)
+        ),
+        *(({"max_probe_seconds": wrong}, "max_probe_seconds") for wrong in (0, float("inf"), "x", True, MINUTE)),
+        ({"clock": 3}, "clock"),
     ],
 )
-def test_a_number_out_of_range_is_named(arguments, named):
+def test_an_argument_that_is_impossible_is_named(arguments, named):
     with pytest.raises(SettingsError, match=named):
         AgentCircuitBreaker(**arguments)
 
@@ -362,3 +369,74 @@ def test_a_number_out_of_range_is_named(arguments, named):
 def test_it_shows_its_state(breaker):
     fail(breaker)
     assert repr(breaker) == "<AgentCircuitBreaker closed, 1 of 3 failures>"
+
+
+def test_a_tools_own_arguments_may_have_any_name(breaker):
+    assert breaker.call(lambda **named: named, tool_fn=3, self=4) == {"tool_fn": 3, "self": 4}
+
+
+# -- generators -------------------------------------------------------------------------------------------------------
+
+
+def numbers(until, fails=False):
+    yield from range(until)
+    if fails:
+        raise DownError
+    return "all"
+
+
+def test_a_generator_is_judged_by_its_end(breaker):
+    for _ in range(3):
+        with pytest.raises(DownError):
+            list(breaker.call(numbers, 2, fails=True))
+    assert breaker.state == "open"
+    with pytest.raises(CircuitOpenError, match="tool disabled"):
+        breaker.call(numbers, 2)
+
+
+def test_one_that_is_read_after_the_circuit_opened_is_refused_then(breaker):
+    early = breaker.call(numbers, 2)
+    fail(breaker, 3)
+    with pytest.raises(CircuitOpenError):
+        next(early)
+
+
+def test_one_that_probes_and_is_left_or_forgotten_frees_its_place(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    breaker.call(numbers, 2)  # never read
+    left = breaker.call(numbers, 2)
+    assert next(left) == 0
+    with pytest.raises(CircuitOpenError):
+        next(breaker.call(numbers, 2))
+    left.close()
+    assert (breaker.state, breaker.failure_count) == ("half_open", 3)
+    assert list(breaker.call(numbers, 2)) == [0, 1]
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+
+
+def test_everything_passes_both_ways(breaker):
+    def echo():
+        heard = yield "ready"
+        try:
+            yield heard
+        except KeyError as error:
+            yield error.args
+        return "end"
+
+    talk = breaker.call(echo)
+    assert [next(talk), talk.send("hello"), talk.throw(KeyError("x"))] == ["ready", "hello", ("x",)]
+    with pytest.raises(StopIteration) as ended:
+        next(talk)
+    assert ended.value.value == "end"
+
+
+def test_its_readers_own_exception_is_not_the_tools(breaker):
+    @contextmanager
+    def connection():
+        yield from breaker.call(numbers, 1)
+
+    for _ in range(4):
+        with pytest.raises(KeyError), connection():
+            raise KeyError("my bug")
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)

@@ -88,3 +88,79 @@ async def test_a_refused_coroutine_function_leaves_nothing_unawaited(breaker):
     fail(breaker, 3)
     with pytest.raises(CircuitOpenError):  # pytest makes an error of "was never awaited"
         await breaker.call(adown)
+
+
+def returning_one():
+    return adown()
+
+
+def probing(breaker):
+    fail(breaker, 3)
+    now[0] += 60
+
+
+async def test_a_task_that_is_cancelled_before_its_first_step_frees_the_probes_place(breaker):
+    probing(breaker)
+    task = asyncio.create_task(breaker.call(returning_one))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await breaker.acall(asyncio.sleep, 0, "made") == "made"
+    assert breaker.state == "closed"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'adown' was never awaited")
+async def test_so_does_a_coroutine_that_nobody_awaits(breaker):
+    probing(breaker)
+    breaker.call(returning_one)
+    breaker.call(returning_one).close()
+    assert breaker.call(lambda: "made") == "made"
+
+
+async def test_a_future_is_judged_by_its_end_and_stays_one(breaker):
+    def down():
+        raise DownError
+
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        future = breaker.call(lambda: loop.run_in_executor(None, down))
+        assert asyncio.isfuture(future)
+        with pytest.raises(DownError):
+            await future
+    assert breaker.state == "open"
+
+
+async def test_so_is_any_other_awaitable(breaker):
+    class Query:
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            raise DownError
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.call(Query)
+    assert breaker.state == "open"
+
+
+async def test_an_async_generator_is_judged_by_its_end(breaker):
+    async def words(fails):
+        heard = yield "one"
+        yield heard
+        if fails:
+            raise DownError
+
+    talk = breaker.call(words, False)
+    assert [await anext(talk), await talk.asend("two")] == ["one", "two"]
+    await talk.aclose()
+    assert [word async for word in breaker.call(words, False)] == ["one", None]
+    for _ in range(3):
+        with pytest.raises(DownError):
+            [word async for word in breaker.call(words, True)]
+    with pytest.raises(CircuitOpenError):
+        breaker.call(words, True)
+    now[0] += 60
+    left = breaker.call(words, False)
+    await anext(left)
+    await left.aclose()
+    assert [word async for word in breaker.call(words, False)] == ["one", None]
+    assert breaker.state == "closed"

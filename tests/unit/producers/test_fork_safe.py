@@ -14,20 +14,22 @@ from switchgear.cache import CachePolicy, ResultCache
 def test_a_child_uses_cache_watch_and_flights_whose_locks_were_held_at_the_fork():
     code = """
         import os, signal, threading
+        from switchgear import Switchgear
         from switchgear.agent_circuit_breaker import AgentCircuitBreaker
         from switchgear.cache import CachePolicy, ResultCache
+        from switchgear.call_counts import CallCounts
         from switchgear.duplicates import DuplicateWatch
         from switchgear.notice import NoticeBoard
         from switchgear.single_flight import SingleFlight
         clock = lambda: 0.0
         cache, watch, flights = ResultCache(CachePolicy(), clock), DuplicateWatch(clock=clock), SingleFlight()
-        board, breaker = NoticeBoard(), AgentCircuitBreaker()
+        board, breaker, counts = NoticeBoard(), AgentCircuitBreaker(), CallCounts()
         cache.put("k", 1)
         started, release = threading.Event(), threading.Event()
         flight = threading.Thread(target=lambda: flights.do("k", lambda: (started.set(), release.wait(30))))
         flight.start()
         started.wait(30)
-        owners = (cache, watch, flights, board, breaker)
+        owners = (cache, watch, flights, board, breaker, counts)
         for owner in owners:
             owner._lock.acquire()
         pid = os.fork()
@@ -38,6 +40,8 @@ def test_a_child_uses_cache_watch_and_flights_whose_locks_were_held_at_the_fork(
             assert flights.do("k", lambda: "mine") == ("mine", True)
             assert board.notice([], {}, {}) == ""
             assert breaker.call(lambda: "called") == "called"
+            assert Switchgear.local(hooks=[counts]).call("t", len, "abc") == 3
+            assert counts.calls["t", "success"] == 1
             os._exit(0)
         status = os.waitpid(pid, 0)[1]
         for owner in owners:
@@ -63,3 +67,31 @@ def test_nothing_is_kept_alive_by_it():
     del cache
     gc.collect()
     assert len(fork_safe._owners) < before
+
+
+def test_the_probe_of_a_parents_thread_does_not_keep_a_child_out():
+    code = """
+        import os
+        from switchgear.agent_circuit_breaker import AgentCircuitBreaker
+        breaker = AgentCircuitBreaker(1, 0)
+        try:
+            breaker.call(int, "x")
+        except ValueError:
+            pass
+
+        def probe():
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if breaker.call(lambda: "called") == "called" else 1)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+        print(breaker.call(probe))
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["0"], done.stderr
