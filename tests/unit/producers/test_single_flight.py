@@ -117,6 +117,74 @@ def test_a_follower_waits_no_longer_than_its_limit_and_then_calls_itself():
     assert len(flights) == 0
 
 
+def test_of_those_who_waited_long_enough_one_calls_anew_and_the_others_wait_for_that_one():
+    flights, made, found = SingleFlight(wait_s=0.2), [], []
+    started, release = threading.Event(), threading.Event()
+
+    def call():
+        made.append(1)
+        if len(made) == 1:
+            started.set()
+            release.wait(LIMIT)
+            return "late"
+        until(lambda: followers(flights) == 4)
+        return "anew"
+
+    leader = in_threads(1, lambda _number: found.append(flights.do("k", call)))
+    started.wait(LIMIT)
+    threads = in_threads(5, lambda _number: found.append(flights.do("k", call)))
+    ended(threads)
+    assert sorted(found) == [("anew", False)] * 4 + [("anew", True)]
+    assert len(made) == 2
+    release.set()
+    ended(leader)
+    assert len(flights) == 0
+
+
+def test_a_call_that_may_take_longer_is_waited_for_longer():
+    flights, found = SingleFlight(wait_s=0.01), []
+    release = threading.Event()
+    threads = in_threads(3, lambda _number: found.append(flights.do("k", lambda: release.wait(LIMIT), wait_s=LIMIT)))
+    until(lambda: followers(flights) == 2)
+    threads[0].join(0.05)
+    release.set()
+    ended(threads)
+    assert sum(shared.leader for shared in found) == 1
+
+
+def test_a_result_for_one_alone_is_made_by_each(flights):
+    found, release = [], threading.Event()
+
+    def call():
+        release.wait(LIMIT)
+        return iter("x")
+
+    threads = in_threads(4, lambda _number: found.append(flights.do("k", call, serves=lambda _value: False)))
+    until(lambda: followers(flights) == 3)
+    release.set()
+    ended(threads)
+    assert [list(shared.value) for shared in found] == [["x"]] * 4
+    assert len(flights) == 0
+
+
+def test_two_flights_that_need_each_other_do_not_wait_for_each_other(flights):
+    both, found = threading.Barrier(2), []
+
+    def resolve(number):
+        mine, other = ("p", "q") if number else ("q", "p")
+
+        def call():
+            both.wait(LIMIT)
+            return f"{mine} with {flights.do(other, lambda: other).value}"
+
+        found.append(flights.do(mine, call).value)
+
+    ended(in_threads(2, resolve))
+    assert len(found) == 2
+    assert "p with q" in found or "q with p" in found
+    assert len(flights) == 0
+
+
 def test_a_call_within_its_own_flight_does_not_wait_for_itself(flights):
     assert flights.do("k", lambda: flights.do("k", lambda: "inner").value + " and outer") == ("inner and outer", True)
 
@@ -140,5 +208,6 @@ def test_neither_result_nor_error_is_kept(flights):
 
 
 def test_a_wait_that_is_none_is_told():
-    with pytest.raises(SettingsError, match="wait_s"):
-        SingleFlight(wait_s=0)
+    for wait_s in (0, "x", None, True, float("nan")):
+        with pytest.raises(SettingsError, match="wait_s"):
+            SingleFlight(wait_s=wait_s)

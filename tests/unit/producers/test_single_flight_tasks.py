@@ -191,6 +191,99 @@ def test_a_follower_whose_loop_was_closed_disturbs_nobody(flights, caplog):
     assert not caplog.records
 
 
+async def test_two_tasks_that_need_each_others_flight_do_not_wait_for_each_other(flights):
+    both = asyncio.Barrier(2)
+
+    async def leaf():
+        return "leaf"
+
+    async def resolve(mine, other):
+        async def call():
+            await both.wait()
+            return (await flights.ado(other, leaf)).value
+
+        return (await flights.ado(mine, call)).value
+
+    assert await asyncio.wait_for(asyncio.gather(resolve("p", "q"), resolve("q", "p")), LIMIT) == ["leaf", "leaf"]
+    assert len(flights) == 0
+
+
+async def test_a_wait_that_would_stop_the_leaders_own_event_loop_is_not_begun(flights):
+    gate = asyncio.Event()
+    leading = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    assert flights.do("k", lambda: "mine") == ("mine", True)
+    gate.set()
+    assert await leading == (True, True)
+
+
+async def test_nor_where_a_thread_waits_for_that_loop(flights):
+    gate = asyncio.Event()
+    leading = asyncio.create_task(flights.ado("inner", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    waiting = asyncio.create_task(
+        asyncio.to_thread(flights.do, "outer", lambda: flights.do("inner", lambda: "never").value)
+    )
+    await auntil(lambda: followers(flights, "inner") == 1)
+    assert flights.do("outer", lambda: "mine") == ("mine", True)
+    gate.set()
+    assert await waiting == (True, True)
+    await leading
+
+
+async def test_what_a_flight_started_follows_others_when_it_has_landed(flights):
+    started = []
+    landed, gate = asyncio.Event(), asyncio.Event()
+
+    async def background():
+        await landed.wait()
+        return await flights.ado("k", gate.wait)
+
+    async def call():
+        started.append(asyncio.create_task(background()))
+
+    await flights.ado("k", call)
+    leading = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    landed.set()
+    await auntil(lambda: followers(flights) == 1)
+    gate.set()
+    assert (await leading).leader
+    assert not (await started[0]).leader
+
+
+async def test_a_result_for_one_alone_is_made_by_each_task(flights):
+    gate = asyncio.Event()
+
+    async def call():
+        await gate.wait()
+        return iter("x")
+
+    tasks = [asyncio.create_task(flights.ado("k", call, serves=lambda _value: False)) for _ in range(4)]
+    await auntil(lambda: followers(flights) == 3)
+    gate.set()
+    assert [list(shared.value) for shared in await asyncio.gather(*tasks)] == [["x"]] * 4
+
+
+async def test_of_tasks_that_waited_long_enough_one_calls_anew():
+    flights, made = SingleFlight(wait_s=0.1), []
+
+    async def call():
+        made.append(1)
+        if len(made) == 1:
+            await asyncio.sleep(LIMIT)
+        await auntil(lambda: followers(flights) == 4)
+        return "anew"
+
+    tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(6)]
+    found = await asyncio.gather(*tasks[1:])
+    assert sorted(found) == [("anew", False)] * 4 + [("anew", True)]
+    assert len(made) == 2
+    tasks[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[0]
+
+
 # -- of a client ------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +305,55 @@ async def test_a_session_that_is_over_does_not_ride_on_anothers_flight():
             await page("https://a.example")
     gate.set()
     assert await asyncio.gather(*flying) == ["a page", "a page"]
+
+
+async def test_sessions_of_one_name_do_not_ride_on_each_others_flight():
+    gear = Switchgear.local()
+
+    @gear.guard("page", single_flight=True, usage=lambda _text: 60)
+    async def page(_url: str) -> str:
+        await asyncio.sleep(0.01)
+        return "a page"
+
+    async def read():
+        with gear.session("ana") as session:
+            await page("https://a.example")
+        return session.status().tokens
+
+    assert await asyncio.gather(read(), read()) == [60, 60]
+
+
+async def test_a_function_and_a_coroutine_function_of_one_tool_do_not_share_a_flight():
+    gear = Switchgear.local()
+    single = gear.with_options(single_flight=True, parameters=lambda url: url)
+    gate = asyncio.Event()
+
+    @single.guard("page")
+    async def apage(_url):
+        await gate.wait()
+        return "by the coroutine"
+
+    page = single.guard("page")(lambda _url: "by the function")
+    flying = asyncio.create_task(apage("https://a.example"))
+    await auntil(lambda: len(gear._runtime.stores.flights) == 1)
+    assert page("https://a.example") == "by the function"
+    gate.set()
+    assert await flying == "by the coroutine"
+
+
+async def test_a_tool_with_a_time_limit_is_waited_for_as_long(monkeypatch):
+    gear = Switchgear.local()
+    monkeypatch.setattr(gear._runtime.stores.flights, "_wait_s", 0.01)
+    calls = []
+
+    @gear.guard("page", single_flight=True, timeout=LIMIT)
+    async def page(url):
+        calls.append(url)
+        await asyncio.sleep(0.1)
+        return url
+
+    assert await asyncio.gather(page("a"), page("a"), page("a")) == ["a"] * 3
+    assert calls == ["a"]
 
 
 async def test_under_load_every_caller_gets_an_answer_of_its_own_time(flights):

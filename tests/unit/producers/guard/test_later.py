@@ -94,7 +94,9 @@ async def test_what_ends_well_is_a_success_and_its_value_comes_through(gear):
 
 async def test_it_is_a_coroutine_to_all_who_take_one(gear):
     found = gear.guard("t")(decorated(fine))
-    assert inspect.isawaitable(found())
+    made = found("awaited")
+    assert inspect.isawaitable(made)
+    assert await made == "awaited"
     assert await asyncio.create_task(found("task")) == "task"
     assert await asyncio.gather(found("a"), found("b")) == ["a", "b"]
     assert await asyncio.wait_for(found("in time"), 5) == "in time"
