@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from switchgear.fork_safe import ForkSafe
@@ -28,24 +28,31 @@ class CachePolicy:
             it the result is served as it was. A stale result that it fails on is not served.
 
     Raises:
-        SettingsError: naming the field, for a value out of range.
+        SettingsError: naming the field, for a value out of its type or range.
     """
 
     ttl_s: float = 60.0
     stale_for_s: float = 0.0
     max_entries: int = 256
-    mark_stale: Callable[[Any, float], Any] | None = None
+    mark_stale: Callable[[Any, float], Any] | None = field(
+        default=None, hash=False
+    )  # an object with __call__ may have none
 
     def __post_init__(self) -> None:
         for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
-            if math.isnan(value) or value < 0:
-                raise SettingsError(f"cache: {name} is a number of seconds from 0, not {value!r}.")
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+                hint = "A timedelta has total_seconds()." if hasattr(value, "total_seconds") else ""
+                raise SettingsError(f"cache: {name} is a number of seconds from 0, not {value!r}.", hint=hint)
         if self.ttl_s + self.stale_for_s <= 0:
             raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint="No result would ever be used again.")
-        if self.max_entries < 1:
-            raise SettingsError(f"cache: max_entries must be at least 1, not {self.max_entries!r}.")
-        if self.mark_stale is not None and not callable(self.mark_stale):
-            raise SettingsError("cache: mark_stale is a function of the result and its age in seconds.")
+        if not isinstance(self.max_entries, int) or isinstance(self.max_entries, bool) or self.max_entries < 1:
+            raise SettingsError(f"cache: max_entries is a whole number from 1, not {self.max_entries!r}.")
+        mark = self.mark_stale
+        if mark is not None and (not callable(mark) or inspect.iscoroutinefunction(mark)):
+            raise SettingsError(
+                f"cache: mark_stale is a function of the result and its age in seconds, not {mark!r:.100}.",
+                hint="It is called and not awaited: leave out the async." if callable(mark) else "",
+            )
 
 
 @dataclass(frozen=True, slots=True)

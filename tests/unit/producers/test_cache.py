@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.cache import Cached, CachePolicy, ResultCache
+from switchgear.guard.stores import Stores
 from switchgear_schemas.errors import SettingsError
+
+
+async def marked_async(value, _age_s):
+    return value
+
+
+class Unhashable:
+    """Marks, and has a list's equality."""
+
+    __hash__ = None
+
+    def __call__(self, value, _age_s):
+        return f"{value} (old)"
 
 
 class Clock:
@@ -132,11 +147,30 @@ def test_cleared_it_is_empty(clock):
         ({"ttl_s": 0}, "ttl_s and stale_for_s"),
         ({"max_entries": 0}, "max_entries"),
         ({"mark_stale": "old"}, "mark_stale"),
+        ({"ttl_s": "60"}, "ttl_s is a number of seconds from 0, not '60'"),
+        ({"ttl_s": None}, "ttl_s"),
+        ({"ttl_s": True}, "ttl_s"),
+        ({"ttl_s": timedelta(minutes=1)}, r"ttl_s .* A timedelta has total_seconds\(\)"),
+        ({"stale_for_s": "1"}, "stale_for_s"),
+        ({"max_entries": "5"}, "max_entries is a whole number from 1, not '5'"),
+        ({"max_entries": None}, "max_entries"),
+        ({"max_entries": 2.5}, "max_entries"),
+        ({"max_entries": True}, "max_entries"),
+        ({"mark_stale": marked_async}, r"mark_stale .* leave out the async"),
     ],
 )
 def test_a_policy_out_of_range_is_told_at_once(wrong, named):
     with pytest.raises(SettingsError, match=named):
         CachePolicy(**wrong)
+
+
+def test_what_marks_need_not_be_hashable(clock):
+    stores = Stores(clock)
+    policy = CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())
+    stores.cache("t", policy).put("oslo", "rain")
+    clock.now = 5
+    assert stores.cache("t", policy).get("oslo").value == "rain (old)"
+    assert stores.cache("t", CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())).get("oslo") is None
 
 
 @given(
