@@ -54,6 +54,19 @@ SECRET = "s3cr3tValueThatNobodyMaySee42"
         f"ya29.{SECRET}",
         f"POST https://hooks.slack.com/services/T000/B000/{SECRET}",
         f"POST https://discord.com/api/webhooks/12345/{SECRET}",
+        f"postgres://user:p@{SECRET}@host/db",
+        f"postgres://ana@corp:{SECRET}@host/db",
+        f'Authorization: Digest username="ana", realm="x", nonce="n", response="{SECRET}", qop=auth',
+        f"Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x-amz-date, Signature={SECRET}",
+        f"Authorization: Bearer  {SECRET} failed",
+        f"authorization => Bearer {SECRET} failed",
+        f"['Set-Cookie'] => sid={SECRET}; HttpOnly",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{SECRET}\n-----END PGP PRIVATE KEY BLOCK-----",
+        f"xapp-1-A012-345-{SECRET}",
+        f"tvly-dev-{SECRET}",
+        f"nvapi-{SECRET}",
+        f"figd_{SECRET}",
+        f"dckr_pat_{SECRET}",
         f"jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{SECRET}",
     ],
 )
@@ -70,6 +83,7 @@ def test_a_secret_is_taken_out(text):
         "AKIAIOSFODNN7EXAMPLE is not authorised",
         "AIza" + "B" * 35,
         "dapi" + "0" * 32,
+        "fc-" + "0123456789abcdef" * 2,
         "https://api.telegram.org/bot" + "123456789:AA" + "b" * 33,
     ],
 )
@@ -92,6 +106,9 @@ def test_cloud_keys_are_known_by_their_form(text):
         "KeyError: 'passwordless'",
         "no such user ana@example.org",
         "SG-1 and hvs are not keys",
+        "fc-barcelona plays at xapp-1",
+        "http://localhost:8080/users/ana@example.org",
+        "see https://api.test/a and mail ana@example.org: it is down",
         "",
     ],
 )
@@ -101,6 +118,8 @@ def test_ordinary_words_stay(text):
 
 def test_the_host_and_what_follows_stay_readable():
     assert redact("to postgresql://u:pw@db:5432/shop failed") == f"to postgresql://{MARK}@db:5432/shop failed"
+    assert redact("to postgres://u:p@ss@db/shop, ask a@b.c") == f"to postgres://{MARK}@db/shop, ask a@b.c"
+    assert redact('Authorization: Digest a="b", response="c" failed') == f"Authorization: {MARK} failed"
     assert redact("GET /x?token=abcdefgh&page=2") == f"GET /x?token={MARK}&page=2"
 
 
@@ -130,6 +149,12 @@ def test_a_message_of_the_greatest_length_is_kept():
         "a=" * 9_000,
         'token="' * 900,
         "_token" * 900 + "=",
+        "a://b:c@" * 9_000,
+        "a://b@" * 9_000,
+        'Authorization: Digest a="' * 900,
+        "Authorization: a b=c," * 900,
+        "-----BEGIN A PRIVATE KEY" * 900,
+        "-----BEGIN PRIVATE KEY-----" * 900,
     ],
 )
 def test_no_text_takes_long(text):
