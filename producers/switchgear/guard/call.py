@@ -40,6 +40,10 @@ NOT_THE_CALLERS: Final = DEFAULT_COUNTED | {"policy"}
 """Classes of failures after which the same call may do better: the tool is broken, or one that it needs was refused."""
 
 
+probing: Final[ContextVar[tuple[tuple[Runtime, Permit], ...]]] = ContextVar("switchgear_probing", default=())
+"""The probes that are under way here, the innermost last."""
+
+
 class Call:
     """The state of one call, moved on by its driver.
 
@@ -116,17 +120,13 @@ class Call:
         if isinstance(answer, Permit):
             self._permitted(answer)
             return
-        refusal, plan = answer, self.plan
-        if refusal.source in {"local", "fleet"}:
-            fallback = plan.options.fallback
-            if callable(fallback):
-                if self._instead(fallback, refusal):
-                    return
-            elif chain := plan.runtime.chain(self.tool, plan.options.chain):
-                named = yield from self._chained(chain, refusal)
-                if self.permit is not None or self.done:
-                    return
-                refusal = refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
+        plan = self.plan
+        refusal = answer
+        if answer.source in {"local", "fleet"}:
+            found = yield from self._elsewhere(answer)
+            if found is None:
+                return
+            refusal = found
         if refusal.source != "duplicate" and self._from_cache(refused=True):
             plan.runtime.refused(refusal, served_by="cache")
             return
@@ -134,6 +134,28 @@ class Call:
         if refusal.source != "duplicate":
             self._gave_nothing()
         raise refusal.error()
+
+    def _elsewhere(self, refusal: Rejection) -> Generator[Asking, Permit | Rejection, Rejection | None]:
+        """None where the call goes on after a circuit's refusal; else the refusal, which may name a tool to use instead."""
+        plan = self.plan
+        fallback = plan.options.fallback
+        if refusal.state == "half_open" and self._within_its_probe():
+            self._permitted(plan.runtime.unguarded(self.tool))
+            return None
+        if callable(fallback):
+            return None if self._instead(fallback, refusal) else refusal
+        chain = plan.runtime.chain(self.tool, plan.options.chain)
+        if not chain:
+            return refusal
+        named = yield from self._chained(chain, refusal)
+        if self.permit is not None or self.done:
+            return None
+        return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
+
+    def _within_its_probe(self) -> bool:
+        """Is this a call that the running probe of the same tool makes, a recursive one? It tells of the tool by its end."""
+        runtime, tool = self.plan.runtime, self.tool
+        return any(of is runtime and one.tool == tool and one._gate is not None for of, one in probing.get())  # noqa: SLF001 - not reported yet
 
     def _chained(self, chain: tuple[str, ...], refusal: Rejection) -> Generator[Asking, Permit | Rejection, str | None]:
         """The first tool of ``chain`` that takes the call. Without one: the name of a closed one that the caller may call itself."""

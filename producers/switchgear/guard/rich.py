@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from switchgear.answer import Answer
-from switchgear.guard.call import Call, Steps, standing_in
+from switchgear.guard.call import Call, Steps, probing, standing_in
 from switchgear.guard.call_key import CallKey
 from switchgear.guard.later import finished, serves_many
 from switchgear.guard.plan import Plan
@@ -79,6 +79,15 @@ def _run(call: Call) -> Any:
         return call.value
     if call.permit is None:
         return _instead(call)
+    probe = probing.set((*probing.get(), (call.plan.runtime, call.permit))) if call.permit.probe else None
+    try:
+        return _called(call)
+    finally:
+        if probe is not None:
+            probing.reset(probe)
+
+
+def _called(call: Call) -> Any:
     limit = call.acting.timeout
     work = None if limit is None else _handed_over(call, limit)
     try:
@@ -118,6 +127,15 @@ async def _arun(call: Call) -> Any:
         return call.value
     if call.permit is None:
         return await _ainstead(call)
+    probe = probing.set((*probing.get(), (call.plan.runtime, call.permit))) if call.permit.probe else None
+    try:
+        return await _acalled(call)
+    finally:
+        if probe is not None:
+            probing.reset(probe)
+
+
+async def _acalled(call: Call) -> Any:
     limit = call.acting.timeout
     work = await _ahanded_over(call, limit) if call.blocks and limit is not None else None
     try:
