@@ -24,6 +24,7 @@ from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record import Parcel, Record, singles
 from switchgear.emitter.spool.disk import Disk
+from switchgear.emitter.spool.frame import LONGEST_NAME
 from switchgear.emitter.spool.place import Place
 from switchgear.emitter.spool.spool import Spool, Taken, Written
 from switchgear.emitter.spool.status import SpoolStatus
@@ -64,7 +65,8 @@ def feeder(buffer: Buffer, source: Source, folder: str | os.PathLike[str], limit
     """
     if limit_bytes < LEAST_BYTES:
         raise SwitchgearError(f"spool_bytes is {limit_bytes}.", hint=f"Give it {LEAST_BYTES} bytes (16 MiB) or more.")
-    return Feeder(buffer, source, Spool(Path(folder), limit_bytes, fsync=fsync), Disk("switchgear-spool"))
+    root = Path(folder).absolute()  # whatever the working directory is later
+    return Feeder(buffer, source, Spool(root, limit_bytes, fsync=fsync), Disk("switchgear-spool"))
 
 
 class Feeder:
@@ -77,9 +79,11 @@ class Feeder:
         self._disk = disk
         self._held: list[Record] = []
         self._opened = False
-        self._look_at = self._retry_at = 0.0
+        self._look_at = self._retry_at = self._read_at = 0.0
         self._pause = _FIRST_PAUSE_S
         self._error: str | None = None
+        self._failing = ""
+        self._behind = self._renewed = False
         self._in_use = False
         self._copied = False
         self._stowing = False
@@ -127,15 +131,16 @@ class Feeder:
         self._spool.forked()
         self._held = []
         self._opened = self._in_use = self._copied = self._stowing = self.stowed = False
-        self._look_at = self._retry_at = 0.0
+        self._behind = self._renewed = False
+        self._look_at = self._retry_at = self._read_at = 0.0
         self._runs = 0
 
     async def run(self, outbox: Outbox) -> None:
         """Feed ``outbox`` for ever; cancel to end."""
         self._runs += 1
         self._answered = -1
-        if self._runs > 1:  # the last outbox died: what it had is read again
-            await self._tried(self._disk.run(self._spool.go_back))
+        self._behind = self._runs > 1  # the last outbox died: what it had is read again
+        await self._go_back()
         opening = asyncio.ensure_future(self._open())
         try:
             await asyncio.wait([opening], timeout=_OPEN_LIMIT_S)
@@ -143,13 +148,18 @@ class Feeder:
                 now = time.monotonic()
                 if opening.done() and now >= self._look_at and now >= self._retry_at:
                     opening = asyncio.ensure_future(self._open())
-                away = self._stowing or outbox.away_s(now) is not None
-                usable = self._opened and now >= self._retry_at
+                if self._behind and now >= self._read_at:
+                    await self._go_back()
+                stowing = self._stowing
+                if stowing and not self._renewed:
+                    await self._renew()
+                away = stowing or outbox.away_s(now) is not None
+                usable = self._opened and not self._behind and now >= self._retry_at
                 full = len(self._buffer) > self._buffer.limit // 2
                 self._in_use = bool(self._spool.unread) or (usable and (away or full or bool(self._held)))
                 if self._in_use:
-                    await self._by_disk(outbox, usable=usable)
-                elif self._stowing:
+                    await self._by_disk(outbox, usable=usable, stowing=stowing)
+                elif stowing:
                     self.stowed = True
                     await asyncio.sleep(_POLL_S)
                 else:
@@ -159,9 +169,21 @@ class Feeder:
             opening.cancel()
 
     async def _open(self) -> None:
-        if await self._tried(self._disk.run(self._spool.open)) is not None:
+        if await self._tried("open", self._spool.open) is not None:
             self._opened = True
             self._look_at = time.monotonic() + _LOOK_AGAIN_S
+
+    async def _renew(self) -> None:
+        """Before the last events are written: the folder may be gone, and a disk that failed is tried once more at once."""
+        self._renewed = True
+        if await self._tried("open", self._spool.renew):
+            self._opened = True
+            self._retry_at = 0.0
+
+    async def _go_back(self) -> None:
+        """Have the spool read again what has no answer any more, where that is so and has not been done."""
+        if self._behind:
+            self._behind = not await self._tried("read", self._spool.go_back)
 
     async def _directly(self, outbox: Outbox) -> None:
         """Kafka answers: from memory to memory."""
@@ -185,22 +207,24 @@ class Feeder:
             busy = outbox.pending or self._spool.outstanding
             await self._source.until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
 
-    async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
+    async def _by_disk(self, outbox: Outbox, *, usable: bool, stowing: bool) -> None:
         """Newer events to the end of the spool, its oldest to Kafka."""
         moved = False
         if usable:
-            if not (self._spool.unread or self._held) and (self._stowing or not self._copied):
+            if not (self._spool.unread or self._held) and (stowing or not self._copied):
                 self._copied = await self._copy(outbox)
             moved = await self._write(outbox)
-        answering = outbox.away_s(time.monotonic()) is None
+        now = time.monotonic()
+        readable = not self._behind and now >= self._read_at
+        answering = outbox.away_s(now) is None
         room = min(AT_ONCE, outbox.room_left - outbox.limit // 2, _WINDOW - outbox.pending)
-        if answering and not self._stowing and self._spool.unread and room > 0:
+        if answering and readable and not stowing and self._spool.unread and room > 0:
             moved = await self._send(outbox, room) or moved
         await self._progress(outbox)
         if moved:
             await self._source.linger()
-        elif self._stowing or self._spool.unread:
-            self.stowed = self._stowing
+        elif stowing or self._spool.unread:
+            self.stowed = stowing
             await asyncio.sleep(_POLL_S)
         else:
             await self._source.until_events(_LOOK_S)
@@ -214,12 +238,12 @@ class Feeder:
 
     async def _copy(self, outbox: Outbox) -> bool:
         """What is in flight, to the disk too: the copies are sent only if this process dies. False where the disk won't."""
-        found = [each for each in outbox.unanswered() if each.answer is None and each.place is None]
+        found = [each for each in outbox.unanswered() if each.answer is None and each.place is None and _fits(each)]
         places = [Place(self._spool.tally) for _ in found]
         for record, place in zip(found, places, strict=True):
             record.place = place
         copies = [Written(each.key, each.value, sent=True) for each in found]
-        written = await self._tried(self._disk.run(functools.partial(self._spool.append, copies, places)))
+        written = await self._tried("write", functools.partial(self._append, copies, places))
         for record, place in list(zip(found, places, strict=True))[written or 0 :]:
             place.give_up()
             record.place = None
@@ -228,34 +252,71 @@ class Feeder:
     async def _write(self, outbox: Outbox) -> bool:
         """Up to a batch from the buffer to the disk; False when there was none, or the disk won't have it."""
         if not self._held:
-            taken = self._buffer.take(AT_ONCE)
-            if outbox.room_left:
-                hasty = [item for item in taken if _hasty(item)]
-                if hasty:
-                    outbox.offer(self._source.encode(hasty))
-                    taken = [item for item in taken if not _hasty(item)]
-            for event, *_ in taken:
-                if isinstance(event, Event):
-                    event.probe_requested = False
-            records = singles(self._source.encode(taken))
-            outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # which refuses it
-            self._held = [each for each in records if len(each.value) <= LARGEST_RECORD]
+            self._held = self._taken(outbox)
         held = self._held
         if not held:
             return False
         lines = [Written(each.key, each.value, each.marked) for each in held]
         try:
-            written = await self._tried(self._disk.run(functools.partial(self._spool.append, lines)))
+            put = await self._tried("write", functools.partial(self._put, lines))
         except asyncio.CancelledError:
             for record in held:  # the disk may have them all the same
                 record.marked = True
             raise
-        self._held = held[written or 0 :]
-        return bool(written)
+        done, misfits = put or (0, {})
+        self._held = held[done:]
+        for index, reason in misfits.items():
+            outbox.refuse(held[index], reason)
+        return bool(done)
+
+    def _taken(self, outbox: Outbox) -> list[Record]:
+        """A batch from the buffer for the disk, without those that overtake it and those that go nowhere."""
+        taken = self._buffer.take(AT_ONCE)
+        if outbox.room_left:
+            hasty = [item for item in taken if _hasty(item)]
+            if hasty:
+                outbox.offer(self._source.encode(hasty))
+                taken = [item for item in taken if not _hasty(item)]
+        for event, *_ in taken:
+            if isinstance(event, Event):
+                event.probe_requested = False
+        records = singles(self._source.encode(taken))
+        outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # which refuses it
+        records = [each for each in records if len(each.value) <= LARGEST_RECORD]
+        for each in records:
+            if not _fits(each):
+                outbox.refuse(each, f"its tool's name has more than the {LONGEST_NAME} bytes that the spool can hold")
+        return [each for each in records if _fits(each)]
+
+    def _append(self, lines: Sequence[Written], places: Sequence[Place] | None = None) -> int:
+        """In the disk's thread: :meth:`Spool.append`, after an error with a folder that is looked at again."""
+        if self._error is not None:
+            self._spool.renew()
+        return self._spool.append(lines, places)
+
+    def _put(self, lines: Sequence[Written]) -> tuple[int, dict[int, str]]:
+        """In the disk's thread: how many are done with, and which of these can't be written whatever the disk does, with the reason."""
+        try:
+            return self._append(lines), {}
+        except OSError:
+            raise
+        except Exception:
+            log.exception("%d events can't be written to the spool at once, so one by one", len(lines))
+        misfits: dict[int, str] = {}
+        for index, line in enumerate(lines):
+            try:
+                self._spool.append([line])
+            except OSError:
+                if not index:
+                    raise
+                return index, misfits
+            except Exception as error:  # noqa: BLE001 - told by whoever refuses it
+                misfits[index] = f"{type(error).__name__}: {error}"
+        return len(lines), misfits
 
     async def _send(self, outbox: Outbox, most: int) -> bool:
         """Up to ``most`` of the spool's records to Kafka; False when the disk can't be read."""
-        taken: list[Taken] | None = await self._tried(self._disk.run(functools.partial(self._spool.read, most)))
+        taken: list[Taken] | None = await self._tried("read", functools.partial(self._spool.read, most))
         records = []
         for each in taken or ():
             record = Record(each.tool, each.value)
@@ -264,23 +325,35 @@ class Feeder:
         outbox.offer(records)
         return bool(records)
 
-    async def _tried(self, work: Awaitable[T]) -> T | None:
-        """The result; None where the disk won't, which is told once, seen in the status, and tried again after a pause."""
+    async def _tried(self, what: str, work: Callable[[], T]) -> T | None:
+        """The result; None where the disk won't, which is told once, seen in the status, and tried again after a pause.
+
+        An error ends when ``what`` failed works again, or the folder was opened: while it is full, say, it can be read.
+        """
         try:
-            found = await work
-        except OSError as error:
+            found = await self._disk.run(work)
+        except Exception as error:  # noqa: BLE001 - whatever it is, events must go on by way of memory
             reason = f"{type(error).__name__}: {error}"
             if reason != self._error:
                 log.error("the spool at %s can't be used, events stay in memory: %s", self._spool.root, reason)  # noqa: TRY400 - the trace shows nothing but us
-            self._error = reason
-            self._retry_at = time.monotonic() + self._pause
+            self._error, self._failing = reason, what
+            again = time.monotonic() + self._pause
+            if what == "read":  # which is no reason not to write
+                self._read_at = again
+            else:
+                self._retry_at = again
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
             return None
-        if self._error is not None:
+        if self._error is not None and what in {self._failing, "open"}:
             log.info("the spool at %s can be used again", self._spool.root)
-        self._error = None
-        self._pause = _FIRST_PAUSE_S
+            self._error = None
+            self._pause = _FIRST_PAUSE_S
         return found
+
+
+def _fits(record: Record) -> bool:
+    """Its tool's name can be written to the spool."""
+    return len(record.key) <= LONGEST_NAME
 
 
 def _hasty(item: Item) -> bool:

@@ -216,9 +216,14 @@ class Outbox:
             if record.answer is not None:
                 record.answer(None)
 
+    def refuse(self, record: Record, reason: str) -> None:
+        """Count a record that was not offered, and can't be sent, as failed."""
+        self.pending += 1
+        self._refuse(record, reason)
+
     def _refuse(self, record: Record, reason: str) -> None:
         self.failed += 1
-        self.last_error = f"an event of {record.tool} was refused: {reason}"
+        self.last_error = f"an event of {record.tool:.200} was refused: {reason}"
         log.error("%s", self.last_error)
         self._settle(1)
         if record.place is not None:

@@ -16,6 +16,8 @@ _HEADER: Final = struct.Struct("<4sII")
 _START: Final = struct.Struct("<BH")
 OVERHEAD: Final = _HEADER.size + _START.size
 """Bytes a record takes beyond its tool's name and its value."""
+LONGEST_NAME: Final = 65_535
+"""Bytes of a tool's name: its length has two."""
 LARGEST: Final = 8 * 1_048_576
 """A frame that claims more is damaged: Kafka is given records of 4 MiB at most."""
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from switchgear.emitter.spool.cursor import START, Cursor, Marks, Position
 from switchgear.emitter.spool.frame import Entry
 from switchgear.emitter.spool.lock import Claim
 from switchgear.emitter.spool.segment import SUFFIX, Segment
+
+log: Final = logging.getLogger("switchgear.spool")
+
+_TRIES: Final = 5
+"""A segment that could not be read so often is given up: whatever is newer waits behind it."""
+_NOT_ITS_FAULT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Found(NamedTuple):
@@ -30,12 +38,14 @@ class Journal:
         self._segments: deque[Segment] = deque()
         self._next = 1
         self._sealed = True
-        self._read_to = self._handed = START
+        self._read_to = self._given = self._handed = START
         self.acknowledged = START
         """Everything before it is in Kafka; the owner moves it on."""
-        self._inherited = False
+        self._inherited = self._foreign = False
         self.damaged = 0
         """Stretches that were not readable: a torn tail, or damage."""
+        self.lost = 0
+        """Unread records that are not there any more: deleted, cut off, overwritten. The owner counts them, and sets it back."""
 
     @classmethod
     def taken_over(cls, claim: Claim, *, segment_bytes: int, fsync: bool) -> Journal:
@@ -69,9 +79,12 @@ class Journal:
         Raises:
             OSError: nothing was written.
         """
-        if self._sealed or self._segments[-1].size >= self._segment_bytes:
+        if self._foreign:
+            raise OSError(f"another process has {self._claim.folder} now")
+        if self._sealed or self._segments[-1].size >= self._segment_bytes or not self._segments[-1].intact:
             if self._segments:
-                self._segments[-1].close()
+                self._segments[-1].seal()
+            self._sealed = True
             self._segments.append(Segment(self._claim.folder, self._next))
             self._next += 1
             self._sealed = False
@@ -86,26 +99,35 @@ class Journal:
             raise
         if read:
             segment.read_to, segment.unread = segment.size, 0
-            self._read_to = Position(segment.number, segment.size)
+            self._read_to = self._given = Position(segment.number, segment.size)
         return start
 
     def read(self, most: int) -> list[Found]:
-        """Up to ``most`` of the next records, in order; none when all are read.
+        """Up to ``most`` of the next records, in order; none when all are read. A segment that is gone is given up.
 
         Raises:
-            OSError: the file can't be read.
+            OSError: the file can't be read; it is given up when it could not be read for the fifth time.
         """
-        for segment in self._segments:
+        for segment in list(self._segments):
             while segment.read_to < segment.size:
-                start, parsed = segment.read(most)
+                unread = segment.unread
+                try:
+                    start, parsed = segment.read(most)
+                except OSError as error:
+                    self._unreadable(segment, error)
+                    break
                 if not self._inherited:  # there they were counted on the way in
                     self.damaged += parsed.damaged
+                if segment.read_to >= segment.size:
+                    self._lose(unread - len(parsed.entries), segment, "damaged or cut off")
                 self._read_to = max(self._read_to, Position(segment.number, segment.read_to))
                 if parsed.entries:
-                    return [
+                    found = [
                         Found(each, end := Position(segment.number, start + each.end), each.sent or end <= self._handed)
                         for each in parsed.entries
                     ]
+                    self._given = found[-1].end
+                    return found
         return []
 
     def save(self) -> None:
@@ -114,12 +136,14 @@ class Journal:
         Raises:
             OSError: the disk won't have it.
         """
+        if self._foreign:
+            return
         acknowledged = self.acknowledged
         self._cursor.save(Marks(acknowledged, max(self._read_to, self._handed)), fsync=self._fsync)
         while len(self._segments) > 1 and self._segments[0].number < acknowledged.segment:
             self._segments.popleft().remove()
-        if self._segments and acknowledged >= Position(self._segments[-1].number, self._segments[-1].size):
-            self.drop_oldest()
+        if acknowledged >= self._given and not self.unread:
+            self.clear()
 
     def go_back(self) -> None:
         """Read again what is not acknowledged: it may have been sent, and has no answer.
@@ -135,6 +159,24 @@ class Journal:
         self._sealed = self._sealed or not self._segments
         segment.remove()
         return segment.unread
+
+    def renew(self) -> bool:
+        """Hold the folder still, and give up what somebody deleted in it. False when nothing may be written there any more.
+
+        Raises:
+            OSError: it can't be looked at.
+        """
+        try:
+            self._foreign = self._foreign or not self._claim.renew()
+        except (FileNotFoundError, NotADirectoryError):
+            here = False
+        else:
+            here = not self._foreign
+        for segment in list(self._segments):
+            if self._foreign or segment.gone:
+                why = "another process's to send by now" if self._foreign else "gone, somebody deleted the file"
+                self._give_up(segment, why)
+        return here
 
     def clear(self) -> None:
         """Delete every segment: what is left of them can't be read."""
@@ -157,9 +199,39 @@ class Journal:
     def _go_back(self, marks: Marks) -> None:
         while self._segments and self._segments[0].number < marks.acknowledged.segment:
             self._segments.popleft().remove()
-        for segment in self._segments:
+        for segment in list(self._segments):
             here = segment.number == marks.acknowledged.segment
             segment.read_to = min(segment.size, marks.acknowledged.byte) if here else 0
-            self.damaged += segment.count()
-        self.acknowledged = self._read_to = marks.acknowledged
+            try:
+                self.damaged += segment.count()
+            except OSError as error:
+                self._unreadable(segment, error)
+        self.acknowledged = self._read_to = self._given = marks.acknowledged
         self._handed = marks.handed
+
+    def _unreadable(self, segment: Segment, error: OSError) -> None:
+        """Give it up where that is for good.
+
+        Raises:
+            OSError: ``error``; another time it may be readable.
+        """
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            segment.failures += error.errno not in _NOT_ITS_FAULT
+            if segment.failures < _TRIES:
+                raise error
+        self._give_up(segment, f"can't be read: {error}")
+
+    def _give_up(self, segment: Segment, why: str) -> None:
+        """Count what is unread in it as lost, and go on without it; the file of another process stays."""
+        self._lose(segment.unread, segment, why)
+        self._sealed = self._sealed or segment is self._segments[-1]
+        self._segments.remove(segment)
+        if self._foreign:
+            segment.close()
+        else:
+            segment.remove()
+
+    def _lose(self, records: int, segment: Segment, why: str) -> None:
+        if records > 0:
+            self.lost += records
+            log.error("%d events were dropped, those in %s are %s", records, segment.path, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Final
 
 _LOCK: Final = "lock"
 _PREFIX: Final = "process-"
+_FORSAKEN_AFTER_S: Final = 300.0
+"""A folder without a lock for so long is nobody's: a living owner makes it anew at its next look, every minute or two."""
 
 
 class Claim:
@@ -42,21 +45,44 @@ class Claim:
 
     @classmethod
     def leftovers(cls, root: Path) -> Iterator[Claim]:
-        """The folders whose processes are dead, each now held by us, oldest first.
+        """The folders whose processes are dead, each now held by us, oldest first; those of other users are theirs.
 
         Raises:
             OSError: ``root`` can't be read.
         """
         folders = [each for each in root.iterdir() if each.name.startswith(_PREFIX) and each.is_dir()]
         for folder in sorted(folders, key=_age):
-            with contextlib.suppress(FileNotFoundError):  # another one took it over, and is done with it
-                file = _locked(folder / _LOCK, create=False)
+            # Not found: another one took it over, and is done with it. No permission: another user's.
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                file = _locked(folder / _LOCK, create=_forsaken(folder))
                 if file is not None:
                     yield cls(folder, file)
 
+    def renew(self) -> bool:
+        """Hold the folder still: its lock looks new to whoever deletes old files, and is made anew where it is gone.
+
+        Returns:
+            False when another process holds the folder by now.
+
+        Raises:
+            OSError: the folder is gone, or can't be looked at.
+        """
+        path = self.folder / _LOCK
+        if self._holds():
+            os.utime(path)
+            return True
+        file = _locked(path, create=True)
+        if file is None:
+            return False
+        self.release()
+        self._file = file
+        return True
+
     def remove(self) -> None:
-        """Delete the folder and let go."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete the folder, where it is ours still, and let go."""
+        with contextlib.suppress(OSError):
+            if self._holds():
+                shutil.rmtree(self.folder, ignore_errors=True)
         self.release()
 
     def release(self) -> None:
@@ -64,6 +90,20 @@ class Claim:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _holds(self) -> bool:
+        """The lock that is in the folder is the one that we hold."""
+        if self._file is None:
+            return False
+        try:
+            return os.path.samestat((self.folder / _LOCK).stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
+
+
+def _forsaken(folder: Path) -> bool:
+    """It has had no lock for long: deleting it changed the folder."""
+    return not (folder / _LOCK).exists() and time.time() - folder.stat().st_mtime > _FORSAKEN_AFTER_S
 
 
 def _age(folder: Path) -> float:

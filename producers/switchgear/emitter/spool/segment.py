@@ -22,6 +22,7 @@ class Segment:
         size: Bytes in it.
         read_to: Where the next :meth:`read` begins.
         unread: Records beyond it.
+        failures: How often it could not be read.
 
     Args:
         folder: Where it lies.
@@ -32,7 +33,7 @@ class Segment:
         OSError: a found one can't be looked at.
     """
 
-    __slots__ = ("_file", "number", "path", "read_to", "size", "unread")
+    __slots__ = ("_file", "failures", "number", "path", "read_to", "size", "unread")
 
     def __init__(self, folder: Path, number: int, *, found: bool = False) -> None:
         self.number = number
@@ -40,7 +41,38 @@ class Segment:
         self.size = self.path.stat().st_size if found else 0
         self.unread = 0
         self.read_to = 0
+        self.failures = 0
         self._file: int | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Somebody deleted it, and nothing holds it open.
+
+        Raises:
+            OSError: it can't be looked at.
+        """
+        if self._file is not None:
+            return False
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        return False
+
+    @property
+    def intact(self) -> bool:
+        """More may be appended: the file is the one that was written, and as long.
+
+        Raises:
+            OSError: it can't be looked at.
+        """
+        if self._file is None:
+            return False
+        ours = os.fstat(self._file)
+        try:
+            return os.path.samestat(self.path.stat(), ours) and ours.st_size == self.size
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def append(self, frames: bytes, records: int, *, fsync: bool) -> None:
         """Hand ``frames`` to the operating system, all or nothing.
@@ -75,13 +107,17 @@ class Segment:
         opened = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC) if file is None else file
         try:
             for length in (CHUNK, LARGEST + CHUNK):
-                data = os.pread(opened, min(length, self.size - start), start)
+                wanted = min(length, self.size - start)
+                data = os.pread(opened, wanted, start)
+                if len(data) < wanted:  # somebody cut it: it ends here
+                    self.size = start + len(data)
                 found = parse(data, most=most, last=start + len(data) >= self.size or not data)
                 if found.entries or found.damaged or start + len(data) >= self.size:
                     break
         finally:
             if file is None:
                 os.close(opened)
+        self.failures = 0
         self.read_to = start + found.consumed if data else self.size
         self.unread = 0 if self.read_to >= self.size else max(0, self.unread - len(found.entries))
         return start, found
@@ -99,6 +135,11 @@ class Segment:
             damaged += found.damaged
         self.read_to, self.unread = start, records
         return damaged
+
+    def seal(self) -> None:
+        """Nothing more is appended. One that was deleted stays open, or what is unread in it would be lost."""
+        if self._file is not None and not (self.unread and os.fstat(self._file).st_nlink == 0):
+            self.close()
 
     def close(self) -> None:
         """Give the file descriptor back."""

@@ -82,9 +82,7 @@ class Spool:
         Raises:
             OSError: the folder can't be made, read or written to.
         """
-        if self._own is None:
-            self._own = Journal(Claim.fresh(self.root), segment_bytes=self._segment_bytes, fsync=self._fsync)
-            self._journals.append(self._own)
+        self.renew()
         before = self.taken_over
         for claim in Claim.leftovers(self.root):
             try:
@@ -105,16 +103,40 @@ class Spool:
         self._refresh()
         return self.taken_over - before
 
+    def renew(self) -> bool:
+        """Hold our folders still. What somebody deleted in them is given up; where our own is gone we make another one.
+
+        Returns:
+            True.
+
+        Raises:
+            OSError: it can't be made, or looked at.
+        """
+        own: Journal | None = None
+        try:
+            for journal in self._journals:
+                if journal.renew() and journal is self._own:
+                    own = journal
+            if own is None:
+                own = Journal(Claim.fresh(self.root), segment_bytes=self._segment_bytes, fsync=self._fsync)
+                self._journals.append(own)
+            self._own = own
+        finally:
+            self._count_lost()
+        self.progress()
+        return True
+
     def append(self, records: Sequence[Written], places: Sequence[Place] | None = None) -> int:
         """Write records at the end, in order; returns how many were written: fewer where the disk gave up on the way.
 
         Args:
-            records: What to write; none may be larger than half of the limit.
+            records: What to write; none may be larger than half of the limit, no name longer than a frame can hold.
             places: With them the records are on their way to Kafka already: :meth:`read` skips them, and each place is filled
                 in. Nothing may be unread then.
 
         Raises:
             OSError: not even the first was written.
+            Exception: one of them can't be written at all, and none was.
         """
         assert self._own is not None, "open it first"
         written = 0
@@ -126,7 +148,7 @@ class Spool:
                 if places is not None:
                     self._keep(places[written : written + len(frames)], self._own, start, frames)
                 written += len(frames)
-        except OSError as error:
+        except Exception as error:
             if not written:
                 raise
             log.warning("%d of %d events were written to %s: %s", written, len(records), self.root, error)
@@ -139,6 +161,7 @@ class Spool:
         """Up to ``most`` of the oldest unread records; before this returns, the disk knows that they may be sent.
 
         A disk that can't be told is no reason to keep them back: were the process killed too, they would come twice.
+        What turns out to be gone or damaged counts as dropped.
 
         Raises:
             OSError: the disk can't be read.
@@ -146,6 +169,8 @@ class Spool:
         try:
             for journal in self._journals:
                 found = journal.read(most)
+                if journal.lost and not found:
+                    self._save(journal)
                 if found:
                     places = [Place(self.tally, journal, each.end) for each in found]
                     self._places.extend(places)
@@ -153,6 +178,7 @@ class Spool:
                     return [Taken(*each.entry[:2], each.sent, at) for each, at in zip(found, places, strict=True)]
             return []
         finally:
+            self._count_lost()
             self._refresh()
 
     def progress(self) -> None:
@@ -171,21 +197,25 @@ class Spool:
                 self._forget(journal)
         self._refresh()
 
-    def go_back(self) -> None:
+    def go_back(self) -> bool:
         """What was on its way has no answer any more: it is read again, marked as perhaps sent.
 
+        Returns:
+            True.
+
         Raises:
-            OSError: the disk can't be read.
+            OSError: the disk can't be read; to be tried again.
         """
         self.progress()
-        lost, before = sum(not place.done for place in self._places), self.unread
-        self._places.clear()
         for journal in self._journals:
             journal.go_back()
+            journal.lost = 0  # counted below
+        self._places.clear()
         self._refresh()
-        again = self.unread - before
-        self.dropped += max(0, lost - again)  # those that lay in a dropped segment
-        self._written += max(0, again - lost)  # what was answered for behind a gap is sent again
+        missing = self._written - self.tally.settled - self.dropped - self.unread
+        self.dropped += max(0, missing)  # those that lay in a segment that is dropped, or gone
+        self._written += max(0, -missing)  # what was answered for behind a gap is sent again
+        return True
 
     def close(self) -> None:
         """Write down how far Kafka has answered, and let the next process have the rest."""
@@ -210,7 +240,7 @@ class Spool:
         self.taken_over = 0
         """Records found in the folders of dead processes."""
         self.dropped = 0
-        """Records given up because there was no room."""
+        """Records given up because there was no room, or because the disk has them no more."""
         self.damaged = 0
         """Unreadable stretches."""
         self.bytes = self.unread = 0
@@ -242,6 +272,11 @@ class Spool:
                 log.error(
                     "%d events were dropped, the oldest: the spool of %d bytes is full", dropped, self.limit_bytes
                 )
+
+    def _count_lost(self) -> None:
+        for journal in self._journals:
+            self.dropped += journal.lost
+            journal.lost = 0
 
     def _save(self, journal: Journal) -> None:
         try:

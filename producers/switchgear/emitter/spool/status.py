@@ -19,7 +19,7 @@ class SpoolStatus:
     taken_over: int
     """Records found in the folders of dead processes, since the start."""
     dropped: int
-    """Given up because the limit was reached, oldest first, or too large for it."""
+    """Given up because the limit was reached, oldest first; or gone: somebody deleted or damaged the files."""
     damaged: int
     """Stretches of a segment that were not readable: the torn end of a process that was killed, or a broken disk."""
     error: str | None

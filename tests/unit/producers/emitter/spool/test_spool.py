@@ -13,40 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear.emitter.spool.place import Place
-from switchgear.emitter.spool.segment import SUFFIX
-from switchgear.emitter.spool.spool import Spool, Written
-
-LIMIT = 1_000_000
-
-
-def opened(root: Path, limit: int = LIMIT) -> Spool:
-    spool = Spool(root, limit)
-    spool.open()
-    return spool
-
-
-def written(*numbers: int, size: int = 0) -> list[Written]:
-    return [Written(b"tool", b"%d" % number + b" " * size, sent=False) for number in numbers]
-
-
-def drained(spool: Spool) -> list[tuple[int, bool]]:
-    """Every unread record's number and mark; all are settled."""
-    found = []
-    while taken := spool.read(7):
-        for each in taken:
-            found.append((int(each.value), each.sent))
-            each.place.settle()
-    spool.progress()
-    return found
-
-
-def killed(spool: Spool) -> None:
-    """As ``kill -9`` leaves it: the system closes the files and takes the lock back; nothing else happens."""
-    spool.forked()
-
-
-def segments(root: Path) -> list[Path]:
-    return sorted(root.glob(f"*/*{SUFFIX}"))
+from switchgear.emitter.spool.spool import Spool
+from tests.support.spooling import LIMIT, drained, killed, opened, segments, written
 
 
 def test_what_goes_in_comes_out_in_order_and_leaves_nothing(tmp_path) -> None:
