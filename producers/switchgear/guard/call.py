@@ -144,7 +144,7 @@ class Call:
             return None
         if callable(fallback):
             return None if self._instead(fallback, refusal) else refusal
-        chain = plan.runtime.chain(self.tool, plan.options.chain)
+        chain = plan.runtime.chain(self.tool, plan.options.chain, plan.group)
         if not chain:
             return refusal
         named = yield from self._chained(chain, refusal)

@@ -64,7 +64,7 @@ def guarded(
     if group is not None:
         group.update({**plan.group, tool: StandIn(examined, plan)})
         plan.group = group
-    chain = tuple(name for name in plan.options.chain if name != tool)
+    chain = tuple(name for name in options.chain if name != tool)  # by name: a function given itself is nobody else's
     if chain:
         runtime.map_fallbacks({tool: chain})
     simple = (

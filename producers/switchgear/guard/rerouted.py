@@ -56,7 +56,7 @@ def told_of_strangers(plan: Plan, chain: tuple[str, ...]) -> None:
 def _along(plan: Plan, name: str, call: Call, given: Arguments) -> Arguments | None:
     """Adapted for ``name``: by the call's own plan, or step by step through the fallbacks that lead there."""
     adapt = plan.options.adapt
-    via = plan.runtime.named_by(plan.tool, plan.options.chain, name)
+    via = plan.runtime.named_by(plan.tool, plan.options.chain, name, plan.group)
     if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
         return plan.adapted(name, *given)
     found = _along(plan, via, call, given)

@@ -17,7 +17,7 @@ from switchgear.guard.gate import Asking, Gate
 from switchgear.guard.metered import in_session
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
-from switchgear.guard.stand_ins import StandIns
+from switchgear.guard.stand_ins import NO_GROUP, Group, StandIns
 from switchgear.guard.time_limit import number_of_threads
 from switchgear.parameters_hash import parameters_hash
 from switchgear.session_context import session_of
@@ -213,14 +213,14 @@ class Runtime(ForkSafe):
             return self.gate.is_open(tool)
         return session.exhausted is not None or session.gate.is_open(tool, session.user_id, session.session_id)
 
-    def chain(self, tool: str, own: tuple[str, ...]) -> tuple[str, ...]:
+    def chain(self, tool: str, own: tuple[str, ...], group: Group = NO_GROUP) -> tuple[str, ...]:
         """Fallback tools of ``tool`` in order: the guard's ``own`` or the map's, each with its own after it; else the fleet's."""
-        found = tuple(self._reached(tool, own)) if own else self.fallbacks.chain(tool)
+        found = tuple(self._reached(tool, own, group)) if own else self.fallbacks.chain(tool)
         return found or self.gate.fleet_fallback(tool)
 
-    def named_by(self, tool: str, own: tuple[str, ...], name: str) -> str:
+    def named_by(self, tool: str, own: tuple[str, ...], name: str, group: Group) -> str:
         """The tool that names the fallback ``name``, in the chain of ``tool``; ``tool`` itself where that is the fleet's."""
-        return self._reached(tool, own).get(name, tool)
+        return self._reached(tool, own, group).get(name, tool)
 
     def knows(self, tool: str) -> bool:
         """Is ``tool`` guarded here, or named in somebody's chain?"""
@@ -240,8 +240,12 @@ class Runtime(ForkSafe):
         if self._threads is not None:
             self._threads.forked()
 
-    def _reached(self, tool: str, own: tuple[str, ...]) -> dict[str, str]:
-        return reached(tool, lambda name: own if own and name == tool else self.fallbacks.direct(name))
+    def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
+        def direct(name: str) -> tuple[str, ...]:
+            found = own if name == tool else group[name].plan.options.chain if name in group else ()
+            return found or self.fallbacks.direct(name)
+
+        return reached(tool, direct)
 
     def _asked(self, asking: Asking) -> Permit | Rejection:
         answer = self.gate.asked(asking)

@@ -49,6 +49,9 @@ Group = Mapping[str, StandIn]
 """By tool, the functions that go together: of one agent's tools, or given as a fallback themselves."""
 
 
+NO_GROUP: Final[Group] = {}
+
+
 class Guarded(NamedTuple):
     """What a guarded function carries under :data:`MARK`."""
 
@@ -68,7 +71,7 @@ def resolved(runtime: Runtime, options: GuardOptions) -> tuple[GuardOptions, Gro
     """``options`` with a tool's name as the fallback where that is a guarded function of this client, and which one is meant."""
     found = guarded_by(options.fallback)
     if found is None or found.plan.runtime is not runtime:
-        return options, {}
+        return options, NO_GROUP
     tool, plan = found.tool, found.plan
     if inspect.ismethod(options.fallback) and tool.receiver:
         bound = functools.partial(tool.call, options.fallback.__self__)

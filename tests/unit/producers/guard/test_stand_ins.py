@@ -61,6 +61,16 @@ def test_a_guarded_function_given_itself_is_the_one_that_stands_in(gear, open_ci
     assert (ana(), bob()) == ("a of ana", "a of bob"), "never eject everything"
 
 
+def test_a_guarded_function_given_itself_is_the_fallback_of_nobody_else(gear, open_circuit):
+    ana = gear.guard("a", fallback=gear.guard("b")(lambda: "b of ana"))(lambda: "a of ana")
+    bob = gear.guard("a")(lambda: "a of bob")
+    open_circuit("a")
+    assert ana() == "b of ana"
+    with pytest.raises(CircuitOpenError) as refused:
+        bob()
+    assert refused.value.fallback is None
+
+
 def test_a_guarded_function_as_the_fallback_of_one_call_has_its_circuit_asked(gear, open_circuit):
     backup = gear.guard("b")(lambda: "b")
     call = gear.with_options(fallback=backup).call
