@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -70,15 +71,21 @@ class DuplicateWatch(ForkSafe):
         clock: Monotonic seconds.
 
     Raises:
-        SettingsError: for a limit or a window that is not positive.
+        SettingsError: naming the argument that is impossible.
     """
 
     def __init__(self, limit: int = 4096, window_s: float = 300.0, *, clock: Callable[[], float]) -> None:
         super().__init__()
-        if limit < 1:
-            raise SettingsError(f"duplicates: limit must be at least 1, not {limit!r}.")
-        if not window_s > 0:
-            raise SettingsError(f"duplicates: window_s must be more than 0 seconds, not {window_s!r}.")
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise SettingsError(f"duplicates: limit is a whole number from 1, not {limit!r}.")
+        if (
+            not isinstance(window_s, (int, float))
+            or isinstance(window_s, bool)
+            or not 0 < window_s <= sys.float_info.max
+        ):
+            raise SettingsError(f"duplicates: window_s is a number of seconds above 0, not {window_s!r}.")
+        if not callable(clock):
+            raise SettingsError(f"duplicates: clock is a function that gives seconds, not {clock!r}.")
         self._limit = limit
         self._pane_s = window_s / PANES
         self._clock = clock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from switchgear.fork_safe import ForkSafe
 from switchgear.guard.rejection import Rejection
-from switchgear.session_context import enter, entered, leave
+from switchgear.session_context import enter, leave, nested
 from switchgear.session_status import SessionStatus
 from switchgear.usage import Usage, usage_of
 from switchgear_schemas.errors import SwitchgearError
@@ -137,14 +137,7 @@ class Session(ForkSafe):
 
     def nested(self) -> tuple[Session, ...]:
         """This one and those of its client that it is entered within here, from the inside out: its calls count in all of them."""
-        found = [self]
-        inside = False
-        for one in entered():
-            if one is self:
-                inside = True
-            elif inside and one.owner is self.owner and one not in found:
-                found.append(one)
-        return tuple(found)
+        return nested(self)
 
     # -- what the guard tells -----------------------------------------------------------------------------------------
 

@@ -26,6 +26,21 @@ def entered() -> Iterator[Session]:
         yield session
 
 
+def nested(session: Session) -> tuple[Session, ...]:
+    """``session`` and those of its client that it is entered within here, from the inside out, each once."""
+    rest = _entries.get()
+    while rest is not None and rest[0] is not session:
+        rest = rest[1]
+    if rest is None or rest[1] is None:
+        return (session,)
+    found = [session]
+    while rest is not None:
+        one, rest = rest
+        if one.owner is session.owner and one not in found:
+            found.append(one)
+    return tuple(found)
+
+
 def session_of(owner: object) -> Session | None:
     """The innermost session of ``owner``, a client's runtime: another client's sessions are not its own."""
     session = session_var.get()

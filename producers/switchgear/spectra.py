@@ -10,6 +10,7 @@ all the same: everything open at once says more about this process than about th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +20,7 @@ from switchgear.circuit_change import CircuitChange
 from switchgear.client import Switchgear
 from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejection import Rejection
+from switchgear.hook_list import HookList
 from switchgear.hooks import FunctionHooks
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
@@ -71,8 +73,12 @@ class SpectraOptions:
         """
         period = self.cooldown_period
         cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
-        if not 0 < cooldown_s < float("inf"):
-            raise SettingsError(f"cooldown_period must be more than 0 seconds, not {period!r}.")
+        if (
+            not isinstance(cooldown_s, (int, float))
+            or isinstance(cooldown_s, bool)
+            or not 0 < cooldown_s <= sys.float_info.max
+        ):
+            raise SettingsError(f"cooldown_period is a timedelta or a number of seconds above 0, not {period!r}.")
         for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -106,8 +112,12 @@ def from_spectra(
     """
     options = configure if isinstance(configure, SpectraOptions) else SpectraOptions()
     if configure is not None and not isinstance(configure, SpectraOptions):
+        if not callable(configure):
+            raise SettingsError(f"configure is SpectraOptions, or a function that sets them, not {configure!r}.")
         configure(options)
-    hooks = list(client.pop("hooks", ()))
+    if not isinstance(options.fallback_tools, Mapping):
+        raise SettingsError(f"fallback_tools names a fallback for each tool, not {options.fallback_tools!r}.")
+    hooks = list(HookList(client.pop("hooks", ())).hooks)
     if event_sink is not None:
         hooks.append(_hooks_of(event_sink))
     return Switchgear(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from types import CoroutineType
 from typing import Any, Final, get_args
 
@@ -38,4 +38,4 @@ def checked(found: object) -> Classification | None:
 
 
 def _sane(wait: object) -> bool:
-    return isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0 and math.isfinite(wait)
+    return isinstance(wait, (int, float)) and not isinstance(wait, bool) and 0 <= wait <= sys.float_info.max

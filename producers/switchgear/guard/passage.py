@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from switchgear.guard.advice import advised
 from switchgear.guard.permit import Caller, Permit
 from switchgear.guard.rejection import Rejection
+from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.guard.runtime import Runtime
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 class Passage:
     """``with gear.permit("tool") as permit:`` — a clean end is a success, an exception a failure; ``async with`` likewise.
 
-    Report by hand within the block where more is known: the first report counts. One passage is for one call.
+    Report by hand within the block where more is known: the first report counts. One passage is for one call
+    at a time.
 
     Raises:
         CircuitOpenError: on entering, when the circuit or the session refuses.
+        SwitchgearError: on entering one that was entered and not left.
     """
 
     def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
@@ -29,25 +32,34 @@ class Passage:
         self._permit: Permit | None = None
 
     def __enter__(self) -> Permit:
+        self._check_free()
         return self._entered(self._runtime.decide(self._tool, *self._caller))
 
     async def __aenter__(self) -> Permit:
+        self._check_free()
         return self._entered(await self._runtime.adecide(self._tool, *self._caller))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._permit is None:  # it was never entered: there is no call to tell of
+        permit, self._permit = self._permit, None
+        if permit is None:  # it was never entered: there is no call to tell of
             return
         if error is None:
-            self._permit.success()
+            permit.success()
         else:
-            self._permit.failure(error)
+            permit.failure(error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, trace)
+
+    def _check_free(self) -> None:
+        if self._permit is not None:
+            raise SwitchgearError(
+                f"This passage to {self._tool} is taken: it is for one call at a time.", hint="Ask for another one."
+            )
 
     def _entered(self, answer: Permit | Rejection) -> Permit:
         if isinstance(answer, Rejection):

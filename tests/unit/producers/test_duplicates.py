@@ -102,10 +102,17 @@ def test_the_count_lies_between_the_window_and_a_tenth_less(waits):
         assert max(1, surely) <= count <= possibly
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"window_s": 0}, {"window_s": float("nan")}])
-def test_a_number_out_of_range_is_named(wrong):
-    with pytest.raises(SettingsError, match=next(iter(wrong))):
-        DuplicateWatch(**wrong, clock=Clock())
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("limit", wrong) for wrong in (0, 2.5, True, "5", None)),
+        *(("window_s", wrong) for wrong in (0, float("nan"), float("inf"), 10**400, "5", None, True)),
+        ("clock", 5),
+    ],
+)
+def test_an_argument_that_is_impossible_is_named(name, wrong):
+    with pytest.raises(SettingsError, match=name):
+        DuplicateWatch(**{"clock": Clock(), name: wrong})
 
 
 def test_a_call_that_is_taken_back_was_none(watch, clock):

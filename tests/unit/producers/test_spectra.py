@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from switchgear import CircuitChange, CircuitOpenError
+from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, SwitchgearError
 from switchgear.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
 from switchgear_schemas.errors import SettingsError
 
@@ -279,6 +279,11 @@ def test_the_clients_other_arguments_are_passed_on():
         ("success_threshold_to_close", 1.5),
         ("cooldown_period", timedelta(0)),
         ("cooldown_period", -1),
+        ("cooldown_period", "60"),
+        ("cooldown_period", None),
+        ("cooldown_period", True),
+        ("fallback_tools", ["a"]),
+        ("fallback_tools", None),
     ],
 )
 def test_an_option_out_of_range_is_named(option, value):
@@ -289,6 +294,14 @@ def test_an_option_out_of_range_is_named(option, value):
 def test_a_sink_that_is_none_is_told():
     with pytest.raises(SettingsError, match="event_sink"):
         from_spectra(event_sink=5)
+
+
+def test_options_and_hooks_that_are_none_are_told():
+    with pytest.raises(SettingsError, match="configure"):
+        from_spectra(5)
+    for hooks in (5, [print], FunctionHooks()):
+        with pytest.raises(SwitchgearError, match="hooks"):
+            from_spectra(hooks=hooks)
 
 
 def test_the_fallback_of_an_agents_tool_is_that_agents_own():

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from switchgear import Switchgear, SwitchgearError, Usage
+from switchgear import BreakerPolicy, Switchgear, SwitchgearError, Usage
+from switchgear.testing import InMemoryFleet
 from switchgear.usage import usage_of
 
 FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
@@ -48,3 +49,26 @@ def test_a_number_that_is_none_does_not_make_a_budget_endless():
         with pytest.raises(SwitchgearError, match="cost_usd"):
             session.spend(Usage(cost_usd=float("nan")))
         assert (guarded(4.5), session.status().tokens, session.status().cost_usd) == (4.5, 5, 4.5)
+
+
+def test_estimates_of_a_stream_that_breaks_off_count_as_wasted_and_its_error_goes_through():
+    gear = Switchgear.local(local_policies=BreakerPolicy(wasted_tokens=4))
+
+    @gear.guard("t", usage=lambda text: Usage(output_tokens=len(text) / 4))
+    def stream():
+        yield "seven.."
+        yield "seven.."
+        raise ConnectionError("broken off")
+
+    with pytest.raises(ConnectionError):
+        list(stream())
+    assert gear.is_open("t")
+
+
+def test_twenty_processes_that_estimate_open_the_fleets_circuit():
+    fleet = InMemoryFleet(BreakerPolicy(failure_count=20, sliding_window_size=600))
+    for number in range(20):
+        gear = fleet.gear(f"p-{number}")
+        gear.try_acquire("t").failure(ConnectionError("down"), output_tokens=1.5)
+        gear.flush()
+    assert fleet.state("t") == "open"

@@ -102,6 +102,18 @@ def test_a_passage_that_was_never_entered_is_left_without_harm(gear):
     assert not gear.is_open("t")
 
 
+async def test_a_passage_is_for_one_call_at_a_time(gear):
+    passage = gear.permit("t")
+    with passage as first:
+        with pytest.raises(SwitchgearError, match="This passage to t is taken"), passage:
+            pass
+        with pytest.raises(SwitchgearError, match="taken"):
+            async with passage:
+                pass
+    async with passage as second:
+        assert second is not first
+
+
 @pytest.mark.parametrize(("given", "told"), [(42, "42"), (UUID(int=7), str(UUID(int=7))), ("s-1", "s-1"), (None, None)])
 def test_ids_reach_the_fleet_as_text(given, told):
     fleet = InMemoryFleet()
