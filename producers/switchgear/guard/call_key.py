@@ -88,10 +88,13 @@ class CallKeys:
 class _Signature:
     """A function's own: what a decorator's wrapper passes on is not known."""
 
-    __slots__ = ("_formless", "_signature")
+    __slots__ = ("_defaults", "_formless", "_names", "_signature")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._signature: inspect.Signature | None = None
+        self._names: tuple[str, ...] | None = None
+        """Of a function whose parameters can all be given either way, which is nearly every one: bound without ado."""
+        self._defaults: dict[str, Any] = {}
         self._formless: dict[str, Any] = {}
         """Defaults that can't be told from others, such as a sentinel: left out where they are what is meant."""
         if hasattr(function, "__signature__"):  # somebody's word for it, which need not be true
@@ -100,16 +103,21 @@ class _Signature:
             found = inspect.signature(function, follow_wrapped=False)
         except (TypeError, ValueError):  # not every function of C has one
             return
-        rigid = False
+        kinds = {parameter.kind for parameter in found.parameters.values()}
         for name, parameter in found.parameters.items():
-            rigid = rigid or parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}
-            if parameter.default is not parameter.empty and not _has_form(parameter.default):
-                self._formless[name] = parameter.default
-        if not (rigid and self._formless):  # what is left out would move the others
+            if parameter.default is not parameter.empty:
+                (self._defaults if _has_form(parameter.default) else self._formless)[name] = parameter.default
+        if not self._formless:
             self._signature = found
+            if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}:
+                self._names = tuple(found.parameters)
+        elif not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}:
+            self._signature = found  # else what is left out would move the others
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
         """The arguments as the function sees them; as they are where they don't fit."""
+        if self._names is not None:
+            return self._bound_by_names(self._names, args, kwargs)
         if self._signature is None:
             return args, kwargs
         try:
@@ -121,6 +129,19 @@ class _Signature:
             if bound.arguments[name] is default:
                 del bound.arguments[name]
         return bound.args, bound.kwargs
+
+    def _bound_by_names(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        """A tenth of the time that ``bind`` takes."""
+        values, named = list(args), 0
+        for name in names[len(args) :]:
+            if name in kwargs:
+                values.append(kwargs[name])
+                named += 1
+            elif name in self._defaults:
+                values.append(self._defaults[name])
+            else:
+                return args, kwargs
+        return (tuple(values), {}) if len(values) == len(names) and named == len(kwargs) else (args, kwargs)
 
 
 def _unfolded(

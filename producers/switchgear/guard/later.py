@@ -52,7 +52,7 @@ def finished(call: Call, result: Any) -> Any:
 
 def is_no_plain_success(result: Any) -> bool:
     """It is still to be awaited, or tells of a failure."""
-    return awaits(result) or failure_in(result) is not None
+    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
 
 
 def told_of(permit: Permit, result: Any) -> Any:

@@ -12,7 +12,7 @@ from switchgear.guard.later import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.guard.result_failure import HARMLESS, failure_in
 from switchgear.guard.stand_ins import resolved
-from switchgear.session_context import session_of
+from switchgear.session_context import session_of, session_var
 from switchgear.tokens import token_of
 from switchgear.usage import NOTHING, Usage, usage_of
 
@@ -56,6 +56,8 @@ class Plan:
         except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
             self.runtime.complaints.warning(f"parameters of {self.tool} have no hash", error)
             return None
+        if not self._shares and session_var.get() is None:  # the hash is for the event alone
+            return CallKey(parameters, None)
         try:
             return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
         except TypeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import threading
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from switchgear import CachePolicy, DuplicateCallError, Switchgear
 from switchgear.guard import call_key
 
 KEPT = CachePolicy(ttl_s=60)
+NOTHING = object()
 
 
 @pytest.fixture
@@ -70,6 +72,39 @@ def test_the_same_function_shares_however_it_is_called(kept):
     ways += [kept.call("s", search, 1), kept.call("s", functools.partial(search, 1), page=1)]
     assert ways == [1] * 6
     assert (guarded(2), guarded(1, "km"), guarded(1, page=2)) == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b=2, c=3: (a, b, c),
+        lambda a, /, b=2, *, c=3: (a, b, c),
+        lambda a, *b, c=3, **d: (a, b, c, d),
+        lambda a, /, **d: (a, d),
+        lambda *, a=1, b: (a, b),
+        lambda a=NOTHING, b=2, **d: (a, b, d),
+        lambda a=NOTHING, *b, **d: (a, b, d),
+        lambda a=NOTHING, b=2, /, **d: (a, b, d),
+        lambda: None,
+    ],
+)
+def test_calls_are_the_same_exactly_where_the_function_sees_the_same(function):
+    seen, hashed, told_apart = {}, {}, []
+    keys = call_key.CallKeys(lambda args, kwargs: repr((args, sorted(kwargs.items()))), None, receiver=False)
+    for args in ((), (1,), (1, 2), (2, 1), (1, 2, 3), (3,)):
+        for names in ("", "a", "b", "c", "ab", "bc", "ac", "abc", "x"):
+            for value in (1, 2, 3):
+                kwargs = dict.fromkeys(names, value)
+                try:
+                    result = repr(function(*args, **kwargs))
+                except TypeError:
+                    result = f"refused: {args} {kwargs}"
+                key = keys.parameters(function, args, kwargs)
+                assert hashed.setdefault(key, result) == result
+                if not result.startswith("refused") and seen.setdefault(result, key) != key:
+                    told_apart.append(result)
+    rigid = inspect.signature(function).parameters.values()
+    assert not told_apart or {each.kind.name for each in rigid} & {"VAR_POSITIONAL", "POSITIONAL_ONLY"}
 
 
 def test_a_default_that_can_not_be_told_from_others_does_no_harm(kept):
@@ -170,6 +205,19 @@ def test_an_object_shares_with_itself(gear):
     one.query("x")
     one.query(text="x")
     assert calls == ["x"]
+
+
+def test_methods_that_are_called_by_hand_share_by_their_object(kept):
+    class Client(Tenant):
+        def query(self, text):
+            calls.append(text)
+            return self.name
+
+    calls = []
+    one, two = Client("one"), Client("two")
+    found = [kept.call("q", client.query, "x") for client in (one, two, one, two)]
+    found += [kept.call("q", functools.partial(one.query, text="x"))]
+    assert (found, calls) == (["one", "two", "one", "two", "one"], ["x", "x"])
 
 
 def test_objects_do_not_share_a_flight(gear):
