@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from switchgear.guard.advice import advised
 from switchgear.guard.permit import Caller, Permit
 from switchgear.guard.rejection import Rejection
+from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ class Passage:
     at a time.
 
     Raises:
+        OptionError: when made, for a tool without a name.
         CircuitOpenError: on entering, when the circuit or the session refuses.
         SwitchgearError: on entering one that was entered and not left.
     """
 
     def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
+        check_tool(tool)
         self._runtime = runtime
         self._tool = tool
         self._caller = caller

@@ -14,7 +14,7 @@ class Tool(enum.StrEnum):
     SEARCH = "search"
 
 
-@pytest.mark.parametrize("ask", ["guard", "call", "answer"])
+@pytest.mark.parametrize("ask", ["guard", "permit", "call", "answer"])
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
@@ -30,7 +30,7 @@ def test_what_is_no_name_is_told_where_it_is_given(gear, ask, tool, said):
     if ask == "answer" and not isinstance(tool, str):
         return  # that is a function then, and not guarded
     with pytest.raises(OptionError, match=said):
-        gear.guard(tool) if ask == "guard" else getattr(gear, ask)(tool, len, "")
+        getattr(gear, ask)(*((tool,) if ask in {"guard", "permit"} else (tool, len, "")))
 
 
 async def test_nor_is_it_the_name_of_an_awaited_one(gear):
