@@ -21,6 +21,7 @@ from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.runtime import Runtime
 from switchgear.guard.telling import tell_hooks
+from switchgear.guard.tool_name import check_tool
 from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.hook_list import hook_list
 from switchgear.hooks import Hooks
@@ -198,10 +199,15 @@ class Switchgear(Calling, Lifetime):
     def try_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
-        """Ask whether a call may be made now: a Permit (true) or a Rejection (false). Never raises.
+        """Ask whether a call may be made now: a Permit (true) or a Rejection (false).
 
         Not for event loops: at the end of a cooldown it may block for ``probe_wait``; use :meth:`atry_acquire` there.
+
+        Raises:
+            SwitchgearError: ``tool`` is not the name of one; nothing else is raised.
         """
+        if type(tool) is not str or tool not in self._gate.local.circuits:  # what has a circuit was looked at
+            check_tool(tool)
         if self._started and session_var.get() is None:  # the common case, with no frame of ours between
             answer = self._gate.acquire(tool, user_id, session_id, request_id)
         else:
@@ -218,6 +224,7 @@ class Switchgear(Calling, Lifetime):
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
         """:meth:`try_acquire` that never blocks the event loop."""
+        check_tool(tool)
         answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
         if isinstance(answer, Rejection):
             answer = advised(self._runtime, answer)
@@ -227,7 +234,12 @@ class Switchgear(Calling, Lifetime):
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Passage:
-        """``with gear.permit("tool"):`` or ``async with``: raises CircuitOpenError on entering, reports on leaving."""
+        """``with gear.permit("tool"):`` or ``async with``: raises CircuitOpenError on entering, reports on leaving.
+
+        Raises:
+            SwitchgearError: ``tool`` is not the name of one.
+        """
+        check_tool(tool)
         return Passage(self._runtime, tool, (user_id, session_id, request_id))
 
     # -- fallbacks --------------------------------------------------------------------------------------------------------
@@ -280,7 +292,12 @@ class Switchgear(Calling, Lifetime):
     # -- for the model ------------------------------------------------------------------------------------------------
 
     def is_open(self, tool: str) -> bool:
-        """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
+        """Would a call be refused now, in the running session? Takes nothing, asks nobody.
+
+        Raises:
+            SwitchgearError: ``tool`` is not the name of one.
+        """
+        check_tool(tool)
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:

@@ -189,6 +189,18 @@ def test_what_is_right_is_taken() -> None:
         assert Switchgear.local(local_policies=policies).call("a", int) == 0  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("tool", [None, "", 5, [], len, "\ud800", "x" * 10_000], ids=lambda tool: ascii(tool)[:20])
+async def test_what_is_no_tools_name_is_told_by_every_way_to_ask(tool: Any) -> None:
+    gear = Switchgear.local()
+    for ask in (gear.try_acquire, gear.is_open, gear.permit):
+        for _ in range(2):
+            with pytest.raises(SwitchgearError, match=r"[Tt]ool"):
+                ask(tool)
+    with pytest.raises(SwitchgearError, match=r"[Tt]ool"):
+        await gear.atry_acquire(tool)
+    assert gear._gate.local.all_now() == []
+
+
 # -- policies from a function ------------------------------------------------------------------------------------------
 
 
