@@ -65,7 +65,7 @@ class GuardOptions:
     timeout: float | None = None
     """Longest duration in seconds; then the call ends in a TimeoutError and counts as ``timeout``. Of an async generator: until each item."""
     cache: CachePolicy | None = None
-    """Results kept by tool and parameters: fresh ones are served without a call, fresh and stale ones while the circuit refuses."""
+    """Results kept by what was called with which parameters: fresh ones are served without a call, fresh and stale ones while the circuit refuses."""
     single_flight: bool = False
     """Identical calls at the same time are made once; all get its result."""
     usage: UsageExtractor | None = None
@@ -80,7 +80,8 @@ class GuardOptions:
     """A rule of this tool for results that are failures, with :func:`~switchgear.classify_result` (MCP's) as the default. The
     caller gets the result all the same; it is reported as a failure and not kept in the cache."""
     parameters: Callable[..., Any] | None = None
-    """What identifies a call, from its arguments: for the hash, the cache, single flight and duplicates. Default: all of them."""
+    """What identifies a call, from its arguments: for the hash, the cache, single flight and duplicates. Default: all of
+    them, and the function itself."""
 
     def __post_init__(self) -> None:
         _check_fallback(self.fallback)
