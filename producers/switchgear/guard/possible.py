@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from switchgear.guard.options import GuardOptions, OptionError
-from switchgear.guard.stand_ins import FUNCTION_MAY_STAND_IN, guarded_by
+from switchgear.guard.stand_ins import FUNCTION_MAY_STAND_IN, MAY_STAND_IN, guarded_by
 from switchgear.guard.tool_function import ToolFunction, examine
 from switchgear.guard.tool_name import check_tool
 
@@ -68,15 +68,18 @@ def possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: fr
 
 
 def _fitting(tool: str, examined: ToolFunction, options: GuardOptions, asked: frozenset[str]) -> GuardOptions:
-    """``options`` whose fallback, where it is a function of the user's own, may be called in place of ``examined``."""
+    """``options`` whose fallback, where it is a function, may be called in place of ``examined``."""
     fallback: Any = options.fallback
-    if not callable(fallback) or guarded_by(fallback) is not None:
+    if not callable(fallback):
         return options
+    tool_of = guarded_by(fallback)
     kind = examine(fallback).kind
-    if kind not in FUNCTION_MAY_STAND_IN[examined.kind]:
+    if kind not in (FUNCTION_MAY_STAND_IN if tool_of is None else MAY_STAND_IN)[examined.kind]:
         if "fallback" in asked:
             raise OptionError(f"The fallback of {tool} is a {_shown(kind)}, and {tool} a {_shown(examined.kind)}.")
         return options.override({"fallback": None})
+    if tool_of is not None:
+        return options
     if isinstance(options.adapt, Mapping) and "adapt" in asked:
         raise OptionError(
             f"The option adapt is for tools by name, and the fallback of {tool} is a function.",

@@ -69,5 +69,5 @@ def _along(plan: Plan, name: str, call: Call, given: Arguments) -> Arguments | N
 def _has(receiver: Any, method: ToolFunction) -> bool:
     """Is ``receiver`` an object of the class that ``method`` was written in, or (of a class method) that class or a subclass?"""
     written = (method.call.__module__, method.call.__qualname__.rpartition(".")[0])
-    kind = receiver if isinstance(receiver, type) else type(receiver)
-    return any((one.__module__, one.__qualname__) == written for one in kind.__mro__)
+    above = (*type(receiver).__mro__, *(receiver.__mro__ if isinstance(receiver, type) else ()))
+    return any((one.__module__, one.__qualname__) == written for one in above)

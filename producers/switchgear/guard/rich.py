@@ -139,7 +139,12 @@ async def _acalled(call: Call) -> Any:
     limit = call.acting.timeout
     work = await _ahanded_over(call, limit) if call.blocks and limit is not None else None
     try:
-        result = await (_made(call, work) if limit is None else within(call.tool, limit, _made(call, work)))
+        if limit is None:
+            made = call.function(*call.args, **call.kwargs)
+            call.entered = True
+            result = await made if inspect.isawaitable(made) else made
+        else:
+            result = await within(call.tool, limit, _made(call, work))
     except BaseException as error:
         call.failed(error)
         raise

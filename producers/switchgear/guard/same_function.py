@@ -20,7 +20,7 @@ def same_function(one: Any, other: Any, depth: int = 0) -> bool:
         return True
     if type(one) is not type(other) or depth > _DEEPEST:
         return False
-    if isinstance(one, _PLAIN):
+    if type(one) in _PLAIN:
         return bool(one == other)
     first, second = _parts(one), _parts(other)
     if not first or len(first) != len(second):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
 
 _END = object()
+_ENDS = (StopIteration, StopAsyncIteration)
+"""Thrown into a generator and not caught there, they come out as the cause of a RuntimeError."""
 
 
 def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
@@ -63,7 +65,9 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
     """The async generator function ``function`` behind its circuit. A time limit is for each item."""
 
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = Call(plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs) if plan.keyed else None)
+        call = Call(
+            plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs) if plan.keyed else None
+        )
         await aprepare(call)
         meter = _Meter(call)
         thrown: BaseException | None = None
@@ -136,7 +140,7 @@ class _Meter:
         """It ended with ``error``. Cancelled is one that its reader left: early, or by an exception of its own, ``thrown`` in."""
         if isinstance(error, GeneratorExit):
             self.resumed()
-        if error is thrown:
+        if error is thrown or (isinstance(thrown, _ENDS) and error.__cause__ is thrown):
             self._call.left(error, self._usage)
         else:
             self._call.failed(error, self._usage)

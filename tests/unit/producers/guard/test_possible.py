@@ -95,6 +95,8 @@ def test_the_longest_time_limit_is_one(gear):
 def test_a_fallback_function_of_the_wrong_kind_is_told_and_as_a_default_left_out(gear, function, fallback):
     with pytest.raises(OptionError, match="The fallback of t is a "):
         gear.guard("t", fallback=fallback)(function)
+    with pytest.raises(OptionError, match="The fallback of t is a "):
+        gear.guard("t", fallback=gear.guard("u")(fallback))(function)
     defaults = Switchgear.local(defaults=GuardOptions(fallback=fallback))
     assert defaults.guard("t")(function) is not None
 

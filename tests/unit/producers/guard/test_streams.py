@@ -289,13 +289,15 @@ def test_the_readers_own_error_in_a_with_block_is_no_failure_of_the_tool(told, o
     for _ in range(3):
         with pytest.raises(RuntimeError, match="my bug"), connection():
             raise RuntimeError("my bug")
-    assert endings(outcomes) == [("error", "cancelled")] * 3
+    with pytest.raises(StopIteration), connection():
+        raise StopIteration
+    assert endings(outcomes) == [("error", "cancelled")] * 4
     with connection():
         pass
     assert commits == [1]
     with pytest.raises(ConnectionError), connection(on_commit=ConnectionError("the commit failed")):
         pass
-    assert endings(outcomes)[3:] == [("success", None), ("error", "transport")]
+    assert endings(outcomes)[4:] == [("success", None), ("error", "transport")]
 
 
 async def test_the_readers_own_error_in_an_async_with_block_is_none_either(told, outcomes):
