@@ -65,7 +65,7 @@ def guarded(
         group.update({**plan.group, tool: StandIn(examined, plan)})
         plan.group = group
     chain = tuple(name for name in options.chain if name != tool)  # by name: a function given itself is nobody else's
-    if chain:
+    if chain and chain != runtime.fallbacks.direct(tool):
         runtime.map_fallbacks({tool: chain})
     simple = (
         options == _ASKS_FOR_NOTHING

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from switchgear.duplicates import Duplicate
 
 Fallback = str | Sequence[str] | Callable[..., Any] | None
-"""The tool to use instead, a chain of them in order, or a function that takes the same arguments."""
+"""The tool to use instead, a chain of them in order, or a function: a guarded one, which is asked for like its tool, or any."""
 Adapter = Callable[..., tuple[Sequence[Any], Mapping[str, Any]]]
 """Takes the arguments of the call, returns those for the fallback tool: ``(args, kwargs)``."""
 OnDuplicate = Literal["refuse"] | Callable[["Duplicate"], object]
@@ -59,9 +59,9 @@ class GuardOptions:
     """
 
     fallback: Fallback = None
-    """On a refusal: a tool guarded by the same client, a chain of them in order, or a function that takes the same arguments."""
+    """On a refusal: a tool guarded by the same client, a chain of them in order, or a function, which may be guarded itself."""
     adapt: Adapter | Mapping[str, Adapter] | None = None
-    """Arguments for the fallback tool: a function from this call's, or one for each tool by name."""
+    """Arguments for the fallback: a function from this call's, or one for each tool by name."""
     timeout: float | None = None
     """Longest duration in seconds; then the call ends in a TimeoutError and counts as ``timeout``. Of an async generator: until each item."""
     cache: CachePolicy | None = None
