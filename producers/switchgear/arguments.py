@@ -6,7 +6,6 @@ One function a kind of value. Each takes the argument's name and its value, and 
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import re
 import reprlib
@@ -21,13 +20,18 @@ from switchgear_schemas.connection import KafkaConnection
 COMPRESSIONS: Final = ("gzip", "snappy", "lz4", "zstd")
 _MOST_PREFIX: Final = 200
 """Kafka's topic names have 249 characters at most, and ours come after the prefix."""
+MOST_S: Final = 1e9
+"""31 years: no thread can be told to wait for ever so long (``threading.TIMEOUT_MAX``)."""
 _short: Final = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 
 
 def shown(value: object) -> str:
     """``repr(value)``, on one line and bounded, whatever its ``__repr__`` does."""
-    return " ".join(_short.repr(value).split())
+    try:
+        return " ".join(_short.repr(value).split())
+    except Exception:  # noqa: BLE001 - a number of too many digits, or a __repr__ that fails
+        return f"such a {type(value).__name__}"
 
 
 def impossible(name: str, meant: str, value: object, hint: str = "") -> NoReturn:
@@ -41,15 +45,10 @@ def text(name: str, value: object) -> None:
         impossible(name, "a string", value)
 
 
-def number(name: str, value: object, *, least: float = 0.0) -> None:
-    """A finite number of seconds, from ``least`` on."""
-    if (
-        not isinstance(value, (int, float))
-        or isinstance(value, bool)
-        or not math.isfinite(value)
-        or not least <= value <= sys.float_info.max
-    ):
-        impossible(name, f"a number of seconds from {least:g} on", value)
+def number(name: str, value: object, *, least: float = 0.0, most: float = MOST_S) -> None:
+    """A number of seconds in a range; also not NaN."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
+        impossible(name, f"a number of seconds from {least:g} to {most:.0e}", value)
 
 
 def whole(name: str, value: object, *, least: int = 1) -> None:

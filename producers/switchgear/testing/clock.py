@@ -10,6 +10,8 @@ from switchgear import arguments
 
 START: Final = 1_800_000_000.0
 """15 January 2027, 08:00 UTC: where a clock starts that was not told where."""
+_MOST_S: Final = 1e11
+"""Some 3,000 years: the calendar ends with the year 9999."""
 
 
 class FakeClock:
@@ -23,7 +25,7 @@ class FakeClock:
     """
 
     def __init__(self, start: float = START) -> None:
-        arguments.number("start", start)
+        arguments.number("start", start, most=_MOST_S)
         self._start = start
         self._elapsed = 0.0
         self._lock = threading.Lock()
@@ -46,6 +48,6 @@ class FakeClock:
         Raises:
             SwitchgearError: ``seconds`` is no finite number, or negative: time does not run backwards. It is a ValueError too.
         """
-        arguments.number("seconds", seconds)
+        arguments.number("seconds", seconds, most=_MOST_S)
         with self._lock:
             self._elapsed += seconds

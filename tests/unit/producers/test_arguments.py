@@ -81,7 +81,11 @@ WRONG: list[tuple[str, object]] = [
     ("hooks", [Unreadable()]),
 ]
 WRONG_WITH_KAFKA: list[tuple[str, object]] = [
-    *((name, value) for name in ("probe_wait", "fleet_silence") for value in (-1, "x", None, float("nan"), True)),
+    *(
+        (name, value)
+        for name in ("probe_wait", "fleet_silence")
+        for value in (-1, "x", None, float("nan"), True, 1e300, 10**400, 10**9_999)
+    ),
     ("fleet_silence", float("inf")),
     ("state_max_age_s", "9"),
     ("state_max_age_s", 1),

@@ -16,11 +16,11 @@ def test_both_clocks_move_together_and_only_when_told():
 
 
 def test_time_does_not_run_backwards():
-    with pytest.raises(ValueError, match="seconds is a number of seconds from 0 on, not -1"):
+    with pytest.raises(ValueError, match=r"seconds is a number of seconds from 0 to .*, not -1"):
         FakeClock().advance(-1)
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "x", None, True])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e12, 10**400, "x", None, True])
 def test_what_is_no_time_moves_no_clock(wrong):
     clock = FakeClock()
     with pytest.raises(SwitchgearError, match="seconds"):
