@@ -8,6 +8,7 @@ can't be told so has no form: a guess would give one user another's result.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final
@@ -125,6 +126,8 @@ def _other(value: Any, kind: type) -> msgspec.Raw:
     known = _KNOWN.get(name)
     if known is not None:
         return _tagged(name, known(value))
+    if not _is_known_by(kind):
+        raise FormlessError(value)
     if _is_enum(kind):
         return _tagged(name, value.name if isinstance(value.name, str) else form_of(value.value))
     if hasattr(kind, "get_secret_value"):  # pydantic's, which all look alike
@@ -171,6 +174,14 @@ def _buffer(value: Any) -> tuple[Any, ...]:
 
 def _full_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_known_by(kind: type) -> bool:
+    """Does its name lead to it? One made within a function may have a twin of another user's."""
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
 
 
 def _is_enum(kind: type) -> bool:

@@ -10,14 +10,7 @@ import contextlib
 from collections.abc import Coroutine
 from inspect import CO_ITERABLE_COROUTINE
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Protocol
-
-from switchgear.guard.result_failure import HARMLESS, failure_in, text_in
-
-if TYPE_CHECKING:
-    from switchgear.answer import Answer
-    from switchgear.guard.call import Call
-    from switchgear.guard.permit import Permit
+from typing import Any, Protocol
 
 
 def awaits(result: Any) -> bool:
@@ -26,42 +19,6 @@ def awaits(result: Any) -> bool:
     if hasattr(kind, "__await__"):
         return not hasattr(kind, "__aiter__")
     return kind is GeneratorType and bool(result.gi_code.co_flags & CO_ITERABLE_COROUTINE)
-
-
-def serves_once(result: Any) -> bool:
-    """Its first reader uses it up: an awaitable, an iterator, an open file."""
-    kind = type(result)
-    return any(hasattr(kind, name) for name in ("__await__", "__next__", "__anext__"))
-
-
-def serves_many(answer: Answer[Any]) -> bool:
-    """May several callers have this answer?"""
-    return not serves_once(answer.value)
-
-
-def finished(call: Call, result: Any) -> Any:
-    """Report that ``call`` returned ``result``, now or when it is awaited; returns what its caller gets."""
-    if type(result) in HARMLESS or call.permit is None or not awaits(result):
-        call.succeeded(result)
-        return result
-    call.key = None  # it is kept for nobody
-    call.entered = True
-    call.value = later(result, call)
-    return call.value
-
-
-def is_no_plain_success(result: Any) -> bool:
-    """It is still to be awaited, or tells of a failure."""
-    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
-
-
-def told_of(permit: Permit, result: Any) -> Any:
-    """:func:`finished` of a call that has nothing but its ``permit``."""
-    report = _OfPermit(permit)
-    if awaits(result):
-        return later(result, report)
-    report.succeeded(result)
-    return result
 
 
 class Report(Protocol):
@@ -75,26 +32,6 @@ class Report(Protocol):
 
     def not_made(self) -> None:
         """It was never awaited."""
-
-
-class _OfPermit:
-    __slots__ = ("_permit",)
-
-    def __init__(self, permit: Permit) -> None:
-        self._permit = permit
-
-    def succeeded(self, result: Any) -> None:
-        failure = failure_in(result)
-        if failure is None:
-            self._permit.success()
-        else:
-            self._permit.failure(text_in(result), classification=failure)
-
-    def failed(self, error: BaseException) -> None:
-        self._permit.failure(error)
-
-    def not_made(self) -> None:
-        self._permit.release()
 
 
 def later(awaitable: Any, report: Report) -> Any:

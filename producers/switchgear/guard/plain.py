@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.emitter.event import Event
-from switchgear.guard.later import is_no_plain_success, told_of
+from switchgear.guard.finished import is_no_plain_success, told_of
 from switchgear.guard.permit import NOBODY, Permit
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.result_failure import HARMLESS, failure_in, text_in

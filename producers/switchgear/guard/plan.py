@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from switchgear.classify import Classification
 from switchgear.classify.checked import checked
 from switchgear.guard.call_key import CallKey, CallKeys
-from switchgear.guard.later import serves_once
+from switchgear.guard.finished import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.guard.result_failure import HARMLESS, failure_in
 from switchgear.guard.stand_ins import resolved

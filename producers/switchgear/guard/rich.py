@@ -9,7 +9,7 @@ from typing import Any
 from switchgear.answer import Answer
 from switchgear.guard.call import Call, Steps, probing, standing_in
 from switchgear.guard.call_key import CallKey
-from switchgear.guard.later import finished, serves_many
+from switchgear.guard.finished import finished, serves_many
 from switchgear.guard.plan import Plan
 from switchgear.guard.runtime import Runtime
 from switchgear.guard.time_limit import Work, within

@@ -204,9 +204,21 @@ class Holding:
     inside: Any = field(default_factory=Plain, repr=False, compare=False)
 
 
+def of_tenant(tenant):
+    @dataclass
+    class Request:
+        name: str
+
+        def sent(self):
+            return tenant, self.name
+
+    return Request("x")
+
+
 @pytest.mark.parametrize(
     "value",
     [
+        of_tenant("ana"),
         object(),
         Plain(),
         Told(),
