@@ -176,7 +176,7 @@ class Feeder:
     async def _renew(self) -> None:
         """Before the last events are written: the folder may be gone, and a disk that failed is tried once more at once."""
         self._renewed = True
-        if await self._tried("open", self._spool.renew):
+        if await self._tried("open", functools.partial(self._spool.renew, leaving=True)):
             self._opened = True
             self._retry_at = 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -151,6 +152,40 @@ def test_away_at_the_start_taken_away_and_back_every_event_arrives_once_in_order
         assert Counter(numbers(records)) == Counter([*range(-1, 16_500), *range(22_000, 23_000)])
         assert_in_order([each for each in records if 0 <= json.loads(each.value)["metadata"]["number"] < 20_000])
         assert_overtook(records, -1)
+        assert emitter.close()
+    assert list(away.spool.iterdir()) == [], "nothing is left on disk"
+
+
+def test_a_spool_deleted_while_kafka_is_away_costs_what_was_in_it_and_nothing_that_comes_later(
+    away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many files one is open, and read to its end all the same."""
+    monkeypatch.setattr("switchgear.emitter.spool.spool._LARGEST_SEGMENT", 262_144)
+    away.come()
+    with closing(away.emitter()) as emitter:
+        emit(emitter, 0, 500)
+        assert emitter.flush(30), emitter.status()
+        away.go()
+        emit(emitter, 500, 8_500)
+        until(lambda: (found := emitter.status()).spooled == 8_000 and not found.buffered)
+        shutil.rmtree(away.spool)
+        emit(emitter, 8_500, 9_000)
+        until(lambda: not emitter.status().buffered)
+        away.come()
+        assert emitter.flush(60), emitter.status()
+        emit(emitter, 9_000, 9_500)
+        assert emitter.flush(30), emitter.status()
+        status = emitter.status()
+        assert status.spool is not None
+        assert (status.emitted, status.failed, status.spooled, status.spool.error) == (9_500, 0, 0, None)
+        assert status.acknowledged + status.dropped == 9_500
+        assert 1_000 < status.dropped < 8_000, "some were in memory too, on their way"
+        records = away.records()
+        assert_in_order(records)
+        arrived = Counter(numbers(records))
+        assert set(arrived.values()) == {1}
+        assert len(arrived) == status.acknowledged
+        assert set(arrived) >= {*range(500), *range(8_500, 9_500)}
         assert emitter.close()
     assert list(away.spool.iterdir()) == [], "nothing is left on disk"
 

@@ -160,8 +160,11 @@ class Journal:
         segment.remove()
         return segment.unread
 
-    def renew(self) -> bool:
+    def renew(self, *, leaving: bool = False) -> bool:
         """Hold the folder still, and give up what somebody deleted in it. False when nothing may be written there any more.
+
+        Args:
+            leaving: See :meth:`look`.
 
         Raises:
             OSError: it can't be looked at.
@@ -172,11 +175,24 @@ class Journal:
             here = False
         else:
             here = not self._foreign
-        for segment in list(self._segments):
-            if self._foreign or segment.gone:
-                why = "another process's to send by now" if self._foreign else "gone, somebody deleted the file"
-                self._give_up(segment, why)
+        self.look(leaving=leaving)
         return here
+
+    def look(self, *, leaving: bool) -> set[int]:
+        """Give up what somebody deleted; returns the numbers of the segments that are there.
+
+        Args:
+            leaving: What a deleted file still holds because it is open is given up too: no next process will find it.
+
+        Raises:
+            OSError: they can't be looked at.
+        """
+        for segment in list(self._segments):
+            if self._foreign:
+                self._give_up(segment, "another process's to send by now")
+            elif segment.gone(leaving=leaving):
+                self._give_up(segment, "gone, somebody deleted the file")
+        return {segment.number for segment in self._segments}
 
     def clear(self) -> None:
         """Delete every segment: what is left of them can't be read."""

@@ -44,14 +44,13 @@ class Segment:
         self.failures = 0
         self._file: int | None = None
 
-    @property
-    def gone(self) -> bool:
-        """Somebody deleted it, and nothing holds it open.
+    def gone(self, *, leaving: bool) -> bool:
+        """Somebody deleted it. One that is open can still be read, but not by anybody else when the process is ``leaving``.
 
         Raises:
             OSError: it can't be looked at.
         """
-        if self._file is not None:
+        if self._file is not None and not leaving:
             return False
         try:
             self.path.stat()

@@ -9,6 +9,7 @@ loses what the system had not written yet, unless ``fsync`` is on.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from collections import deque
@@ -103,8 +104,11 @@ class Spool:
         self._refresh()
         return self.taken_over - before
 
-    def renew(self) -> bool:
+    def renew(self, *, leaving: bool = False) -> bool:
         """Hold our folders still. What somebody deleted in them is given up; where our own is gone we make another one.
+
+        Args:
+            leaving: See :meth:`Journal.look`.
 
         Returns:
             True.
@@ -115,7 +119,7 @@ class Spool:
         own: Journal | None = None
         try:
             for journal in self._journals:
-                if journal.renew() and journal is self._own:
+                if journal.renew(leaving=leaving) and journal is self._own:
                     own = journal
             if own is None:
                 own = Journal(Claim.fresh(self.root), segment_bytes=self._segment_bytes, fsync=self._fsync)
@@ -218,8 +222,14 @@ class Spool:
         return True
 
     def close(self) -> None:
-        """Write down how far Kafka has answered, and let the next process have the rest."""
+        """Write down how far Kafka has answered, and let the next process have the rest: what is there, and nothing else counts."""
         self.progress()
+        with contextlib.suppress(OSError):
+            there = {journal: journal.look(leaving=True) for journal in self._journals}
+            self._count_lost()
+            for place in self._places:  # on their way, and the copies gone
+                if not place.done and place.journal and place.end.segment not in there.get(place.journal, ()):
+                    self.dropped += 1
         for journal in self._journals:
             journal.close()
         self._journals.clear()
