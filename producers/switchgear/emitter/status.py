@@ -16,7 +16,7 @@ class EmitterStatus:
     acknowledged: int
     """In the log, on every in-sync replica."""
     dropped: int
-    """Given up because the buffer or the spool was full, or the process ended with Kafka away."""
+    """Given up: the buffer or the spool was full, the spool's files were deleted or damaged, or the process ended with Kafka away."""
     failed: int
     """Refused by the broker, too large, or not encodable; the log says why."""
     buffered: int
