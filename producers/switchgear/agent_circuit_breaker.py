@@ -25,6 +25,7 @@ from switchgear.fork_safe import ForkSafe
 from switchgear.guard.later import awaits, later
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.rejection import Rejection as CallRejection
+from switchgear.numeric import is_number, is_whole
 from switchgear.redact import redact
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
@@ -79,7 +80,7 @@ class AgentCircuitBreaker(ForkSafe):
         max_probe_seconds: float = 600.0,
     ) -> None:
         super().__init__()
-        if not isinstance(failure_threshold, int) or isinstance(failure_threshold, bool) or failure_threshold < 1:
+        if not is_whole(failure_threshold) or failure_threshold < 1:
             raise SettingsError(f"failure_threshold is a whole number from 1, not {failure_threshold!r}.")
         if not _number(cooldown_seconds) or cooldown_seconds < 0:
             raise SettingsError(f"cooldown_seconds is a number of seconds from 0, not {cooldown_seconds!r}.")
@@ -268,7 +269,7 @@ def _named(kwargs: dict[str, Any]) -> Any:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return is_number(value) and abs(value) <= sys.float_info.max
 
 
 def _told(error: Exception) -> str:

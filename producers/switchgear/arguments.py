@@ -5,16 +5,17 @@ One function a kind of value. Each takes the argument's name and its value, and 
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import reprlib
 import sys
 from collections.abc import Collection, Mapping
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypedDict, Unpack
 
 from switchgear.breaker.plain_policy import PlainPolicy
 from switchgear.guard.options import GuardOptions, OptionError
+from switchgear.guard.tool_function import examine
+from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.connection import KafkaConnection
 
 COMPRESSIONS: Final = ("gzip", "snappy", "lz4", "zstd")
@@ -47,13 +48,13 @@ def text(name: str, value: object) -> None:
 
 def number(name: str, value: object, *, least: float = 0.0, most: float = MOST_S) -> None:
     """A number of seconds in a range; also not NaN."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
+    if not is_number(value) or not least <= value <= most:
         impossible(name, f"a number of seconds from {least:g} to {most:.0e}", value)
 
 
 def whole(name: str, value: object, *, least: int = 1) -> None:
     """A whole number from ``least`` on."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not is_whole(value) or value < least:
         impossible(name, f"a whole number from {least} on", value)
 
 
@@ -73,17 +74,8 @@ def function(name: str, value: object) -> None:
     """A function that is called and not awaited."""
     if not callable(value):
         impossible(name, "a function", value)
-    if is_asynchronous(value):
+    if examine(value).kind != "function":
         impossible(name, "a plain function", value, "It is called and not awaited: leave out the async.")
-
-
-def is_asynchronous(value: object) -> bool:
-    """Calling ``value`` runs nothing yet: it is a coroutine function, or a generator's."""
-    found = (value, getattr(type(value), "__call__", None))  # noqa: B004 - of an object the method, to look into it
-    return any(
-        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) or inspect.isgeneratorfunction(each)
-        for each in found
-    )
 
 
 def is_policy(value: object) -> bool:
@@ -166,22 +158,25 @@ def folder(name: str, value: object) -> None:
         impossible(name, "the path of a folder, or None", value)
 
 
-def sending(
-    *,
-    service: object,
-    topic_prefix: object,
-    buffer_size: object,
-    compression: object,
-    spool_dir: object,
-    spool_bytes: object,
-    spool_fsync: object,
-) -> None:
-    """What an emitter is made with, beside its connection."""
-    text("service", service)
-    beginning("topic_prefix", topic_prefix)
-    whole("buffer_size", buffer_size)
-    if compression is not None:
-        one_of("compression", compression, COMPRESSIONS)
-    folder("spool_dir", spool_dir)
-    whole("spool_bytes", spool_bytes)
-    flag("spool_fsync", spool_fsync)
+class Sending(TypedDict):
+    """What an emitter is made with, beside its connection; what each means is told there."""
+
+    service: str
+    topic_prefix: str
+    buffer_size: int
+    compression: str | None
+    spool_dir: str | os.PathLike[str] | None
+    spool_bytes: int
+    spool_fsync: bool
+
+
+def sending(**given: Unpack[Sending]) -> None:
+    """Each of them."""
+    text("service", given["service"])
+    beginning("topic_prefix", given["topic_prefix"])
+    whole("buffer_size", given["buffer_size"])
+    if given["compression"] is not None:
+        one_of("compression", given["compression"], COMPRESSIONS)
+    folder("spool_dir", given["spool_dir"])
+    whole("spool_bytes", given["spool_bytes"])
+    flag("spool_fsync", given["spool_fsync"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from switchgear.fork_safe import ForkSafe
+from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.errors import SettingsError
 
 log: Final = logging.getLogger("switchgear.cache")
@@ -40,12 +41,12 @@ class CachePolicy:
 
     def __post_init__(self) -> None:
         for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+            if not is_number(value) or not value >= 0:
                 hint = "A timedelta has total_seconds()." if hasattr(value, "total_seconds") else ""
                 raise SettingsError(f"cache: {name} is a number of seconds from 0, not {value!r}.", hint=hint)
         if self.ttl_s + self.stale_for_s <= 0:
             raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint="No result would ever be used again.")
-        if not isinstance(self.max_entries, int) or isinstance(self.max_entries, bool) or self.max_entries < 1:
+        if not is_whole(self.max_entries) or self.max_entries < 1:
             raise SettingsError(f"cache: max_entries is a whole number from 1, not {self.max_entries!r}.")
         mark = self.mark_stale
         if mark is not None and (not callable(mark) or inspect.iscoroutinefunction(mark)):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from switchgear import arguments
 from switchgear.transport import Transport
@@ -38,29 +37,15 @@ class Connected:
 def connect(
     gear: Switchgear,
     servers: Servers,
-    *,
-    service: str,
-    topic_prefix: str,
-    buffer_size: int,
-    compression: str | None,
-    spool_dir: str | os.PathLike[str] | None,
-    spool_bytes: int,
-    spool_fsync: bool,
+    **sending: Unpack[arguments.Sending],
 ) -> Connected:
     """Make the parts of ``gear``; nothing is started, no connection is opened.
 
     Raises:
         SwitchgearError: an argument is impossible; the message names it.
     """
-    arguments.sending(
-        service=service,
-        topic_prefix=topic_prefix,
-        buffer_size=buffer_size,
-        compression=compression,
-        spool_dir=spool_dir,
-        spool_bytes=spool_bytes,
-        spool_fsync=spool_fsync,
-    )
+    arguments.sending(**sending)
+    service = sending["service"]
     if servers is None:
         return Connected()
     if isinstance(servers, Transport) and not isinstance(servers, type):
@@ -73,16 +58,5 @@ def connect(
     from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
 
     background = Background(f"switchgear-{service}" if service else "switchgear")
-    follower = CircuitFollower(connection, topic_prefix=topic_prefix, background=background)
-    emitter = Emitter(
-        connection,
-        topic_prefix=topic_prefix,
-        service=service,
-        buffer_size=buffer_size,
-        compression=compression,
-        spool_dir=spool_dir,
-        spool_bytes=spool_bytes,
-        spool_fsync=spool_fsync,
-        background=background,
-    )
-    return Connected(emitter, follower, background)
+    follower = CircuitFollower(connection, topic_prefix=sending["topic_prefix"], background=background)
+    return Connected(Emitter(connection, background=background, **sending), follower, background)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from switchgear.fork_safe import ForkSafe
+from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.errors import SettingsError
 
 PANES: Final = 10
@@ -76,13 +77,9 @@ class DuplicateWatch(ForkSafe):
 
     def __init__(self, limit: int = 4096, window_s: float = 300.0, *, clock: Callable[[], float]) -> None:
         super().__init__()
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        if not is_whole(limit) or limit < 1:
             raise SettingsError(f"duplicates: limit is a whole number from 1, not {limit!r}.")
-        if (
-            not isinstance(window_s, (int, float))
-            or isinstance(window_s, bool)
-            or not 0 < window_s <= sys.float_info.max
-        ):
+        if not is_number(window_s) or not 0 < window_s <= sys.float_info.max:
             raise SettingsError(f"duplicates: window_s is a number of seconds above 0, not {window_s!r}.")
         if not callable(clock):
             raise SettingsError(f"duplicates: clock is a function that gives seconds, not {clock!r}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from switchgear.fork_safe import ForkSafe
 from switchgear.guard.rejection import Rejection
+from switchgear.numeric import is_whole
 from switchgear.session_context import enter, leave, nested
 from switchgear.session_status import SessionStatus
 from switchgear.usage import Usage, usage_of
@@ -55,7 +56,7 @@ class Session(ForkSafe):
             raise SwitchgearError("The session_id of a session is not empty.", hint="Leave it out to have one made.")
         _check_id("user_id", user_id)
         for name, limit in (("token_budget", token_budget), ("max_failures", max_failures), ("max_calls", max_calls)):
-            if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            if limit is not None and (not is_whole(limit) or limit < 1):
                 raise SwitchgearError(f"The {name} of a session is a number from 1 on, or None, not {limit!r}.")
         self.session_id = session_id
         self.user_id = user_id

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from switchgear.fork_safe import ForkSafe
+from switchgear.numeric import is_number
 from switchgear_schemas.errors import SettingsError
 
 R = TypeVar("R")
@@ -73,7 +74,7 @@ class SingleFlight(ForkSafe):
 
     def __init__(self, wait_s: float = 30.0) -> None:
         super().__init__()
-        if not isinstance(wait_s, (int, float)) or isinstance(wait_s, bool) or not wait_s > 0:
+        if not is_number(wait_s) or not wait_s > 0:
             raise SettingsError(f"single flight: wait_s must be more than 0 seconds, not {wait_s!r}.")
         self._wait_s = wait_s
         self._lock = threading.Lock()

@@ -22,6 +22,7 @@ from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejection import Rejection
 from switchgear.hook_list import HookList
 from switchgear.hooks import FunctionHooks
+from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.words import ErrorClass
@@ -73,15 +74,11 @@ class SpectraOptions:
         """
         period = self.cooldown_period
         cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
-        if (
-            not isinstance(cooldown_s, (int, float))
-            or isinstance(cooldown_s, bool)
-            or not 0 < cooldown_s <= sys.float_info.max
-        ):
+        if not is_number(cooldown_s) or not 0 < cooldown_s <= sys.float_info.max:
             raise SettingsError(f"cooldown_period is a timedelta or a number of seconds above 0, not {period!r}.")
         for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_whole(value) or value < 1:
                 raise SettingsError(f"{name} is a number of calls from 1, not {value!r}.")
         return BreakerPolicy(
             consecutive_failures=self.failure_threshold,

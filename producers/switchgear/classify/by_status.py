@@ -7,6 +7,7 @@ from typing import Final
 from switchgear.classify.by_type import by_library
 from switchgear.classify.classification import Classification, attribute
 from switchgear.classify.retry_after import retry_after
+from switchgear.numeric import is_whole
 from switchgear_schemas.words import ErrorClass
 
 _BY_STATUS: Final[dict[int, ErrorClass]] = {
@@ -70,6 +71,6 @@ def http_status(error: BaseException) -> int | None:
         (error, "code"),
     ):
         value = attribute(holder, name)
-        if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
+        if is_whole(value) and 100 <= value <= 599:
             return int(value)
     return None

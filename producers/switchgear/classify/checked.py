@@ -7,6 +7,7 @@ from types import CoroutineType
 from typing import Any, Final, get_args
 
 from switchgear.classify.classification import Classification
+from switchgear.numeric import is_number
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.words import ErrorClass
 
@@ -38,4 +39,4 @@ def checked(found: object) -> Classification | None:
 
 
 def _sane(wait: object) -> bool:
-    return isinstance(wait, (int, float)) and not isinstance(wait, bool) and 0 <= wait <= sys.float_info.max
+    return is_number(wait) and 0 <= wait <= sys.float_info.max

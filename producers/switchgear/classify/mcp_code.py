@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from switchgear.classify.classification import Classification, attribute, family
+from switchgear.numeric import is_whole
 from switchgear_schemas.words import ErrorClass
 
 _BY_CODE: Final[dict[int, ErrorClass]] = {
@@ -26,6 +27,6 @@ def by_mcp_code(error: BaseException) -> Classification | None:
     if not family(error) & {"mcp", "mcp_types", "fastmcp"}:
         return None
     code = attribute(attribute(error, "error"), "code")
-    if not isinstance(code, int) or isinstance(code, bool):
+    if not is_whole(code):
         return None
     return Classification(_BY_CODE.get(code, "tool"))

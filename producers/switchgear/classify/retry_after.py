@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from switchgear.classify.classification import attribute
+from switchgear.numeric import is_number
 
 
 def retry_after(error: BaseException, *, now: Callable[[], float] = time.time) -> float | None:
     """Seconds from a ``retry_after`` attribute, or from the headers of the exception or its response."""
     direct = attribute(error, "retry_after")
-    if isinstance(direct, (int, float)) and not isinstance(direct, bool):
+    if is_number(direct):
         return _number(direct)
     for holder in (attribute(error, "response"), error):
         headers = attribute(holder, "headers")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from switchgear.classify import Classification, Classifier
 from switchgear.guard.tool_function import examine, name_of
+from switchgear.numeric import is_number, is_whole
 from switchgear.usage import UsageExtractor
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.words import ErrorClass
@@ -86,7 +87,7 @@ class GuardOptions:
     def __post_init__(self) -> None:
         _check_fallback(self.fallback)
         _check_adapt(self.adapt)
-        if self.timeout is not None and not _seconds(self.timeout):
+        if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout <= threading.TIMEOUT_MAX):
             raise OptionError(
                 f"The option timeout is a positive number of seconds, not {self.timeout!r:.100}.",
                 hint=f"The longest is {threading.TIMEOUT_MAX:.0f}; leave it out for none.",
@@ -95,7 +96,7 @@ class GuardOptions:
             raise OptionError(f"The option cache is a CachePolicy, not {self.cache!r}.", hint="CachePolicy(ttl_s=60)")
         if not isinstance(self.single_flight, bool):
             raise OptionError(f"The option single_flight is True or False, not {self.single_flight!r:.100}.")
-        if not _whole(self.duplicate_after) or self.duplicate_after < 2:
+        if not is_whole(self.duplicate_after) or self.duplicate_after < 2:
             raise OptionError(
                 f"The option duplicate_after is a number of calls from 2 on, not {self.duplicate_after!r}."
             )
@@ -162,11 +163,3 @@ def _check_plain(name: str, value: object) -> None:
         raise OptionError(
             f"The option {name} is a plain function, not {name_of(value)}, whose result is to be awaited or iterated."
         )
-
-
-def _seconds(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= threading.TIMEOUT_MAX
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

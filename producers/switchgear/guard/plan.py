@@ -33,7 +33,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_keys", "_shares", "_stored", "_watched", "group", "keyed", "options", "receiver", "runtime", "timeout", "tool", "usage",
+        "_keyed", "_keys", "_shares", "_stored", "_watched", "group", "options", "receiver", "runtime", "timeout", "tool", "usage",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> None:
@@ -46,11 +46,13 @@ class Plan:
         self._stored = options.cache
         self._watched = options.on_duplicate is not None
         self._shares = self._watched or self._stored is not None or options.single_flight
-        self.keyed = runtime.sends_hash or self._shares
+        self._keyed = runtime.sends_hash or self._shares
         self._keys = CallKeys(runtime.hash, options.parameters, receiver=receiver)
 
     def key(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallKey | None:
-        """What identifies the call; None where its parameters can't be told from others."""
+        """What identifies the call; None where nobody asks, or where its parameters can't be told from others."""
+        if not self._keyed:
+            return None
         try:
             parameters = self._keys.parameters(function, args, kwargs)
         except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not

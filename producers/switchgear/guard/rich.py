@@ -25,7 +25,7 @@ def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mappin
         CircuitOpenError: refused, and nothing else serves.
         CallTimeoutError, ThreadsBusyError: of a plan with a time limit.
     """
-    key = plan.key(function, args, kwargs) if plan.keyed else None
+    key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "function")) is not None:
         return _flown(plan, function, args, kwargs, key, flight).value
     return _run(Call(plan, "function", function, args, kwargs, key))
@@ -33,7 +33,7 @@ def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mappin
 
 def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`call_through` that tells where the result came from."""
-    key = plan.key(function, args, kwargs) if plan.keyed else None
+    key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "function")) is not None:
         return _flown(plan, function, args, kwargs, key, flight)
     call = Call(plan, "function", function, args, kwargs, key)
@@ -43,7 +43,7 @@ def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapp
 
 async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
     """:func:`call_through` for coroutine functions, and for functions that return an awaitable."""
-    key = plan.key(function, args, kwargs) if plan.keyed else None
+    key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
         return (await _aflown(plan, function, args, kwargs, key, flight)).value
     return await _arun(Call(plan, "coroutine", function, args, kwargs, key))
@@ -51,7 +51,7 @@ async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs:
 
 async def aanswer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`acall_through` that tells where the result came from."""
-    key = plan.key(function, args, kwargs) if plan.keyed else None
+    key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
         return await _aflown(plan, function, args, kwargs, key, flight)
     call = Call(plan, "coroutine", function, args, kwargs, key)

@@ -18,7 +18,7 @@ from switchgear.guard.metered import in_session
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.stand_ins import NO_GROUP, Group, StandIns
-from switchgear.guard.time_limit import number_of_threads
+from switchgear.guard.time_limit import TimedThreads
 from switchgear.parameters_hash import parameters_hash
 from switchgear.session_context import session_of
 from switchgear_schemas.words import ServedBy
@@ -75,7 +75,7 @@ class Runtime(ForkSafe):
         self.complaints = BoundedLog(log, clock=clock)
         self.clock = clock
         self._lock = threading.Lock()
-        self._timed_threads = number_of_threads(timed_threads)
+        self._timed_threads = timed_threads
         self._threads: TimedThreads | None = None
         self._stores: Stores | None = None
 
@@ -182,8 +182,6 @@ class Runtime(ForkSafe):
         """For synchronous calls with a time limit; made at first need."""
         with self._lock:
             if self._threads is None:
-                from switchgear.guard.time_limit import TimedThreads  # noqa: PLC0415 - few need it
-
                 self._threads = TimedThreads(self._timed_threads)
             return self._threads
 

@@ -29,7 +29,7 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
     """The generator function ``function`` behind its circuit. Values, exceptions and the result pass both ways."""
 
     def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        call = Call(plan, "generator", function, args, kwargs, plan.key(function, args, kwargs) if plan.keyed else None)
+        call = Call(plan, "generator", function, args, kwargs, plan.key(function, args, kwargs))
         prepare(call)
         if call.permit is None:
             return (yield from items_of(call.function(*call.args, **call.kwargs)))
@@ -65,9 +65,7 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
     """The async generator function ``function`` behind its circuit. A time limit is for each item."""
 
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = Call(
-            plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs) if plan.keyed else None
-        )
+        call = Call(plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs))
         await aprepare(call)
         meter = _Meter(call)
         thrown: BaseException | None = None

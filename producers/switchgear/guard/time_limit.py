@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from switchgear.numeric import is_whole
 from switchgear_schemas.errors import SwitchgearError
 
 MOST_THREADS: Final = 64
@@ -149,26 +150,20 @@ class Work:
             del error, self  # the traceback holds this frame: no circle
 
 
-def number_of_threads(limit: object) -> int:
-    """``limit``, checked.
-
-    Raises:
-        SwitchgearError: it is no number of threads.
-    """
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise SwitchgearError(f"timed_threads is a number of threads from 1 on, not {limit!r:.100}.")
-    return limit
-
-
 class TimedThreads:
     """Thread-safe. Daemon threads, started at need, at most ``limit``: a hung call doesn't keep the interpreter from ending.
 
     Args:
         limit: Most threads, those with calls that passed their limit included.
+
+    Raises:
+        SwitchgearError: that is no number of threads.
     """
 
     def __init__(self, limit: int = MOST_THREADS) -> None:
-        self._limit = number_of_threads(limit)
+        if not is_whole(limit) or limit < 1:
+            raise SwitchgearError(f"timed_threads is a number of threads from 1 on, not {limit!r:.100}.")
+        self._limit = limit
         self.forked()
 
     def run(
