@@ -5,8 +5,10 @@ An iteration that its reader leaves early, or by an exception of its own, says n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
+
+from switchgear.guard.iteration import END, aiterated, iterated
 
 if TYPE_CHECKING:
     from switchgear.guard.later import Report
@@ -19,46 +21,42 @@ def read(items: Generator[Any, Any, Any], enter: Callable[[], Report]) -> Genera
         items: The tool's, not begun.
         enter: Asks the circuit, and raises where it is open.
     """
-    report = enter()
-    thrown: BaseException | None = None
-    try:
-        item = next(items)
-        while True:
-            sent, thrown = None, None
-            try:
-                sent = yield item
-            except GeneratorExit:
-                items.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - the tool's to handle
-                thrown = error
-            item = items.send(sent) if thrown is None else items.throw(thrown)
-    except StopIteration as end:
-        report.succeeded(end.value)
-        return end.value
-    except BaseException as error:
-        report.failed(GeneratorExit() if error is thrown else error)
-        raise
+    return (yield from iterated(_Told(items, enter())))
 
 
-async def aread(items: AsyncGenerator[Any, Any], enter: Callable[[], Report]) -> AsyncGenerator[Any, Any]:
+def aread(items: AsyncGenerator[Any, Any], enter: Callable[[], Report]) -> AsyncGenerator[Any, Any]:
     """:func:`read` for async generators."""
-    report = enter()
-    thrown: BaseException | None = None
-    try:
-        item = await anext(items)
-        while True:
-            sent, thrown = None, None
-            try:
-                sent = yield item
-            except GeneratorExit:
-                await items.aclose()
-                raise
-            except BaseException as error:  # noqa: BLE001 - the tool's to handle
-                thrown = error
-            item = await (items.asend(sent) if thrown is None else items.athrow(thrown))
-    except StopAsyncIteration:
-        report.succeeded(None)
-    except BaseException as error:
-        report.failed(GeneratorExit() if error is thrown else error)
-        raise
+
+    async def entered() -> _Told:
+        return _Told(items, enter())
+
+    return aiterated(entered)()
+
+
+class _Told:
+    __slots__ = ("_items", "_report")
+
+    def __init__(self, items: Any, report: Report) -> None:
+        self._items = items
+        self._report = report
+
+    def begin(self) -> Any:
+        return self._items
+
+    async def next(self, coming: Awaitable[Any]) -> Any:
+        try:
+            return await coming
+        except StopAsyncIteration:
+            return END
+
+    def item(self, item: Any) -> None:
+        """Nothing is measured."""
+
+    def resumed(self) -> None:
+        """As above."""
+
+    def succeeded(self, result: Any) -> None:
+        self._report.succeeded(result)
+
+    def failed(self, error: BaseException, thrown: BaseException | None) -> None:
+        self._report.failed(GeneratorExit() if error is thrown else error)

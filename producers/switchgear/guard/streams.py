@@ -8,10 +8,11 @@ time is the tool's, not what its reader does between two items.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
+from switchgear.guard.iteration import END, aiterated, iterated
 from switchgear.guard.rich import aprepare, prepare
 from switchgear.guard.stream_items import aitems_of, items_of
 from switchgear.guard.time_limit import within
@@ -20,7 +21,6 @@ from switchgear.usage import NOTHING
 if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
 
-_END = object()
 _ENDS = (StopIteration, StopAsyncIteration)
 """Thrown into a generator and not caught there, they come out as the cause of a RuntimeError."""
 
@@ -33,30 +33,7 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
         prepare(call)
         if call.permit is None:
             return (yield from items_of(call.function(*call.args, **call.kwargs)))
-        meter = _Meter(call)
-        thrown: BaseException | None = None
-        try:
-            items = call.function(*call.args, **call.kwargs)
-            call.entered = True
-            item = next(items)
-            while True:
-                meter.item(item)
-                sent, thrown = None, None
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    items.close()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - the tool's to handle
-                    thrown = error
-                meter.resumed()
-                item = items.send(sent) if thrown is None else items.throw(thrown)
-        except StopIteration as end:
-            meter.succeeded()
-            return end.value
-        except BaseException as error:
-            meter.failed(error, thrown)
-            raise
+        return (yield from iterated(_Metered(call)))
 
     return stream
 
@@ -64,48 +41,16 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
 def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., AsyncGenerator[Any, Any]]:
     """The async generator function ``function`` behind its circuit. A time limit is for each item."""
 
-    async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+    async def enter(*args: Any, **kwargs: Any) -> _Metered:
         call = Call(plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs))
         await aprepare(call)
-        meter = _Meter(call)
-        thrown: BaseException | None = None
-        try:
-            items = call.function(*call.args, **call.kwargs)
-            if call.permit is None:
-                items = aitems_of(items)
-            call.entered = True
-            item = await _next(call, items.__anext__())
-            while item is not _END:
-                meter.item(item)
-                sent, thrown = None, None
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await items.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - the tool's to handle
-                    thrown = error
-                meter.resumed()
-                item = await _next(call, items.asend(sent) if thrown is None else items.athrow(thrown))
-        except BaseException as error:
-            meter.failed(error, thrown)
-            raise
-        meter.succeeded()
+        return _Metered(call)
 
-    return stream
+    return aiterated(enter)
 
 
-async def _next(call: Call, coming: Any) -> Any:
-    """The item that is ``coming``, within the time limit; ``_END`` where there is none."""
-    limit = call.acting.timeout
-    try:
-        return await (coming if limit is None or call.permit is None else within(call.tool, limit, coming))
-    except StopAsyncIteration:
-        return _END
-
-
-class _Meter:
-    """Of one iteration: the items' usage, and the time that was the reader's. Of a function that stands in: nothing."""
+class _Metered:
+    """The items' usage, and the time that was the reader's. Of a function that stands in: nothing."""
 
     __slots__ = ("_call", "_left_at", "_usage")
 
@@ -114,8 +59,22 @@ class _Meter:
         self._usage = NOTHING
         self._left_at = 0.0
 
+    def begin(self) -> Any:
+        call = self._call
+        items = call.function(*call.args, **call.kwargs)
+        call.entered = True
+        return items if call.permit is not None else aitems_of(items)
+
+    async def next(self, coming: Awaitable[Any]) -> Any:
+        """The item that is ``coming``, within the time limit."""
+        call = self._call
+        limit = call.acting.timeout
+        try:
+            return await (coming if limit is None or call.permit is None else within(call.tool, limit, coming))
+        except StopAsyncIteration:
+            return END
+
     def item(self, item: Any) -> None:
-        """An item goes to the reader."""
         plan = self._call.acting
         if self._call.permit is None:
             return
@@ -124,18 +83,16 @@ class _Meter:
         self._left_at = plan.runtime.clock()
 
     def resumed(self) -> None:
-        """The reader wants the next one."""
         permit = self._call.permit
         if permit is not None:
             permit.paused(self._call.plan.runtime.clock() - self._left_at)
 
-    def succeeded(self) -> None:
-        """The tool had no more to give."""
+    def succeeded(self, result: Any) -> None:  # noqa: ARG002 - what a generator returns is no item of its
         if self._call.permit is not None:
             self._call.finished(self._usage)
 
     def failed(self, error: BaseException, thrown: BaseException | None) -> None:
-        """It ended with ``error``. Cancelled is one that its reader left: early, or by an exception of its own, ``thrown`` in."""
+        """Cancelled is one that its reader left: early, or by an exception of its own, ``thrown`` in."""
         if isinstance(error, GeneratorExit):
             self.resumed()
         if error is thrown or (isinstance(thrown, _ENDS) and error.__cause__ is thrown):
