@@ -41,3 +41,11 @@ def killed(spool: Spool) -> None:
 def segments(root: Path) -> list[Path]:
     """The files, in the order of writing."""
     return sorted(root.glob(f"*/*{SUFFIX}"))
+
+
+def left_in(folder: Path) -> list[int]:
+    """The numbers in the metadata of the events that the next process would find."""
+    spool = opened(folder, 16 * 1_048_576)
+    found = [each for taken in iter(lambda: spool.read(1_000), []) for each in taken]
+    spool.forked()
+    return [int(each.value.partition(b'"number":')[2].partition(b"}")[0]) for each in found]

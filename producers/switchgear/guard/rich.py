@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from switchgear.answer import Answer
@@ -108,17 +109,25 @@ def _handed_over(call: Call, limit: float) -> Work:
 
 def _instead(call: Call) -> Any:
     """The user's own function for a refused tool: no circuit, no time limit, and not again within itself."""
-    token = standing_in.set(standing_in.get() | {(call.plan.runtime, call.plan.tool)})
-    try:
-        result = call.function(*call.args, **call.kwargs)
-    except BaseException as error:
-        if call.not_stood_in(error):
-            return call.value
-        raise
-    finally:
-        standing_in.reset(token)
+    with _standing_in(call):
+        try:
+            result = call.function(*call.args, **call.kwargs)
+        except BaseException as error:
+            if call.not_stood_in(error):
+                return call.value
+            raise
     call.stood_in(result)
     return result
+
+
+@contextlib.contextmanager
+def _standing_in(call: Call) -> Iterator[None]:
+    """A user's own function stands in for the tool here."""
+    token = standing_in.set(standing_in.get() | {(call.plan.runtime, call.plan.tool)})
+    try:
+        yield
+    finally:
+        standing_in.reset(token)
 
 
 async def _arun(call: Call) -> Any:
@@ -167,15 +176,13 @@ async def _ahanded_over(call: Call, limit: float) -> Work:
 
 
 async def _ainstead(call: Call) -> Any:
-    token = standing_in.set(standing_in.get() | {(call.plan.runtime, call.plan.tool)})
-    try:
-        result = await settled(call.function(*call.args, **call.kwargs))
-    except BaseException as error:
-        if call.not_stood_in(error):
-            return call.value
-        raise
-    finally:
-        standing_in.reset(token)
+    with _standing_in(call):
+        try:
+            result = await settled(call.function(*call.args, **call.kwargs))
+        except BaseException as error:
+            if call.not_stood_in(error):
+                return call.value
+            raise
     call.stood_in(result)
     return result
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
+import functools
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,15 +18,12 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, publish
+from tests.support import waiting
 
 pytestmark = pytest.mark.integration
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        time.sleep(0.02)
+until = functools.partial(waiting.until, seconds=60)
 
 
 def test_each_wish_for_an_unavailable_state_is_followed_and_taken_back(

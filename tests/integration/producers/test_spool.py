@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.store import open_store
+from tests.support import waiting
 from tests.support.processes import python
 from tests.support.sinking import assert_exact, read_topic, sinking
 
@@ -74,11 +75,7 @@ def closing(emitter: Emitter) -> Iterator[Emitter]:
         emitter.close(0)
 
 
-def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        time.sleep(0.02)
+until = functools.partial(waiting.until, seconds=40)
 
 
 def emit(emitter: Emitter, first: int, last: int) -> None:

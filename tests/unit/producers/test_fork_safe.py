@@ -11,6 +11,18 @@ from switchgear import fork_safe
 from switchgear.cache import CachePolicy, ResultCache
 
 
+def assert_the_child_ends_well(code: str) -> None:
+    """``code`` forks, and prints how its child ended."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["0"], done.stderr
+
+
 def test_a_child_uses_cache_watch_and_flights_whose_locks_were_held_at_the_fork():
     code = """
         import os, signal, threading
@@ -50,14 +62,7 @@ def test_a_child_uses_cache_watch_and_flights_whose_locks_were_held_at_the_fork(
         flight.join(30)
         print(os.waitstatus_to_exitcode(status))
     """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["0"], done.stderr
+    assert_the_child_ends_well(code)
 
 
 def test_nothing_is_kept_alive_by_it():
@@ -87,11 +92,4 @@ def test_the_probe_of_a_parents_thread_does_not_keep_a_child_out():
 
         print(breaker.call(probe))
     """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["0"], done.stderr
+    assert_the_child_ends_well(code)

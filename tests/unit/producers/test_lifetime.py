@@ -10,14 +10,9 @@ import pytest
 
 from switchgear import CircuitChange, FunctionHooks, Switchgear
 from switchgear.hook_list import HookList
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[object], list[float]]:

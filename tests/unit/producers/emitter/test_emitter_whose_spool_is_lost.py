@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from switchgear import Emitter, Event
 from switchgear.emitter.spool import spool as spool_module
 from switchgear.emitter.spool.frame import LONGEST_NAME, frame
 from switchgear.emitter.status import EmitterStatus
-from tests.support.spooling import opened
+from tests.support.spooling import left_in
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
 LIMIT = 16 * 1_048_576
@@ -37,13 +37,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         emitter.close(0)
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        time.sleep(0.01)
-
-
 def emit(emitter: Emitter, first: int, last: int, *, tool: str = "t") -> None:
     for number in range(first, last):
         assert emitter.emit(Event(tool, "success", metadata={"number": number}))
@@ -52,14 +45,6 @@ def emit(emitter: Emitter, first: int, last: int, *, tool: str = "t") -> None:
 def assert_adds_up(status: EmitterStatus) -> None:
     known = status.acknowledged + status.dropped + status.failed + status.buffered + status.spooled
     assert known == status.emitted, status
-
-
-def left_in(folder: Path) -> list[int]:
-    """The numbers of the events that the next process finds."""
-    spool = opened(folder, LIMIT)
-    found = [each for taken in iter(lambda: spool.read(1_000), []) for each in taken]
-    spool.forked()
-    return [int(each.value.partition(b'"number":')[2].partition(b"}")[0]) for each in found]
 
 
 def test_a_folder_deleted_before_it_was_needed_is_made_anew(make: Callable[..., Emitter], tmp_path: Path) -> None:

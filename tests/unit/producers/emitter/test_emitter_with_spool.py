@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
-from switchgear.emitter.spool.spool import Spool
 from switchgear.emitter.spool.status import SpoolStatus
+from tests.support.spooling import left_in
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
 LIMIT = 16 * 1_048_576
@@ -38,26 +39,10 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Emitter]]:
         emitter.close(0)
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        time.sleep(0.01)
-
-
 def spool_of(emitter: Emitter) -> SpoolStatus:
     found = emitter.status().spool
     assert found is not None
     return found
-
-
-def left_in(folder: Path) -> list[int]:
-    """The numbers of the events that the next process would find."""
-    spool = Spool(folder, LIMIT)
-    spool.open()
-    found = [each for taken in iter(lambda: spool.read(1_000), []) for each in taken]
-    spool.forked()
-    return [int(each.value.partition(b'"number":')[2].partition(b"}")[0]) for each in found]
 
 
 def emit(emitter: Emitter, first: int, last: int) -> None:
