@@ -43,7 +43,7 @@ async def test_sessions_tokens_timeouts_streams_and_stand_ins_are_in_the_log(set
 
     @gear.guard("slow", timeout=0.05)
     def slow():
-        time.sleep(0.5)
+        time.sleep(3)
 
     @gear.guard("stream")
     async def stream():

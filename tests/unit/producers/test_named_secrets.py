@@ -138,15 +138,15 @@ def test_the_time_grows_with_the_length_and_no_faster(piece):
         return min(timed(text) for _ in range(3))
 
     def timed(text):
-        began = time.perf_counter()
+        began = time.thread_time()
         without_named(text)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     assert took(80_000) < 10 * took(20_000) + 0.02
 
 
 def test_so_it_does_where_each_quote_is_escaped_once_more():
     text = "token: ['" + "".join("\\" * number + "'" for number in range(1, 400))
-    began = time.perf_counter()
+    began = time.thread_time()
     without_named(text)
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5

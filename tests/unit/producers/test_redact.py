@@ -158,9 +158,9 @@ def test_a_message_of_the_greatest_length_is_kept():
     ],
 )
 def test_no_text_takes_long(text):
-    began = time.perf_counter()
+    began = time.thread_time()
     redact(text)
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_a_rule_of_ones_own_runs_after_the_others():

@@ -122,7 +122,7 @@ def test_a_call_for_which_there_was_no_thread_was_never_made():
     gear = Switchgear.local(timed_threads=1)
     go_on = threading.Event()
     hanging = gear.guard("hanging", timeout=0.02)(lambda: go_on.wait(10))
-    quick = gear.guard("quick", timeout=0.02, on_duplicate="refuse")(lambda: "made")
+    quick = gear.guard("quick", timeout=0.5, on_duplicate="refuse")(lambda: "made")
     with pytest.raises(CallTimeoutError):
         hanging()
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import pytest
 
@@ -221,9 +221,11 @@ def test_a_refusal_is_told_once_whatever_became_of_it(gear):
 
 
 def test_a_fallback_tool_has_its_own_time_limit_usage_and_classification(gear, open_circuit):
-    @gear.guard("b", timeout=0.02, usage=lambda _result: 7, classify_result=lambda result: "server" if result else None)
+    go_on = threading.Event()
+
+    @gear.guard("b", timeout=0.5, usage=lambda _result: 7, classify_result=lambda result: "server" if result else None)
     def other(result, pause=0.0):
-        time.sleep(pause)
+        go_on.wait(pause)
         return result
 
     a = named(gear, "a", fallback="b", timeout=60, usage=lambda _result: 1)
@@ -232,8 +234,9 @@ def test_a_fallback_tool_has_its_own_time_limit_usage_and_classification(gear, o
         session_circuit_of_a(gear)
         assert a(None) is None
         assert session.status().tokens == 7
-        with pytest.raises(CallTimeoutError, match=r"b did not answer within 0\.02 s"):
-            a(None, pause=0.5)
+        with pytest.raises(CallTimeoutError, match=r"b did not answer within 0\.5 s"):
+            a(None, pause=30)
+        go_on.set()
         assert a("x") == "x"
         assert session.status().failures == 4, "two of a, the timeout, and the result that b's rule calls a failure"
     assert other is not None

@@ -134,7 +134,7 @@ def test_calls_of_threads_at_once_with_a_time_limit_are_each_reported_once():
     go_on = threading.Event()
     session = gear.session("s-1")
     quick = gear.guard("quick", timeout=30)(lambda: 1)
-    slow = gear.guard("slow", timeout=0.01)(lambda: go_on.wait(30))
+    slow = gear.guard("slow", timeout=0.1)(lambda: go_on.wait(30))
 
     def work():
         with session:
@@ -157,9 +157,9 @@ def test_calls_of_threads_at_once_with_a_time_limit_are_each_reported_once():
 def test_a_forked_child_has_its_own_locks_threads_and_budget():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     go_on = threading.Event()
-    timed = gear.with_options(timeout=0.05)
+    timed = gear.with_options(timeout=5)
     with contextlib.suppress(CallTimeoutError):
-        timed.call("hung", go_on.wait, 30)
+        gear.with_options(timeout=0.05).call("hung", go_on.wait, 30)
     session = gear.session("s-1", max_calls=3)
     with session:
         gear.try_acquire("a").success()
