@@ -9,15 +9,6 @@ from switchgear_cli.logs import configure_logging
 from switchgear_schemas.settings import load_settings
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before():
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
 def fail(password):
     raise ConnectionError(f"no answer after {len(password)} tries")
 
