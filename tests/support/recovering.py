@@ -44,14 +44,14 @@ while True:
 """
 
 
-def policy_text(probes: int) -> str:
-    """A policy file: five failures in a row open, ``probes`` good probes close."""
+def policy_text(probes: int, wait_s: float = WAIT_S) -> str:
+    """A policy file: five failures in a row open for ``wait_s`` seconds, ``probes`` good probes close."""
     return f"""[default]
 consecutive_failures = 5
 failure_rate_threshold = "off"
 cusum = "off"
 minimum_reporters = 1
-wait_duration_in_open_state_s = {WAIT_S}
+wait_duration_in_open_state_s = {wait_s}
 permitted_number_of_calls_in_half_open_state = {probes}
 success_threshold_to_close = {probes}
 """

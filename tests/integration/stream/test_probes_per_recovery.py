@@ -15,7 +15,7 @@ async def test_five_processes_make_exactly_the_configured_number_of_probes(
     make_settings, start_worker, tmp_path, probes, rounds
 ):
     file = tmp_path / "policies.toml"
-    file.write_text(policy_text(probes))
+    file.write_text(policy_text(probes, wait_s=2))
     settings = make_settings(policy_file=file)
     start_worker(settings)
     async with SharedTool() as tool, callers(settings, tool, 5, tmp_path):
