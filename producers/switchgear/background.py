@@ -95,14 +95,15 @@ class Background:
         return asyncio.run_coroutine_threadsafe(self._own(work), loop)
 
     def close(self, timeout: float) -> bool:
-        """Cancel the jobs and end the thread; False when it did not end within ``timeout`` seconds."""
+        """Cancel the jobs and end the thread; False when it did not end within ``timeout`` seconds. Any number may call it."""
         with self._lock:
-            self._closed = True
+            first, self._closed = not self._closed, True
             thread, loop = self._thread, self._loop
         if thread is None or loop is None or not thread.is_alive():
             return True
-        with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
-            loop.call_soon_threadsafe(loop.stop)
+        if first:  # a second stop would meet the clean-up that the first began
+            with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
+                loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout)
         return not thread.is_alive()
 

@@ -125,6 +125,30 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
     assert not background.alive
 
 
+def test_many_threads_that_close_it_at_once_let_the_jobs_clean_up(background):
+    cleaned, began, answers = [], threading.Event(), []
+
+    async def job():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)
+            cleaned.append(True)
+
+    background.add("job", job)
+    background.loop()
+    assert began.wait(10)
+    threads = [threading.Thread(target=lambda: answers.append(background.close(10))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.01)
+    for thread in threads:
+        thread.join(20)
+    assert answers == [True] * 8
+    assert cleaned == [True]
+
+
 def test_a_closed_one_is_not_started_again(background):
     background.close(1)
     with pytest.raises(SwitchgearError, match="closed"):
