@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -114,8 +115,8 @@ class Emitter:
         self._outbox: Outbox | None = None
         self._wake: asyncio.Event | None = None
         self._hurry: asyncio.Event | None = None
-        self._idle = True
-        self._closed = False
+        self._idle, self._closed = True, False
+        self._ending = threading.RLock()  # of several that close at once, one ends it; one may be a signal handler
         self._encoding_failed = 0
         self._drops = DropReport(self._buffer)
         self._lost_counts = (0, 0)
@@ -196,7 +197,7 @@ class Emitter:
     def close(self, timeout: float = 10.0) -> bool:
         """Flush, then end the background thread. What could not be sent stays in the spool, or counts as dropped.
 
-        Closing twice is fine.
+        Closing twice is fine, also at once.
 
         Returns:
             True when every accepted event was answered.
@@ -206,6 +207,12 @@ class Emitter:
         for callback in self.before_close:
             callback()
         flushed = self.flush(timeout)
+        with self._ending:
+            if not self._closed:
+                self._end(flushed)
+        return flushed
+
+    def _end(self, flushed: bool) -> None:
         dropped = self.status().dropped
         self._closed = True
         self._drops.tell(last=True)
@@ -219,7 +226,6 @@ class Emitter:
         self._background.close(5.0)
         if self._feeder is not None:
             self._feeder.close(_STOW_LIMIT_S)
-        return flushed
 
     def __enter__(self) -> Self:
         return self
@@ -270,10 +276,7 @@ class Emitter:
         try:
             loop = self._background.loop()
             loop.call_soon_threadsafe(self._signal, urgent)
-        except (
-            SwitchgearError,
-            RuntimeError,
-        ) as error:  # closing, or the thread died this instant: the next event tries again
+        except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
             self._idle = True
             log.debug("the background loop was not woken: %s", error)
 
@@ -381,7 +384,7 @@ class Emitter:
         if self._feeder is not None:
             self._feeder.forked()
         self._outbox = self._wake = self._hurry = None
-        self._idle = True
+        self._idle, self._ending = True, threading.RLock()
         self._drops = DropReport(self._buffer)
         self._encoding_failed = self._sent = 0
         self._lost_counts = (0, 0)

@@ -67,6 +67,21 @@ def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_emp
     assert left_in(tmp_path / "spool") == list(range(5_000))
 
 
+def test_threads_that_close_it_at_once_close_it_once(make: Callable[..., Emitter], tmp_path: Path) -> None:
+    emitter = make()
+    emit(emitter, 0, 500)
+    threads = [threading.Thread(target=emitter.close, args=(0.2,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    status = emitter.status()
+    assert (status.emitted, status.spooled, status.dropped, status.alive) == (500, 500, 0, False)
+    after = make()
+    until(lambda: after.emit(Event("t", "success")) and spool_of(after).taken_over == 500)
+
+
 def test_closing_writes_what_is_still_in_memory(make: Callable[..., Emitter], tmp_path: Path) -> None:
     """Within the first second nothing is on disk yet."""
     emitter = make()
