@@ -64,11 +64,11 @@ class AgentCircuitBreaker(ForkSafe):
         max_probe_seconds: A probe that is not back by then is lost, and the circuit open again.
 
     Attributes:
-        threshold: ``failure_threshold`` as given.
-        cooldown: ``cooldown_seconds`` as given.
+        threshold: ``failure_threshold``. Set it, and it holds from the next failure on.
+        cooldown: ``cooldown_seconds``. Set it, and it holds at once, also for an open circuit.
 
     Raises:
-        SettingsError: naming the argument that is out of range.
+        SettingsError: naming the argument or attribute that is out of range.
     """
 
     def __init__(
@@ -80,31 +80,52 @@ class AgentCircuitBreaker(ForkSafe):
         max_probe_seconds: float = 600.0,
     ) -> None:
         super().__init__()
-        if not is_whole(failure_threshold) or failure_threshold < 1:
-            raise SettingsError(f"failure_threshold is a whole number from 1, not {failure_threshold!r}.")
-        if not _number(cooldown_seconds) or cooldown_seconds < 0:
-            raise SettingsError(f"cooldown_seconds is a number of seconds from 0, not {cooldown_seconds!r}.")
+        _check_threshold("failure_threshold", failure_threshold)
+        _check_cooldown("cooldown_seconds", cooldown_seconds)
         if not _number(max_probe_seconds) or max_probe_seconds <= 0:
             raise SettingsError(f"max_probe_seconds is a number of seconds above 0, not {max_probe_seconds!r}.")
         if not callable(clock):
             raise SettingsError(f"clock is a function that gives seconds, not {clock!r}.")
-        self.threshold = failure_threshold
-        self.cooldown = cooldown_seconds
+        self._threshold = failure_threshold
+        self._cooldown = cooldown_seconds
+        self._max_probe_seconds = max_probe_seconds
         self._clock = clock
         self._lock = threading.RLock()  # the garbage collector may end a forgotten call while this thread holds it
-        policy = BreakerPolicy(
-            consecutive_failures=failure_threshold,
-            wait_duration_in_open_state_s=max(cooldown_seconds, _SHORTEST_S),
-            max_wait_duration_in_half_open_state_s=max_probe_seconds,
-            honor_retry_after=False,
-        )
-        self._breaker = Breaker("", policy, clock())
+        self._breaker = Breaker("", self._policy(), clock())
         self._failures = 0
         self._opened_at: float | None = None
         self._last_error: str | None = None
 
     def __repr__(self) -> str:
         return f"<AgentCircuitBreaker {self.state}, {self.failure_count} of {self.threshold} failures>"
+
+    @property
+    def threshold(self) -> int:
+        """Failures in a row that open the circuit."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, value: int) -> None:
+        _check_threshold("threshold", value)
+        with self._lock:
+            self._threshold = value
+            self._breaker.set_policy(self._policy(), self._clock())
+
+    @property
+    def cooldown(self) -> float:
+        """Seconds from the opening until one call may probe."""
+        return self._cooldown
+
+    @cooldown.setter
+    def cooldown(self, value: float) -> None:
+        _check_cooldown("cooldown", value)
+        with self._lock:
+            self._cooldown = value
+            now, breaker = self._clock(), self._breaker
+            breaker.set_policy(self._policy(), now)
+            if breaker.state == "open":  # its wait began under the old one, and a policy leaves that as it is
+                until = breaker.changed_at + self._wait_s()
+                breaker.command("force_open", now, actor="cooldown", until=until)
 
     @property
     def state(self) -> CircuitState:
@@ -142,7 +163,7 @@ class AgentCircuitBreaker(ForkSafe):
         return cast("R", self._returned(tool_fn, permit, result))
 
     async def acall(self, tool_fn: Callable[P, Awaitable[R]] | None = None, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """:meth:`call` for coroutine functions: the circuit is asked when this is awaited.
+        """:meth:`call` for coroutine functions: the circuit is asked when this is awaited. A plain function will do as well.
 
         Raises:
             CircuitOpenError: the circuit is open; whatever the tool raises goes through.
@@ -151,12 +172,16 @@ class AgentCircuitBreaker(ForkSafe):
             tool_fn = _named(kwargs)
         permit = self._enter(tool_fn)
         try:
-            result = await tool_fn(*args, **kwargs)
+            result: Any = tool_fn(*args, **kwargs)
+            if awaited := inspect.isawaitable(result):
+                result = await result
         except BaseException as error:
             self._failed(permit, error)
             raise
+        if not awaited:
+            return cast("R", self._returned(tool_fn, permit, result))
         self._succeeded(permit)
-        return result
+        return cast("R", result)
 
     def reset(self) -> None:
         """Close the circuit and forget its failures, e.g. at the start of another session."""
@@ -170,6 +195,17 @@ class AgentCircuitBreaker(ForkSafe):
         self._breaker.abandon_probes()
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _policy(self) -> BreakerPolicy:
+        return BreakerPolicy(
+            consecutive_failures=self._threshold,
+            wait_duration_in_open_state_s=self._wait_s(),
+            max_wait_duration_in_half_open_state_s=self._max_probe_seconds,
+            honor_retry_after=False,
+        )
+
+    def _wait_s(self) -> float:
+        return max(self._cooldown, _SHORTEST_S)
 
     def _returned(self, tool_fn: Callable[..., Any], permit: Permit, result: Any) -> Any:
         """What the caller of ``call`` gets; the circuit is told now, or when it has ended."""
@@ -199,7 +235,7 @@ class AgentCircuitBreaker(ForkSafe):
                 retry_after_s=answer.retry_after_s,
                 last_error=self._last_error,
             )
-            raise ToolDisabledError(rejection, self.cooldown)
+            raise ToolDisabledError(rejection, self._cooldown)
         return answer
 
     def _succeeded(self, permit: Permit) -> None:
@@ -266,6 +302,16 @@ def _named(kwargs: dict[str, Any]) -> Any:
         return kwargs.pop("tool_fn")
     except KeyError:
         raise TypeError("call() needs the tool's function, tool_fn.") from None
+
+
+def _check_threshold(name: str, value: Any) -> None:
+    if not is_whole(value) or value < 1:
+        raise SettingsError(f"{name} is a whole number from 1, not {value!r}.")
+
+
+def _check_cooldown(name: str, value: Any) -> None:
+    if not _number(value) or value < 0:
+        raise SettingsError(f"{name} is a number of seconds from 0, not {value!r}.")
 
 
 def _number(value: object) -> bool:

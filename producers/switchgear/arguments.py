@@ -23,6 +23,7 @@ _MOST_PREFIX: Final = 200
 """Kafka's topic names have 249 characters at most, and ours come after the prefix."""
 MOST_S: Final = 1e9
 """31 years: no thread can be told to wait for ever so long (``threading.TIMEOUT_MAX``)."""
+_RENAMING: Final = "a dict or a function, from a name to a name"
 _short: Final = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 
@@ -85,6 +86,14 @@ def is_policy(value: object) -> bool:
     return isinstance(value, kinds)
 
 
+def renaming(name: str, value: object) -> None:
+    """What :func:`renamed` goes by, told before there is a name to look up."""
+    if callable(value):
+        function(name, value)
+    elif value is not None and not isinstance(value, Mapping):
+        impossible(name, _RENAMING, value)
+
+
 def renamed(argument: str, names: object, name: str) -> str:
     """What ``name`` is called by ``names``: a mapping, which leaves those that it lacks, a function, or None, which leaves all."""
     if names is None:
@@ -94,7 +103,7 @@ def renamed(argument: str, names: object, name: str) -> str:
     elif callable(names):
         found = names(name)
     else:
-        impossible(argument, "a dict or a function, from a name to a name", names)
+        impossible(argument, _RENAMING, names)
     if not isinstance(found, str) or not found:
         impossible(f"What {argument} has for {name!r}", "a name", found, "Leave out what keeps its name.")
     return found

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from switchgear.arguments import impossible, renamed
+from switchgear.arguments import impossible, renamed, renaming
 from switchgear.guard.stand_ins import guarded_by
 from switchgear_schemas.errors import SwitchgearError
 
@@ -19,6 +19,7 @@ _INNER: Final = ("function", "custom", "toolSpec")
 """Where a tool's name is, if it is not on the tool itself: OpenAI's, and Bedrock's."""
 _DECLARATIONS: Final = ("function_declarations", "functionDeclarations")
 """Gemini's list of tools; with one alone in it, it goes by that one's name."""
+_PLACES: Final = frozenset({*_INNER, *_DECLARATIONS, "name", "type"})
 
 
 class NamelessToolError(SwitchgearError):
@@ -31,8 +32,9 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     An item may be a name; a dict in the shape of OpenAI (chat completions and responses), Anthropic, MCP, Bedrock or Gemini
     (with one declaration in it); an object with a ``name`` (MCP, LangChain, OpenAI agents); a guarded function, whose circuit
     is known, or any other by its ``__name__``; a ``functools.partial`` of either.
-    A tool that the model's provider runs itself, a dict with a ``type`` and no name (``{"type": "web_search"}``), goes by
-    its type.
+    A tool that the model's provider runs itself, and a mark that is no tool, have no circuit as a rule and so are kept: a
+    dict or object with a ``type`` and no name (``{"type": "web_search"}``) goes by its type, a dict with another key alone
+    (``{"google_search": {}}``, ``{"cachePoint": {"type": "default"}}``) by that, or by the name in it.
 
     When all are refused the list is empty. That is the truth, and "never eject everything" is no help here: a model that is
     offered a tool which will be refused spends a turn on it. Leave the parameter out of the request then; OpenAI's API
@@ -49,6 +51,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     """
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         impossible("tools", "a list of tools", tools, "One alone goes into a list too.")
+    renaming("circuit_of", circuit_of)
     kept = []
     for position, tool in enumerate(tools):
         guarded = guarded_by(_unwrapped(tool))
@@ -76,7 +79,8 @@ def name_of(tool: object) -> str | None:
         return _in_mapping(tool)
     inner = (getattr(getattr(tool, each, None), "name", None) for each in _INNER)
     plain = getattr(_unwrapped(tool), "__name__", None)
-    return _first((getattr(tool, "name", None), *inner, getattr(tool, "__name__", None), plain))
+    hosted = _hosted(getattr(tool, "type", None))
+    return _first((getattr(tool, "name", None), *inner, getattr(tool, "__name__", None), plain, hosted))
 
 
 def _in_mapping(tool: Mapping[Any, Any]) -> str | None:
@@ -85,9 +89,21 @@ def _in_mapping(tool: Mapping[Any, Any]) -> str | None:
         declared = tool.get(each)
         if isinstance(declared, list) and len(declared) == 1:
             inner += declared
-    kind = tool.get("type")
-    hosted = kind if kind not in _CALLED_BY_US else None
-    return _first((*(each.get("name") for each in inner if isinstance(each, Mapping)), tool.get("name"), hosted))
+    names = (each.get("name") for each in inner if isinstance(each, Mapping))
+    return _first((*names, tool.get("name"), _hosted(tool.get("type")), *_alone(tool)))
+
+
+def _hosted(kind: object) -> str | None:
+    """The name of a tool that the provider runs, by its type."""
+    return kind if isinstance(kind, str) and kind not in _CALLED_BY_US else None
+
+
+def _alone(tool: Mapping[Any, Any]) -> tuple[object, ...]:
+    """The names that a dict with one key, none of those where we look for a tool's name, may go by."""
+    if len(tool) != 1:
+        return ()
+    ((key, value),) = tool.items()
+    return (value.get("name"), key) if isinstance(value, Mapping) and key not in _PLACES else ()
 
 
 def _first(names: Iterable[object]) -> str | None:

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -22,11 +24,21 @@ log: Final = logging.getLogger("switchgear.background")
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
-_START_LIMIT_S: Final = 10.0
+START_AGAIN_S: Final = 1.0
+"""After a start that failed; until then who needs the thread is told at once."""
 _LONGEST_PAUSE_S: Final = 5.0
+_NO_MEANS: Final = (OSError, RuntimeError, MemoryError)
+"""What a start fails by: no file, thread or memory is left."""
 _every: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
 # A forked child must not close its parent's loop: both share one epoll descriptor. Kept, hence never collected.
 _inherited: Final[list[object]] = []
+
+
+class NotStartedError(SwitchgearError):
+    """The background thread can't be started now, for want of files or threads say; it is tried again at the next need."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The background thread can't be started: {why}.", hint="It is tried again once a second.")
 
 
 class Background:
@@ -35,10 +47,12 @@ class Background:
     def __init__(self, name: str = "switchgear") -> None:
         self._name = name
         self._jobs: dict[str, Job] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close, or call a tool, while the thread is started
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+        self._starting = self._closed = False
+        self._failed: tuple[str, float] | None = None
+        """Why the last start failed, and until when none is tried."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.deaths: dict[str, str] = {}
         """Last error of every job that ended by one; each was started again."""
@@ -54,9 +68,11 @@ class Background:
 
     @property
     def alive(self) -> bool:
-        """The thread runs."""
-        thread = self._thread
-        return thread is not None and thread.is_alive()
+        """The thread runs, or is about to.
+
+        ``Thread.is_alive`` is not asked: interrupted by a signal handler that raises, it takes a running thread for stopped ever after.
+        """
+        return self._loop is not None
 
     @property
     def here(self) -> bool:
@@ -69,21 +85,18 @@ class Background:
         return self._closed
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop; starts the thread where there is none, or where it died.
+        """The thread's loop; starts the thread where there is none, or where it died, and does not wait until it is busy with it.
 
         Raises:
-            SwitchgearError: the client is closed, or the thread did not start.
+            NotStartedError: the thread can't be started now.
+            SwitchgearError: the client is closed.
         """
         loop = self._loop
-        if loop is not None and self.alive:
+        if loop is not None:
             return loop
         with self._lock:
-            if self._closed:
-                raise SwitchgearError("This client is closed.", hint="Make a new one.")
-            if self._loop is None or not self.alive:
-                self._start()
-            assert self._loop is not None
-            return self._loop
+            self._refuse_if_closed()
+            return self._loop or self._start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine in the loop."""
@@ -98,39 +111,73 @@ class Background:
         """Cancel the jobs and end the thread; False when it did not end within ``timeout`` seconds. Any number may call it."""
         with self._lock:
             first, self._closed = not self._closed, True
-            thread, loop = self._thread, self._loop
-        if thread is None or loop is None or not thread.is_alive():
+            thread, loop, starting = self._thread, self._loop, self._starting
+        if thread is None:
             return True
-        if first:  # a second stop would meet the clean-up that the first began
+        if first and loop is not None:  # a second stop would meet the clean-up that the first began
             with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
                 loop.call_soon_threadsafe(loop.stop)
+        if (
+            starting and not thread.is_alive()
+        ):  # a signal handler's close amid the start: what it interrupted must go on first
+            return False
         thread.join(timeout)
         return not thread.is_alive()
 
-    def _start(self) -> None:
-        started = threading.Event()
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise SwitchgearError("This client is closed.", hint="Make a new one.")
 
-        def body() -> None:
-            loop = asyncio.new_event_loop()
+    def _start(self) -> asyncio.AbstractEventLoop:
+        """With the lock held. The loop is made here: what is asked of it waits in it until the thread has come so far."""
+        if self._starting:
+            raise NotStartedError("it is being started by what this call interrupted")
+        if self._failed is not None and time.monotonic() < self._failed[1]:
+            raise NotStartedError(self._failed[0])
+        loop: asyncio.AbstractEventLoop | None = None
+        turn = [True]  # who takes it decides: the thread, that it runs, or we, interrupted, that it never does
+        try:
+            self._starting = True
+            self._loop = None
+            loop = _new_loop()
+            self._thread = threading.Thread(
+                target=self._body, args=(loop, turn), name=f"{self._name}-background", daemon=True
+            )
             self._loop = loop
-            try:
-                self._tasks = {loop.create_task(self._keep(name, job)) for name, job in self._jobs.items()}
-                loop.call_soon(started.set)
-                loop.run_forever()
-                _finish(loop, self._tasks)
-            except BaseException:
-                log.exception("the background thread died; the next event starts it again")
+            self._refuse_if_closed()  # a signal handler may have closed it since
+            self._thread.start()
+        except BaseException as error:
+            if _taken(turn):
+                self._thread = self._loop = None
+                if loop is not None:
+                    loop.close()
+            if not isinstance(error, _NO_MEANS) or isinstance(error, TimeoutError):  # raised by a signal handler
                 raise
-            finally:
-                self._loop = None
-                loop.close()
-                for callback in self.after_death:
-                    callback()
+            why = f"{type(error).__name__}: {error}"
+            self._failed = (why, time.monotonic() + START_AGAIN_S)
+            raise NotStartedError(why) from error
+        else:
+            self._failed = None
+            return loop
+        finally:
+            self._starting = False
 
-        self._thread = threading.Thread(target=body, name=f"{self._name}-background", daemon=True)
-        self._thread.start()
-        if not started.wait(_START_LIMIT_S):
-            raise SwitchgearError(f"The background thread did not start within {_START_LIMIT_S:g} s.")
+    def _body(self, loop: asyncio.AbstractEventLoop, turn: list[bool]) -> None:
+        if not _taken(turn):
+            return
+        try:
+            jobs = {} if self._closed else self._jobs
+            self._tasks = {loop.create_task(self._keep(name, job)) for name, job in jobs.items()}
+            loop.run_forever()
+            _finish(loop, self._tasks)
+        except BaseException:
+            log.exception("the background thread died; the next event starts it again")
+            raise
+        finally:
+            self._loop = None
+            loop.close()
+            for callback in self.after_death:
+                callback()
 
     async def _own(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
@@ -147,7 +194,11 @@ class Background:
             try:
                 # In a task of its own: a task group that failed in it leaves CPython 3.11's and 3.12's task as if cancelled.
                 await asyncio.create_task(job())
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):  # the loop itself ends by these
+                raise
+            except BaseException as error:  # whatever a library's panic or a test's failure derives from
+                if isinstance(error, asyncio.CancelledError):  # our own end, or one that the job made up
+                    stop_if_cancelled()
                 self.deaths[name] = f"{type(error).__name__}: {error}"
                 log.exception("%s failed and is started again in %.1f s", name, pause)
             else:
@@ -159,9 +210,26 @@ class Background:
     def _forked(self) -> None:
         _inherited.append((self._thread, self._loop))
         self._thread = self._loop = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._starting, self._failed = False, None
         for callback in self.after_fork:
             callback()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A loop. Its three files are tried for first: where it lacks one, half a loop is left, which complains when it is collected."""
+    with contextlib.ExitStack() as tried:
+        for each in (*socket.socketpair(), *socket.socketpair()):
+            tried.enter_context(each)
+    return asyncio.new_event_loop()
+
+
+def _taken(turn: list[bool]) -> bool:
+    """Whether the caller was the first to ask; one step, whoever else asks."""
+    try:
+        return turn.pop()
+    except IndexError:
+        return False
 
 
 async def clean_up(work: Coroutine[Any, Any, None], limit_s: float, what: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from switchgear.bounded_log import BoundedLog
 from switchgear.fork_safe import ForkSafe
 from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.errors import SettingsError
@@ -78,14 +79,21 @@ class ResultCache(ForkSafe):
         super().__init__()
         self.policy = policy
         self._clock = clock
+        self._complaints = BoundedLog(log, clock=clock)
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: str) -> Cached | None:
-        """The result under ``key``, fresh or stale; None where there is none, or none young enough."""
+    def get(self, key: str, *, stale: bool = True, tool: str = "a result") -> Cached | None:
+        """The result under ``key``; None where there is none, or none young enough.
+
+        Args:
+            key: Of the call.
+            stale: A stale result will do; it is marked for whoever asks.
+            tool: Whose results these are, for the log.
+        """
         policy = self.policy
         with self._lock:
             found = self._entries.get(key)
@@ -99,11 +107,13 @@ class ResultCache(ForkSafe):
             self._entries.move_to_end(key)
         if age_s < policy.ttl_s:
             return Cached(value, age_s, stale=False)
+        if not stale:
+            return None
         if policy.mark_stale is not None:  # a user's code: never under the lock, never a reason for the call to fail
             try:
                 value = policy.mark_stale(value, age_s)
-            except Exception:
-                log.exception("mark_stale failed; the stale result is not served")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the call goes on without
+                self._complaints.warning(f"mark_stale of {tool} failed, the stale result is not served", error)
                 return None
         return Cached(value, age_s, stale=True)
 

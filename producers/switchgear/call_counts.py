@@ -31,7 +31,7 @@ class CallCounts(Hooks, ForkSafe):
     def __init__(self, *, most_tools: int = 1_000) -> None:
         super().__init__()
         self._most_tools = most_tools
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._tools: set[str] = set()
         self.calls: Counter[Labels] = Counter()
         """By tool and status."""
@@ -68,7 +68,7 @@ class CallCounts(Hooks, ForkSafe):
 
     def forked(self) -> None:
         """In a child of a fork: its own lock; the counts go on from the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _named(self, tool: str) -> str:
         if tool not in self._tools:

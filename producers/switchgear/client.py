@@ -160,7 +160,7 @@ class Switchgear(Calling, Lifetime):
         self._availability: Availability | None = None
         self._watch: Watch | None = None
         if self._emitter is not None and self._follower is not None:
-            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, wall)
+            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
             self._watch = Watch(self._gate, self._emitter, self._availability, self._hooks)
         if self._background is not None and self._watch is not None:
             self._background.add("watch", self._watch.run)

@@ -49,7 +49,7 @@ def connect(
     if servers is None:
         return Connected()
     if isinstance(servers, Transport) and not isinstance(servers, type):
-        wire = servers.connect(gear, service=service)
+        wire = servers.connect(gear, service=service, buffer_size=sending["buffer_size"])
         return Connected(wire.emitter, wire.follower, None, wire.clock, wire.wall)
     connection = arguments.connection("bootstrap_servers", servers)
     # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.

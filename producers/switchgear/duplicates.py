@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import OrderedDict
@@ -86,7 +87,7 @@ class DuplicateWatch(ForkSafe):
         self._limit = limit
         self._pane_s = window_s / PANES
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._calls: OrderedDict[_Name, _Calls] = OrderedDict()
         self._sessions: dict[str, set[_Name]] = {}
 
@@ -114,7 +115,8 @@ class DuplicateWatch(ForkSafe):
                 if len(self._calls) > self._limit:
                     self._drop(next(iter(self._calls)))
             else:
-                self._calls.move_to_end(name)
+                with contextlib.suppress(KeyError):  # what interrupts may have dropped it
+                    self._calls.move_to_end(name)
             return calls.noted(pane)
 
     def taken_back(self, session_id: str, tool: str, key: str) -> None:
@@ -129,15 +131,15 @@ class DuplicateWatch(ForkSafe):
         """The session has ended."""
         with self._lock:
             for name in self._sessions.pop(session_id, ()):
-                del self._calls[name]
+                self._calls.pop(name, None)
 
     def forked(self) -> None:
         """In a child of a fork: its own lock; its sessions go on."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _drop(self, name: _Name) -> None:
-        del self._calls[name]
-        names = self._sessions[name[0]]
+        self._calls.pop(name, None)  # each step as if it were done already: what interrupts may have dropped it too
+        names = self._sessions.get(name[0], set())
         names.discard(name)
         if not names:
-            del self._sessions[name[0]]
+            self._sessions.pop(name[0], None)

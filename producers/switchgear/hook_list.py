@@ -7,8 +7,10 @@ overrides, so that nothing is built for nobody.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -87,31 +89,48 @@ class HookList:
     def _run(
         self, name: str, methods: tuple[Callable[..., Any], ...], *given: object, background: bool = False
     ) -> None:
-        """``background``: in a thread of ours, which a ``sys.exit()`` in a hook must not end; the caller's own may be ended."""
-        caught = (Exception, SystemExit) if background else Exception
+        """``background``: in a thread of ours, which nothing in a hook may end; the caller's own may be ended."""
         for method in methods:
             try:
                 found = method(*given)
                 if inspect.iscoroutine(found):
                     found.close()
                     raise TypeError("it returned a coroutine, which nobody awaits")
-            except caught as error:  # a hook must not end the call
+            except _caught(background) as error:  # a hook must not end the call
                 self._failed(name, method, error)
 
     def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
         now = self._clock()
-        who = f"{getattr(method, '__qualname__', None) or repr(method)} ({name})"
+        who = f"{_named(method)} ({name})"
         known = self._failing.get(who)
         if known is not None and now < known[0]:
             self._failing[who] = (known[0], known[1] + 1)
             return
         more = f"; {known[1]} more since the last report" if known is not None and known[1] else ""
+        self._failing[who] = (now + LOG_AGAIN_S, 0)  # before the log, whose handler may make a call that has this hook
         log.error("the hook %s failed; the call goes on%s", who, more, exc_info=error)
-        self._failing[who] = (now + LOG_AGAIN_S, 0)
 
     def _overriding(self, name: str) -> tuple[Callable[..., Any], ...]:
         return tuple(method for each in self.hooks if (method := _overridden(each, name)) is not None)
+
+
+def _caught(background: bool) -> type[BaseException] | tuple[type[BaseException], ...]:
+    """In a thread of ours any BaseException: libraries derive theirs from it (a timeout, a panic), and it would end the thread.
+
+    A fleet in memory has its background in the test's thread, where Ctrl-C and ``pytest.fail`` are for the test.
+    """
+    if not background:
+        return Exception
+    return (Exception, SystemExit) if threading.current_thread() is threading.main_thread() else BaseException
+
+
+def _named(method: Callable[..., Any]) -> str:
+    """Never its repr, which may show a ``partial``'s arguments, or fail."""
+    while isinstance(method, functools.partial):
+        method = method.func
+    name = getattr(method, "__qualname__", None)
+    return name if isinstance(name, str) else type(method).__qualname__
 
 
 def _overridden(hook: Hooks, name: str) -> Callable[..., Any] | None:

@@ -111,7 +111,7 @@ class Lifetime:
             try:
                 self._background.loop()
             except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
-                log.warning("the background thread did not start: %s", error)
+                log.warning("no events are sent for now: %s", error)
 
     def _forked(self) -> None:
         """In a child: it starts anew at its first call, as a process of its own."""

@@ -69,11 +69,12 @@ OWN_LABELS: Final = frozenset(label for family in FAMILIES.values() for label in
 
 def readings(gear: Switchgear, counts: CallCounts | None) -> Iterator[Reading]:
     """The values of one client, as of now, in the order of :data:`FAMILIES`; of those that it has."""
-    status = gear.status()
+    status, follower = gear.status(), gear._follower  # noqa: SLF001 - gear.circuits() would start a client that nobody uses yet
     yield "switchgear_guard_mode", {(mode,): float(mode == status.mode) for mode in MODES}
     yield from _circuits("local", dict(status.local))
-    if status.follower is not None:
-        states = {each: "forced_open" if view.forced else view.state for each, view in gear.circuits().items()}
+    if status.follower is not None and follower is not None:
+        views = follower.table.snapshot()
+        states = {each: "forced_open" if view.forced else view.state for each, view in views.items()}
         yield from _circuits("fleet", states)
         yield from _follower(status.follower)
         yield "switchgear_guard_owner_silent_circuits", {_ONE: len(status.owner_silent_s)}

@@ -1,6 +1,6 @@
-"""Values whose name says that they are secret: ``token=abc``, ``"apiKey": ["abc"]``, ``('Cookie', 'sid=abc')``, ``'--password', 'abc'``.
+"""Values whose name says that they are secret: ``token=abc``, ``"apiKey": ["abc"]``, ``('Cookie', 'sid=abc')``, ``--password abc``.
 
-A value is a string of Python's or JSON's (within JSON within JSON too), a list or an object with all that is in it, or a word.
+Names and values may be strings (``'--password', 'abc'``). A value is a string of Python's or JSON's (within JSON within JSON too), a list or an object with all that is in it, or a word.
 All patterns are compiled at the first message, and then kept by ``re``: the import must not wait for it.
 """
 
@@ -38,6 +38,12 @@ _DATA: Final = (
 """What opens a list, an object, or something like ``SecretStr('abc')``; a bracket in prose is followed by something else."""
 _BRACKETED: Final = r"[\[({][^\[\](){}]{0,400}[\])}]"
 _WORD: Final = r"[^\s\"'&,;)}\]]+"
+_OPTION: Final = (
+    r"(?<![A-Za-z0-9_-])--?(?P<name>[A-Za-z][A-Za-z0-9_-]{1,80}+)\s{1,4}+(?!-|(?i:a|an|and|are|as|but|by|can|cannot|did|does|for|from|has|have"
+    r"|if|in|is|it|may|must|needs?|no|not|of|on|or|requires?|required|should|the|then|to|was|were|when|which|will|with|without)[.,;:!?]?(?:\s|\Z))"
+)
+"""Of a command in one line of text. A word of prose after it says that it is spoken of."""
+_SHELL_WORD: Final = r"[^\s\"'`]+"
 
 
 def without_named(text: str) -> str:
@@ -50,6 +56,24 @@ def without_named(text: str) -> str:
         end = _end_of_secret(text, pair)
         if end is not None and end > pair.end():
             parts += text[done : pair.end()], MARK
+            done = end
+    return "".join((*parts, text[done:]))
+
+
+def without_options(text: str) -> str:
+    """``text`` without the values of options whose name says that they are secret."""
+    parts: list[str] = []
+    done = 0
+    for option in re.finditer(_OPTION, text):
+        at = option.end()
+        if option.start() < done or text.startswith(MARK, at) or re.search(_TELLING, option["name"]) is None:
+            continue
+        end = _end_of_string(text, at)
+        if end is None:
+            word = re.compile(_SHELL_WORD).match(text, at)
+            end = at if word is None else word.end()
+        if end > at:
+            parts += text[done:at], MARK
             done = end
     return "".join((*parts, text[done:]))
 

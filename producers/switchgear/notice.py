@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from switchgear.arguments import renamed
+from switchgear.arguments import renamed, renaming
+from switchgear.breaker.states import PASSING
 from switchgear.fork_safe import ForkSafe
 from switchgear.one_line import MOST_NAME, one_line
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MAX_TOOLS: Final = 10
 """Tools named; the rest are counted."""
 
+MOST_KEPT: Final = 4_096
+"""Instants kept for circuits that a notice did not speak of, another session's: those it did speak of are kept beside them."""
+
 NOTHING_CALLABLE: Final = "No tool can be called now: their state is unknown. Go on without tools."
 """Where the client refuses every call while the fleet is out of reach (``on_state_unavailable="deny"``)."""
 SESSION_OVER: Final = "No tool can be called any more in this session. Finish with what you have."
@@ -33,6 +37,10 @@ SESSION_OVER: Final = "No tool can be called any more in this session. Finish wi
 
 NameOf = Mapping[str, str] | Callable[[str], str] | None
 """From a circuit's name to the one the model knows the tool by; a name that a mapping lacks stays."""
+
+
+_Wait = tuple[str, float, float]
+"""A circuit's wait: its id, until when and since when, in monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +57,40 @@ class Unavailable:
 
 
 def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int = MAX_TOOLS) -> str:
-    """The sentence for ``tools``, in order of their names; empty where there are none.
+    """The sentence for ``tools``, in order of the names that the model knows; empty where there are none.
 
-    A pure function. A tool twice is named once, with the later instant. A substitute that is unavailable itself is not
-    recommended.
+    A pure function. Of one name several times the latest instant counts. A substitute that is unavailable itself is not
+    recommended, nor one that the model knows by the same name.
 
     Raises:
         SwitchgearError: ``name_of`` is no mapping or function, or has no name for one of them.
     """
-    found: dict[str, Unavailable] = {}
+    renaming("name_of", name_of)
+    found: dict[str, list[Unavailable]] = {}
     for tool in tools:
-        other = found.get(tool.tool)
-        found[tool.tool] = tool if other is None else _longer(tool, other)
+        found.setdefault(_shown(tool.tool, name_of), []).append(tool)
     if not found:
         return ""
-    named = [_phrase(found[tool], found, name_of) for tool in sorted(found)[:limit]]
+    named = [_phrase(name, found, name_of) for name in sorted(found)[:limit]]
     if len(found) > limit:
         named.append(f"and {len(found) - limit} more")
     return f"These tools are unavailable, do not call them: {', '.join(named)}."
 
 
-def _longer(one: Unavailable, other: Unavailable) -> Unavailable:
-    if one.until is None or (other.until is not None and one.until >= other.until):
-        return Unavailable(one.tool, one.until, one.since, one.instead or other.instead)
-    return Unavailable(other.tool, other.until, other.since, other.instead or one.instead)
+def _lateness(tool: Unavailable) -> tuple[float, float, str, tuple[str, ...]]:
+    """Orders those of one name, whatever the order they came in."""
+    until = math.inf if tool.until is None else tool.until
+    return until, -math.inf if tool.since is None else tool.since, tool.tool, tool.instead
 
 
-def _phrase(tool: Unavailable, out: Mapping[str, Unavailable], name_of: NameOf) -> str:
-    when = "until further notice" if tool.until is None else f"not before {_instant(tool.until, tool.since)}"
-    substitute = next((name for name in tool.instead if name not in out), None)
-    use = "" if substitute is None else f"; use {_shown(substitute, name_of)} instead"
-    return f"{_shown(tool.tool, name_of)} ({when}{use})"
+def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], name_of: NameOf) -> str:
+    tools = sorted(out[name], key=_lateness, reverse=True)
+    latest = tools[0]
+    when = "until further notice" if latest.until is None else f"not before {_instant(latest.until, latest.since)}"
+    substitutes = (_shown(each, name_of) for tool in tools for each in tool.instead)
+    substitute = next((each for each in substitutes if each not in out), None)
+    use = "" if substitute is None else f"; use {substitute} instead"
+    return f"{name} ({when}{use})"
 
 
 def _shown(tool: str, name_of: NameOf) -> str:
@@ -114,7 +125,8 @@ class NoticeBoard(ForkSafe):
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
-        self._instants: dict[tuple[str, float, float], tuple[float, float]] = {}
+        self._instants: dict[_Wait, tuple[float, float]] = {}
+        """Last those that were asked for last."""
 
     def notice(
         self,
@@ -182,26 +194,32 @@ class NoticeBoard(ForkSafe):
         now = self._clock()
         ahead = self._wall() - now
         found: list[tuple[str, str, float | None, float | None]] = []
-        kept: dict[tuple[str, float, float], tuple[float, float]] = {}
+        kept: dict[_Wait, tuple[float, float]] = {}
         with self._lock:
             for circuit in circuits:
                 breaker = circuit.breaker
-                if breaker.state not in {"open", "forced_open"}:
+                if breaker.state in PASSING:
                     continue
                 with circuit.lock:
                     circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
-                    until, since = breaker.open_until, breaker.changed_at
-                opens = state == "open" and until is not None and now < until
-                if opens and until is not None:
+                    wait = breaker.open_at(now)
+                tool = _tool_of(circuit_id, scope, owner)
+                if wait is not None:
+                    since, until = wait
                     key = (circuit_id, until, since)
                     kept[key] = self._instants.get(key) or (until + ahead, since + ahead)
-                tool = _tool_of(circuit_id, scope, owner)
-                if tool is not None and state == "forced_open":
+                    if tool is not None:
+                        found.append((circuit_id, tool, *kept[key]))
+                elif tool is not None and state == "forced_open":
                     found.append((circuit_id, tool, None, None))
-                elif tool is not None and opens and until is not None:
-                    found.append((circuit_id, tool, *kept[circuit_id, until, since]))
-            self._instants = kept
+            self._keep(kept)
         return found
+
+    def _keep(self, used: dict[_Wait, tuple[float, float]]) -> None:
+        """``used`` and, in bounded number, what other sessions that take turns with this one will ask for again."""
+        now = self._clock()
+        others = [(wait, kept) for wait, kept in self._instants.items() if wait not in used and now < wait[1]]
+        self._instants = dict(others[-MOST_KEPT:]) | used
 
 
 def _refused(view: CircuitView, now: float) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from types import GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ _HEAP: Final = 1 << 9
 _OF_C: Final = (GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _MODELS: Final = ("__dataclass_fields__", "__pydantic_validator__", "__attrs_attrs__")
 """What classes have whose objects are their fields: dataclasses, pydantic's models, attrs'."""
+_NOTES: Final = frozenset({"_attrs_cached_hash"})
+"""What an object of theirs notes in itself. Which fields a pydantic model was given is none: a tool may send just those."""
+_MAY_BE_EMPTY: Final = "__pydantic_extra__"
+"""None or empty, which mean the same."""
 
 
 class FormlessError(SwitchgearError, TypeError):
@@ -134,7 +139,7 @@ def _other(value: Any, kind: type) -> msgspec.Raw:
         return _tagged(name, form_of(value.get_secret_value()))
     if hasattr(kind, "__struct_fields__"):  # msgspec's
         fields = [form_of(getattr(value, field)) for field in kind.__struct_fields__]
-        return _tagged(name, fields, form_of(getattr(value, "__dict__", None)))
+        return _tagged(name, fields, form_of(_in_dict(value) if hasattr(value, "__dict__") else None))
     if not _ours(kind):
         return _tagged(name, *_buffer(value))
     base = next((each for each in kind.__mro__ if _full_name(each) in _KNOWN), None)
@@ -148,13 +153,53 @@ def _other(value: Any, kind: type) -> msgspec.Raw:
 
 
 def _attributes(value: Any, kinds: Iterable[type]) -> dict[str, Any]:
-    """All that it has, also in the slots of these of its classes."""
-    found = dict(getattr(value, "__dict__", {}))
+    """All that it has, also in the slots of these of its classes, but for what it noted: it is the same object after that."""
+    found = _in_dict(value)
     for kind in kinds:
+        fields = vars(kind).get("__attrs_attrs__")
+        of_attrs = None if fields is None else _names(fields)
         for name, member in vars(kind).items():
-            if type(member) is MemberDescriptorType and hasattr(value, name):
-                found[f"{kind.__qualname__}.{name}"] = member.__get__(value)
+            if type(member) is not MemberDescriptorType or (name in _NOTES and name not in _fields(kind)):
+                continue
+            if of_attrs is not None and name not in of_attrs:  # a cached property: attrs gives each a slot
+                continue
+            try:
+                held = member.__get__(value)
+            except AttributeError:  # nothing was put there
+                continue
+            if name != _MAY_BE_EMPTY or held:  # in this order: an array has no truth
+                found[f"{kind.__qualname__}.{name}"] = held
     return found
+
+
+def _in_dict(value: Any) -> dict[str, Any]:
+    """Its ``__dict__`` without the values of cached properties."""
+    kind, found = type(value), dict(getattr(value, "__dict__", {}))  # a copy: another thread may note something now
+    return {
+        name: held
+        for name, held in found.items()
+        if not (name in _NOTES or isinstance(_in_class(kind, name), cached_property)) or name in _fields(kind)
+    }
+
+
+def _in_class(kind: type, name: str) -> Any:
+    for each in kind.__mro__:
+        if name in each.__dict__:
+            return each.__dict__[name]
+    return None
+
+
+def _fields(kind: type) -> set[str]:
+    """Names of fields, which may be those of a cached property in a class before."""
+    found: set[str] = set()
+    for each in map(vars, kind.__mro__):
+        found.update(each.get("__dataclass_fields__", ()), each.get("__pydantic_fields__", ()))
+        found.update(_names(each.get("__attrs_attrs__", ())))
+    return found
+
+
+def _names(fields: Iterable[Any]) -> set[str]:
+    return {field.name for field in fields}
 
 
 def _buffer(value: Any) -> tuple[Any, ...]:

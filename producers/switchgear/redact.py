@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from switchgear.named_secrets import MARK, without_named
+from switchgear.named_secrets import MARK, without_named, without_options
 
 log: Final = logging.getLogger("switchgear.redact")
 
@@ -22,6 +22,8 @@ Redactor = Callable[[str], str]
 
 MAX_MESSAGE_CHARACTERS: Final = 2_000
 _CONSIDERED: Final = 2 * MAX_MESSAGE_CHARACTERS
+_LONGEST_WORD: Final = 600
+"""A word that the cut leaves unfinished is looked for within this: longer ones are known by their beginnings."""
 _PARAMETER: Final = r"[A-Za-z0-9_-]{1,40}=(?:\\{0,8}\"[^\"]*\"?|[^\s\"',\\]+)"
 _AUTHORIZATION: Final = (  # Authorization: Bearer …; Digest username="…", response="…"
     r"(?i)(?P<kept>\b(?:proxy-)?authorization[\"']?\]?\s{0,4}[:=]{1,2}+>?+\s{0,4}+[\"']?+)(?!\[redacted\])"
@@ -29,8 +31,9 @@ _AUTHORIZATION: Final = (  # Authorization: Bearer …; Digest username="…", r
 )
 _COOKIE: Final = r"(?i)(?P<kept>\b(?:set-)?cookie[\"']?\]?\s{0,4}(?::|=>)\s{0,4}+[\"']?+)(?!\[redacted\])[^\s=;\"']{1,80}=[^\r\n\"']*"
 _KEPT: Final = rf"\g<kept>{MARK}"
-_IN_URL: Final = (  # scheme://user:password@host, keeping the host; either may have an @ of its own
-    r"(?P<kept>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^\s/:]{0,256}:[^\s/@]{1,256}@(?:[^\s/@\"'<>]{0,256}@){0,8}"
+_IN_URL: Final = (  # scheme://user:password@host, keeping the host; either may have an @ of its own. One word alone may be a token
+    r"(?P<kept>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)(?:[^\s/:]{0,256}:[^\s/@]{1,256}|(?!git@)[^\s/:@?#\"'<>]{1,256})@"
+    r"(?:[^\s/@\"'<>]{0,256}@){0,8}"
 )
 _PLAIN_HEADERS: Final = (
     (_AUTHORIZATION, _KEPT),
@@ -79,18 +82,35 @@ def redact(text: str) -> str:
 
     What was redacted once stays as it is: the guard, a user's rule and the emitter may each pass it through here.
     """
-    found = text[:_CONSIDERED]
+    found = text if len(text) <= _CONSIDERED else _whole_words(text[: _CONSIDERED + 1])
     if "://" in found:
         found = re.sub(_IN_URL, rf"\g<kept>{MARK}@", found)
     if any(sign in found for sign in _SIGNS):
         found = without_named(found)
         found = _applied(_PLAIN_HEADERS, found)
+    if "-" in found:
+        found = without_options(found)
     found = _applied(_ALWAYS, found)
     if re.search(_LONG, found) is not None:
         found = _applied(_WITH_LONG_WORDS, found)
     if len(found) > MAX_MESSAGE_CHARACTERS or len(text) > _CONSIDERED:
         return found[: MAX_MESSAGE_CHARACTERS - 1] + "…"
     return found
+
+
+def considered(text: str) -> str:
+    """As much of ``text`` as :func:`redact` looks at, and finds the same in: for who keeps it until then."""
+    return text[: _CONSIDERED + 1]
+
+
+def _whole_words(text: str) -> str:
+    """``text`` up to the last end of a word: half a secret has no form to be known by."""
+    at = len(text) - _LONGEST_WORD
+    for between in (r"\s", r"[^\w.~+/=%-]"):
+        ends = [found.start() for found in re.compile(between).finditer(text, at)]
+        if ends:
+            return text[: ends[-1]]
+    return text[:-1]
 
 
 def _applied(rules: Iterable[tuple[str, str]], text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -61,7 +62,7 @@ class Session(ForkSafe):
         self.session_id = session_id
         self.user_id = user_id
         self._limits = (token_budget, max_failures, max_calls)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may end a forgotten call while this thread holds it
         self._calls = self._failures = self._refused = 0
         self._spent = Usage()
         self._exhausted: str | None = None
@@ -142,22 +143,22 @@ class Session(ForkSafe):
 
     # -- what the guard tells -----------------------------------------------------------------------------------------
 
-    def begin(self, tool: str) -> Rejection | None:
-        """A call of ``tool`` wants to begin: None, and it is counted; or why it may not be made in this session."""
-        counted: list[Session] = []
-        for one in self.nested():
-            why = one._begin()  # noqa: SLF001 - of the same class
-            if why is not None:
-                for other in counted:
-                    other.not_made()
-                return Rejection(tool, "open", "session", why)
-            counted.append(one)
-        return None
+    def over(self, tool: str) -> Rejection | None:
+        """Why no call of ``tool`` begins any more; None while calls are let through. None is counted here."""
+        return _over(self.nested(), tool)
 
-    def given_back(self) -> None:
-        """A call that had begun here was never made, for all that it was counted in."""
-        for one in self.nested():
-            one.not_made()
+    def begin(self, tool: str) -> Rejection | None:
+        """A call of ``tool`` that nothing else refuses: None, and it is counted; or why it may not be made in this session."""
+        sessions = self.nested()
+        if len(sessions) == 1:
+            with self._lock:
+                return _counted(sessions, tool)
+        with (
+            contextlib.ExitStack() as locks
+        ):  # in all of them or in none: not even for a moment does a refused call take a place
+            for one in sorted(sessions, key=id):  # in one order, whoever is within whom
+                locks.enter_context(one._lock)  # noqa: SLF001 - of the same class
+            return _counted(sessions, tool)
 
     def not_made(self) -> None:
         """A call that had begun was never made, for this session alone."""
@@ -172,20 +173,9 @@ class Session(ForkSafe):
 
     def forked(self) -> None:
         """In a child of a fork: a lock that another thread held would be held for ever."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self.gate is not None:
             self.gate.local.forked()
-
-    def _begin(self) -> str | None:
-        """None, and a call is counted; or why there may be no more."""
-        with self._lock:
-            why = self._exhausted
-            if why is None:
-                self._calls += 1
-                self._judge()
-            else:
-                self._refused += 1
-        return why
 
     def _count(self, usage: Usage, *, failed: bool) -> None:
         with self._lock:
@@ -205,6 +195,26 @@ class Session(ForkSafe):
             )
         elif max_calls is not None and self._calls >= max_calls:
             self._exhausted = f"session {self.session_id} has made its {max_calls} calls"
+
+
+def _over(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
+    for one in sessions:
+        why = one._exhausted  # noqa: SLF001 - of this file, as below
+        if why is not None:
+            with one._lock:  # noqa: SLF001
+                one._refused += 1  # noqa: SLF001
+            return Rejection(tool, "open", "session", why)
+    return None
+
+
+def _counted(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
+    """One call more in each of ``sessions``, whose locks are held."""
+    refusal = _over(sessions, tool)
+    if refusal is None:
+        for one in sessions:
+            one._calls += 1  # noqa: SLF001
+            one._judge()  # noqa: SLF001
+    return refusal
 
 
 def _left(limit: int | None, used: int) -> int | None:

@@ -10,14 +10,17 @@ all the same: everything open at once says more about this process than about th
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Protocol, get_args
 
+from switchgear import arguments
 from switchgear.circuit_change import CircuitChange
 from switchgear.client import Switchgear
+from switchgear.guard.calling import Calling
 from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejection import Rejection
 from switchgear.hook_list import HookList
@@ -30,6 +33,8 @@ from switchgear_schemas.words import ErrorClass
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
 """Spectra counts every failure of a tool, whatever its kind."""
 _LONGEST_PROBE_S: Final = 600.0
+_OPTION_OF: Final = {"fallbacks": "fallback_tools", "local_policies": "failure_threshold, cooldown_period and so on"}
+"""Arguments of a client that the options stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,13 @@ def from_spectra(
         client: Further arguments of :class:`Switchgear`. It is a local one unless ``bootstrap_servers`` is among them.
 
     Raises:
-        SettingsError: naming the option that is out of range.
+        SettingsError: naming the option that is out of range, or given twice.
+        OptionError: ``configure`` is a coroutine function or a generator.
     """
-    options = configure if isinstance(configure, SpectraOptions) else SpectraOptions()
-    if configure is not None and not isinstance(configure, SpectraOptions):
-        if not callable(configure):
-            raise SettingsError(f"configure is SpectraOptions, or a function that sets them, not {configure!r}.")
-        configure(options)
+    for name, option in _OPTION_OF.items():
+        if name in client:
+            raise SettingsError(f"from_spectra makes {name} from the options.", hint=f"Set {option}.")
+    options = _configured(configure)
     if not isinstance(options.fallback_tools, Mapping):
         raise SettingsError(f"fallback_tools names a fallback for each tool, not {options.fallback_tools!r}.")
     hooks = list(HookList(client.pop("hooks", ())).hooks)
@@ -130,8 +135,41 @@ def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dic
     """Every registered tool behind its circuit, by name: the agent calls them as before.
 
     A fallback that is one of ``tools`` is the function given here, not another agent's of the same name.
+
+    Raises:
+        OptionError: ``gear`` is no client, ``tools`` are no functions by name, or one of them can't be guarded.
     """
+    if not isinstance(gear, Calling):  # gear.with_options(...) is one
+        arguments.impossible("gear", "a Switchgear", gear, "wrap_tools(from_spectra(configure), tools)")
     return guarded_together(gear, tools)
+
+
+def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions | None) -> SpectraOptions:
+    """The options that are meant. Whatever would leave the defaults in force without a word is refused."""
+    if isinstance(configure, SpectraOptions):
+        return configure
+    options = SpectraOptions()
+    if configure is None:
+        return options
+    if not callable(configure):
+        raise SettingsError(f"configure is SpectraOptions, or a function that sets them, not {configure!r}.")
+    if SpectraOptions in getattr(configure, "__mro__", ()):
+        raise SettingsError(
+            "configure is SpectraOptions, or a function that sets them, not the class itself.",
+            hint="SpectraOptions(failure_threshold=3)",
+        )
+    arguments.function("configure", configure)
+    returned = configure(options)
+    if isinstance(returned, SpectraOptions) and returned is not options:
+        raise SettingsError(
+            "configure returned other options than it was given, and only those are read.",
+            hint="Set them on what it is given, or give the options in its place.",
+        )
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()  # else Python warns that it was never awaited
+        raise SettingsError("configure returned something to await.", hint="It is called and not awaited.")
+    return options
 
 
 def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:

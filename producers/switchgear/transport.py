@@ -26,6 +26,6 @@ class Wire(NamedTuple):
 class Transport(Protocol):
     """Makes the connection of each client that is given it."""
 
-    def connect(self, gear: Switchgear, *, service: str) -> Wire:
+    def connect(self, gear: Switchgear, *, service: str, buffer_size: int) -> Wire:
         """Connect ``gear``, which is still being made: keep it, don't ask it."""
         ...

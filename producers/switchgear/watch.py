@@ -17,7 +17,7 @@ EVERY_S: Final = 1.0
 class Watch:
     """Sends refusals that waited for their second, tells the hooks what was lost, and looks at the age of the fleet's state.
 
-    Refusals that still wait when the interpreter ends, or the emitter is closed, are sent then.
+    Refusals that still wait when the interpreter ends, or the emitter is closed, are sent then; from then on calls look themselves.
     """
 
     def __init__(self, gate: Gate, emitter: Emitter, availability: Availability | None, hooks: HookList | None) -> None:
@@ -28,6 +28,8 @@ class Watch:
         self._told_drops = 0
         if gate.refusals is not None:
             emitter.before_close.append(functools.partial(gate.refusals.sweep, everything=True))
+        if availability is not None:
+            emitter.before_close.append(availability.end)
 
     async def run(self) -> None:
         """For ever."""

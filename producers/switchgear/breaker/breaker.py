@@ -74,6 +74,28 @@ class Breaker(Core):
         self._rejected += 1
         return Rejection(self.circuit_id, self.state, self.generation, self.retry_after_s(now), self.cause)
 
+    def would_refuse(self, now: float) -> bool:
+        """Whether :meth:`try_acquire` at ``now`` would refuse. A pure look: takes no probe, and moves neither state nor clock."""
+        half_open = self._half_open
+        if half_open is not None and self._after_stay(now) is None:
+            return half_open.room(self.policy) <= 0
+        if half_open is not None or (self.state == "open" and self.open_until is not None):
+            return self.open_at(now) is not None
+        return self.state not in PASSING
+
+    def open_at(self, now: float) -> tuple[float, float] | None:
+        """Since when and until when calls are refused at ``now``, also where a half-open stay ended that nobody asked after.
+
+        None where they are not, or no instant is known. A pure look, as :meth:`would_refuse`.
+        """
+        since, until = self.changed_at, self.open_until
+        if self.state != "open":
+            ended = self._after_stay(now)
+            if ended is None:
+                return None
+            since, until, now = ended
+        return (since, until) if until is not None and now < until else None
+
     def release(self, permit: Permit, now: float) -> None:
         """Give a permit back: the call was never made."""
         self._expire(self._latest(now))

@@ -231,6 +231,23 @@ class Core:
         cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
         return self._move("open", due, cause)
 
+    def _after_stay(self, now: float) -> tuple[float, float, float] | None:
+        """Of a half-open stay that is over at ``now``: its end, that of the wait after it, and the latest instant seen.
+
+        None where the circuit is not half-open, or still is. Changes nothing.
+        """
+        if self._half_open is None:
+            return None
+        clock, began, retry_at = self._clock, self.changed_at, self._retry_at
+        if clock - now > BELIEVED_BACK_S:
+            began, retry_at = min(began, now), None
+        else:
+            now = max(now, clock)
+        due = began + self.policy.max_wait_duration_in_half_open_state_s
+        if now < due:
+            return None
+        return due, end_of_wait(self.circuit_id, self.attempt + 1, self.policy, due, retry_at), now
+
     def _end_wait(self, now: float) -> Transition | None:
         if self.state != "open" or self.open_until is None or now < self.open_until:
             return None

@@ -7,11 +7,14 @@ which a child forgets before it begins. So they are told in the child, after tha
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import time
 import weakref
 from typing import Final, Protocol
+
+log: Final = logging.getLogger("switchgear.emitter")
 
 
 class Leaving(Protocol):
@@ -27,6 +30,8 @@ class _Sign:
 
 _open: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
 _sign: Final = _Sign()
+_began: list[float] = []
+"""When the interpreter began to end; empty until then."""
 
 
 def leave_at_exit(one: Leaving) -> None:
@@ -38,10 +43,24 @@ def leave_at_exit(one: Leaving) -> None:
         _leave_with_the_child()
 
 
+def time_left(limit_s: float, exit_timeout_s: float) -> float:
+    """``limit_s``; when the interpreter ends, no more than is left of ``exit_timeout_s``, that all clients have together."""
+    for began in _began:
+        limit_s = min(limit_s, max(0.0, began + exit_timeout_s - time.monotonic()))
+    return limit_s
+
+
 def _leave_all() -> None:
     began = time.monotonic()
-    for each in list(_open):
-        each.leave(time.monotonic() - began)
+    _began[:] = [began]
+    try:
+        for each in list(_open):
+            try:
+                each.leave(time.monotonic() - began)
+            except Exception:
+                log.exception("an emitter could not be closed at the end; the others are")
+    finally:
+        _began.clear()
 
 
 def _tell_multiprocessing() -> None:

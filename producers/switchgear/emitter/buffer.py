@@ -18,6 +18,18 @@ Item = tuple[Event | dict[str, Any], float] | Succeeded
 """An event and the time it ended, in seconds since 1970; or a success of the guard."""
 
 
+def own(fields: dict[str, Any]) -> dict[str, Any]:
+    """``fields`` as they are now: the caller may fill the same dict again before the background has encoded it."""
+    try:
+        copied = {**fields}
+        metadata = copied.get("metadata")
+        if isinstance(metadata, dict):
+            copied["metadata"] = {**metadata}
+    except Exception:  # noqa: BLE001 - a user's own kind of dict must not end the call; who encodes it tells of it
+        return fields
+    return copied
+
+
 class Buffer:
     """Appended to by any thread without a lock, taken from by one. ``limit`` events at most (give or take the threads)."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import threading
@@ -15,9 +14,10 @@ from typing import Any, ClassVar, Final, Self
 
 from switchgear import arguments
 from switchgear.background import Background
-from switchgear.emitter.at_exit import leave_at_exit
-from switchgear.emitter.buffer import Buffer, Item
+from switchgear.emitter.at_exit import leave_at_exit, time_left
+from switchgear.emitter.buffer import Buffer, Item, own
 from switchgear.emitter.delivery import deliver
+from switchgear.emitter.doorbell import Doorbell
 from switchgear.emitter.drop_report import DropReport
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
@@ -113,9 +113,10 @@ class Emitter:
             source = Source(self._until_events, self._linger, self._encode)
             self._feeder = feeder(self._buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
         self._outbox: Outbox | None = None
-        self._wake: asyncio.Event | None = None
-        self._hurry: asyncio.Event | None = None
+        self._bell: Doorbell | None = None
         self._idle, self._closed = True, False
+        self.ended: bool | None = None
+        """What the :meth:`close` that ended it answered."""
         self._ending = threading.RLock()  # of several that close at once, one ends it; one may be a signal handler
         self._encoding_failed = 0
         self._drops = DropReport(self._buffer)
@@ -134,7 +135,7 @@ class Emitter:
     def emit(self, event: Event | dict[str, Any], *, urgent: bool = False, ended_at: float | None = None) -> bool:
         """Put an event into the buffer: no I/O, no waiting, no exception. ``urgent`` events skip the linger.
 
-        A dict is a ToolExecution's fields; what is missing is minted, what is not an execution is counted as failed and
+        A dict is a ToolExecution's fields, and stays the caller's; what is missing is minted, what is not an execution is counted as failed and
         logged. ``ended_at`` (seconds since 1970, default now) becomes ``recorded_at`` where that is absent.
 
         Returns:
@@ -144,6 +145,8 @@ class Emitter:
             return False
         if len(self._items) >= self._limit:
             self._make_room()
+        if isinstance(event, dict):
+            event = own(event)
         self._items.append((event, time.time() if ended_at is None else ended_at))
         if self._idle or urgent:
             self._rouse(urgent)
@@ -165,7 +168,7 @@ class Emitter:
         The bytes go as they are. Order within a tool is kept. The caller bounds how many futures it has open.
 
         Raises:
-            SwitchgearError: the emitter is closed, or a record is none.
+            SwitchgearError: the emitter is closed, a record is none, or no background thread can be started.
         """
         if self._closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
@@ -186,7 +189,7 @@ class Emitter:
         """Wait until every event that was emitted before has its answer. Not for event loops.
 
         Returns:
-            False when ``timeout`` seconds did not suffice.
+            False when ``timeout`` seconds did not suffice, or it was closed without an answer for every event.
         """
         return flushed(self, self._buffer, self._hurry_up, self._mark, timeout)
 
@@ -197,23 +200,24 @@ class Emitter:
     def close(self, timeout: float = 10.0) -> bool:
         """Flush, then end the background thread. What could not be sent stays in the spool, or counts as dropped.
 
-        Closing twice is fine, also at once.
+        Closing twice is fine, also at once; the first answer stays.
 
         Returns:
             True when every accepted event was answered.
         """
-        if self._closed:
-            return not self.status().buffered
+        if self.ended is not None:
+            return self.ended
         for callback in self.before_close:
             callback()
         flushed = self.flush(timeout)
         with self._ending:
             if not self._closed:
                 self._end(flushed)
-        return flushed
+        return flushed if self.ended is None else self.ended
 
     def _end(self, flushed: bool) -> None:
         dropped = self.status().dropped
+        self.ended = flushed
         self._closed = True
         self._drops.tell(last=True)
         if self._feeder is not None and not flushed and self._background.alive:
@@ -223,7 +227,7 @@ class Emitter:
             log.error("closed with %d events that Kafka did not acknowledge", status.dropped - dropped)
         if status.spooled:
             log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
-        self._background.close(5.0)
+        self._background.close(time_left(5.0, self._exit_timeout))
         if self._feeder is not None:
             self._feeder.close(_STOW_LIMIT_S)
 
@@ -272,13 +276,16 @@ class Emitter:
     # -- the background loop ------------------------------------------------------------------------------------------
 
     def _rouse(self, urgent: bool) -> None:
-        self._idle = False
         try:
+            self._idle = False
             loop = self._background.loop()
-            loop.call_soon_threadsafe(self._signal, urgent)
+            loop.call_soon_threadsafe(self._ring, urgent)
         except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
             self._idle = True
             log.debug("the background loop was not woken: %s", error)
+        except BaseException:  # a signal handler's: the next event wakes in our place
+            self._idle = True
+            raise
 
     def _hurry_up(self) -> None:
         if not self._closed:
@@ -294,11 +301,9 @@ class Emitter:
         except (SwitchgearError, RuntimeError):  # as in _rouse
             return None
 
-    def _signal(self, urgent: bool) -> None:
-        if self._wake is not None and self._hurry is not None:
-            self._wake.set()
-            if urgent:
-                self._hurry.set()
+    def _ring(self, urgent: bool) -> None:
+        if self._bell is not None:
+            self._bell.ring(urgent)
 
     async def _work(self) -> None:
         """The background job: a producer kept ready, and the buffer drained into it."""
@@ -310,8 +315,7 @@ class Emitter:
         outbox = self._outbox = Outbox(
             self._connection, self._topic, limit=self._in_flight, compression=self._compression
         )
-        self._wake, self._hurry = asyncio.Event(), asyncio.Event()
-        self._wake.set()
+        self._bell = Doorbell()
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox))
@@ -333,22 +337,16 @@ class Emitter:
                 await asyncio.sleep(0)
 
     async def _until_events(self, limit_s: float | None) -> None:
-        assert self._wake is not None
-        self._wake.clear()
+        assert self._bell is not None
+        self._bell.reset()
         self._idle = True
         if not len(self._buffer):  # else one came between: a second look closes the race with emit()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    await self._wake.wait()
+            await self._bell.heard(limit_s)
         self._idle = False
 
     async def _linger(self) -> None:
-        assert self._hurry is not None
-        if self._linger_s > 0:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._linger_s):
-                    await self._hurry.wait()
-        self._hurry.clear()
+        assert self._bell is not None
+        await self._bell.linger(self._linger_s)
 
     def _encode(self, items: Sequence[Item]) -> list[Parcel]:
         self._moments.look()
@@ -383,8 +381,9 @@ class Emitter:
         self._buffer.clear()
         if self._feeder is not None:
             self._feeder.forked()
-        self._outbox = self._wake = self._hurry = None
+        self._outbox = self._bell = None
         self._idle, self._ending = True, threading.RLock()
+        self.ended = True if self._closed else None
         self._drops = DropReport(self._buffer)
         self._encoding_failed = self._sent = 0
         self._lost_counts = (0, 0)

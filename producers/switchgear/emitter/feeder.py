@@ -79,6 +79,7 @@ class Feeder:
         self._disk = disk
         self._held: list[Record] = []
         self._opened = False
+        self._opening: asyncio.Future[None] | None = None
         self._look_at = self._retry_at = self._read_at = 0.0
         self._pause = _FIRST_PAUSE_S
         self._error: str | None = None
@@ -141,16 +142,17 @@ class Feeder:
         self._answered = -1
         self._behind = self._runs > 1  # the last outbox died: what it had is read again
         await self._go_back()
-        opening = asyncio.ensure_future(self._open())
+        opening = self._opening = asyncio.ensure_future(self._open())
         try:
             await asyncio.wait([opening], timeout=_OPEN_LIMIT_S)
             while True:
                 now = time.monotonic()
-                if opening.done() and now >= self._look_at and now >= self._retry_at:
-                    opening = asyncio.ensure_future(self._open())
+                stowing = self._stowing
+                due = now >= self._look_at or (self._spool.more and not stowing)
+                if opening.done() and due and now >= self._retry_at:
+                    opening = self._opening = asyncio.ensure_future(self._open())
                 if self._behind and now >= self._read_at:
                     await self._go_back()
-                stowing = self._stowing
                 if stowing and not self._renewed:
                     await self._renew()
                 away = stowing or outbox.away_s(now) is not None
@@ -204,7 +206,8 @@ class Feeder:
             else:
                 await asyncio.sleep(0)
         else:
-            busy = outbox.pending or self._spool.outstanding
+            taking_over = self._spool.more or self._spool.unread or not (self._opening is None or self._opening.done())
+            busy = outbox.pending or self._spool.outstanding or taking_over
             await self._source.until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
 
     async def _by_disk(self, outbox: Outbox, *, usable: bool, stowing: bool) -> None:
@@ -331,7 +334,7 @@ class Feeder:
         An error ends when ``what`` failed works again, or the folder was opened: while it is full, say, it can be read.
         """
         try:
-            found = await self._disk.run(work)
+            found = await self._disk.run(work, at_any_rate=self._stowing)
         except Exception as error:  # noqa: BLE001 - whatever it is, events must go on by way of memory
             reason = f"{type(error).__name__}: {error}"
             if reason != self._error:

@@ -17,6 +17,10 @@ _POLL_S: Final = 0.005
 class Flushed(Protocol):
     """What is asked of the emitter."""
 
+    @property
+    def ended(self) -> bool | None:
+        """Whether every event was answered when it was closed; None while it is open."""
+
     def status(self) -> EmitterStatus:
         """As of now."""
 
@@ -34,12 +38,14 @@ def flushed(
         timeout: seconds.
 
     Returns:
-        False when ``timeout`` seconds did not suffice.
+        False when ``timeout`` seconds did not suffice, or the emitter was closed, by whomever, before all had its answer.
     """
     deadline = time.monotonic() + timeout
     last = buffer.accepted
     marked: Future[Mark] | None = None
     while (status := emitter.status()).buffered or status.spooled:
+        if emitter.ended is not None:
+            return emitter.ended
         hurry()
         if marked is None and not status.spooled and buffer.left >= last:
             marked = mark()
@@ -48,4 +54,4 @@ def flushed(
         if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_S)
-    return True
+    return emitter.ended is not False  # a closed one has nothing left to wait for, lost events neither

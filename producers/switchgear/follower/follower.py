@@ -7,6 +7,7 @@ yet, or a topic that does not exist yet, is waited for; meanwhile the table keep
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -14,8 +15,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear import arguments
-from switchgear.background import Background, clean_up, stop_if_cancelled
+from switchgear.background import Background, NotStartedError, clean_up, stop_if_cancelled
 from switchgear.follower.broker_time import FRESH_S, BrokerTime
+from switchgear.follower.last_answer import LastAnswer
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
@@ -59,7 +61,7 @@ class CircuitFollower:
         """The topic was read to the end it had when we came."""
         self.listeners: list[Callable[[CircuitView], None]] = []
         self._consumer: Any = None
-        self._answered_at: float | None = None
+        self._answered = LastAnswer()
         self._lag = 0
         self._next_lag = 0.0
         self._last_error: str | None = None
@@ -70,11 +72,16 @@ class CircuitFollower:
 
     def wait_loaded(self, timeout: float) -> bool:
         """Block until the circuits are loaded, at most ``timeout`` seconds. Not for event loops."""
-        self.start()
         deadline = time.monotonic() + timeout
-        while not self.loaded and time.monotonic() < deadline:
+        begun = False
+        while True:
+            if not begun:
+                with contextlib.suppress(NotStartedError):  # there may be a thread for us before the time is over
+                    self.start()
+                    begun = True
+            if self.loaded or time.monotonic() >= deadline:
+                return self.loaded
             time.sleep(0.005)
-        return self.loaded
 
     def close(self, timeout: float = 5.0) -> bool:
         """End the background thread (shared or own)."""
@@ -82,8 +89,7 @@ class CircuitFollower:
 
     def age_s(self) -> float | None:
         """Seconds since the broker last answered a fetch of every partition; None before the first answer."""
-        at = self._answered_at
-        return None if at is None else max(0.0, time.time() - at)
+        return self._answered.age_s()
 
     def status(self) -> FollowerStatus:
         """Condition, as of now."""
@@ -111,7 +117,8 @@ class CircuitFollower:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
                 message = f"{type(error).__name__}: {error}"
-                if self._answered_at is not None and time.time() - self._answered_at < _LONGEST_PAUSE_S:
+                age_s = self.age_s()
+                if age_s is not None and age_s < _LONGEST_PAUSE_S:
                     pause = _FIRST_PAUSE_S  # it worked until now
                 if message != self._last_error:
                     log.warning(
@@ -181,14 +188,12 @@ class CircuitFollower:
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition, and, once a second, how much is unread."""
-        polled = [consumer.last_poll_timestamp(partition) for partition in consumer.assignment()]
-        if polled and all(at is not None and at > 0 for at in polled):
-            self._answered_at = min(polled) / 1000
-            if time.monotonic() >= self._next_lag:
-                self._next_lag = time.monotonic() + _LAG_EVERY_S
-                self._lag = 0
-                for partition in consumer.assignment():
-                    self._lag += max(0, consumer.highwater(partition) - await consumer.position(partition))
+        polled = {partition: consumer.last_poll_timestamp(partition) for partition in consumer.assignment()}
+        if self._answered.note(polled) and time.monotonic() >= self._next_lag:
+            self._next_lag = time.monotonic() + _LAG_EVERY_S
+            self._lag = 0
+            for partition in consumer.assignment():
+                self._lag += max(0, consumer.highwater(partition) - await consumer.position(partition))
 
     @staticmethod
     async def _reached(consumer: Any, ends: dict[Any, int]) -> bool:
@@ -200,4 +205,4 @@ class CircuitFollower:
     def _forked(self) -> None:
         """In a child: the table is still right, the connection is the parent's."""
         self._consumer = None
-        self._answered_at = None
+        self._answered.forget()

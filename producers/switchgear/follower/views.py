@@ -6,6 +6,7 @@ exchanged: another ``get``, the same entries. They stay current underneath and a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear.follower.view import CircuitView
@@ -16,7 +17,9 @@ UNAVAILABLE: Final = "the fleet's state is unavailable"
 class Views(dict[str, CircuitView]):
     """By circuit id: what the fleet said last."""
 
-    __slots__ = ()
+    __slots__ = ("look",)
+    look: Callable[[], object]
+    """Of :class:`AgingViews`; here because classes are exchanged among those of one layout."""
 
     def answer(self, kind: type[Views]) -> None:
         """Answer as ``kind`` from here on; in force for a call that asks after this."""
@@ -26,6 +29,18 @@ class Views(dict[str, CircuitView]):
     def known(self, circuit_id: str) -> CircuitView | None:
         """What the fleet said last, whatever is answered to calls."""
         return dict.get(self, circuit_id)
+
+
+class AgingViews(Views):
+    """As :class:`Views`, but a call looks at the age first, by ``look``: for a client whose background is not there to look."""
+
+    __slots__ = ()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What is answered after the look."""
+        self.look()
+        kind: type[Views] = type(self)  # perhaps another now
+        return dict.get(self, key, default) if kind is AgingViews else kind.get(self, key, default)
 
 
 class SilentViews(Views):

@@ -140,33 +140,30 @@ class Call:
         plan = self.plan
         fallback = plan.options.fallback
         if refusal.state == "half_open" and self._within_its_probe():
-            self._permitted(plan.runtime.unguarded(self.tool))
-            return None
+            return self._unguarded()
         if callable(fallback):
             return None if self._instead(fallback, refusal) else refusal
         chain = plan.runtime.chain(self.tool, plan.options.chain, plan.group)
         if not chain:
             return refusal
-        named = yield from self._chained(chain, refusal)
-        if self.permit is not None or self.done:
-            return None
-        return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
+        return (yield from self._chained(chain, refusal))
 
     def _within_its_probe(self) -> bool:
         """Is this a call that the running probe of the same tool makes, a recursive one? It tells of the tool by its end."""
         runtime, tool = self.plan.runtime, self.tool
         return any(of is runtime and one.tool == tool and one._gate is not None for of, one in probing.get())  # noqa: SLF001 - not reported yet
 
-    def _chained(self, chain: tuple[str, ...], refusal: Rejection) -> Generator[Asking, Permit | Rejection, str | None]:
-        """The first tool of ``chain`` that takes the call. Without one: the name of a closed one that the caller may call itself."""
+    def _chained(
+        self, chain: tuple[str, ...], refusal: Rejection
+    ) -> Generator[Asking, Permit | Rejection, Rejection | None]:
+        """None: the first tool of ``chain`` takes the call that can. Else the refusal, with a closed one that the caller may call."""
         plan, runtime = self.plan, self.plan.runtime
         named = None
         told_of_strangers(plan, chain)
         kept = candidates((self.tool, *chain), lambda name: name == self.tool or runtime.is_open(name))
         for name in kept:
             if name == self.tool:  # every circuit is open: never eject everything
-                self._tried_all_the_same(refusal)
-                return None
+                return self._tried_all_the_same(refusal)
             found = runtime.stand_ins.find(name, self.kind, plan.group)
             if not isinstance(found, StandIn):
                 if found is not None:
@@ -186,16 +183,28 @@ class Call:
                 self.args, self.kwargs = arguments
                 self.blocks = target.kind != self.kind
                 self._permitted(answer)
-                runtime.refused(refusal, served_by="fallback", fallback_tool=name)
+                try:
+                    runtime.refused(refusal, served_by="fallback", fallback_tool=name)
+                except BaseException:  # a hook that exits
+                    self.not_made()
+                    raise
                 return None
-        return named
+        return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
 
-    def _tried_all_the_same(self, refusal: Rejection) -> None:
+    def _tried_all_the_same(self, refusal: Rejection) -> Rejection | None:
         """What is in the cache, else the tool itself; not where an operator has forced it open."""
         if self._from_cache(refused=True):
             self.plan.runtime.refused(refusal, served_by="cache")
-        elif refusal.state != "forced_open":
-            self._permitted(self.plan.runtime.unguarded(self.tool))
+            return None
+        return refusal if refusal.state == "forced_open" else self._unguarded()
+
+    def _unguarded(self) -> Rejection | None:
+        """The tool itself, whatever its circuit says; a session's limit holds."""
+        answer = self.plan.runtime.unguarded(self.tool)
+        if isinstance(answer, Rejection):
+            return answer
+        self._permitted(answer)
+        return None
 
     def _instead(self, fallback: Callable[..., Any], refusal: Rejection) -> bool:
         """The user's own function: no circuit is asked. False where it can't be called."""
@@ -265,10 +274,15 @@ class Call:
         acting = self.acting
         if self.permit is None:
             return
-        usage = NOTHING if acting.usage is None else acting.used(result)
-        failure = acting.failure_in(result)
+        try:
+            usage = NOTHING if acting.usage is None else acting.used(result)
+            failure = acting.failure_in(result)
+            text = "" if failure is None else text_in(result)
+        except BaseException as stop:  # out of a function of the user's: Ctrl-C, an exit
+            self.left(stop, NOTHING)
+            raise
         if failure is not None:
-            self._report_failure(text_in(result), failure, usage)
+            self._report_failure(text, failure, usage)
             return
         self.finished(usage)
         if self.served_by == "call":
@@ -295,12 +309,31 @@ class Call:
         if not self.entered and never_entered(self.function, error):
             if self.permit is not None:
                 self.permit.release()
-        else:
-            self._report_failure(error, self.acting.classification(error), usage)
+            return
+        try:
+            verdict = self.acting.classification(error) or self.plan.runtime.gate.classification(error)
+        except BaseException as stop:  # as above
+            self.left(stop, usage)
+            raise
+        self._report_failure(error, verdict, usage)
+
+    def clock(self) -> float:
+        """The seconds that its duration is measured in."""
+        return self.plan.runtime.clock()
+
+    def paused(self, seconds: float) -> None:
+        """So long it waited for somebody else than the tool."""
+        if self.permit is not None:
+            self.permit.paused(seconds)
 
     def left(self, error: BaseException, usage: Usage) -> None:
-        """Its caller made an end of it with ``error``."""
+        """An end was made of it with ``error``, not by the tool: how it would have ended is not known."""
         self._report_failure(error, Classification("cancelled"), usage)
+
+    def cut_short(self, error: BaseException) -> None:
+        """Its limit was over when it had run for no more than a part of it: that says nothing of the tool."""
+        self._gave_nothing()
+        self.left(error, NOTHING)
 
     def not_made(self) -> None:
         """It was never made after all."""
@@ -314,12 +347,10 @@ class Call:
         if noted is not None:
             self.plan.taken_back(*noted)
 
-    def _report_failure(self, error: BaseException | str, classification: Classification | None, usage: Usage) -> None:
+    def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
         permit = self.permit
-        if self._noted is not None:
-            classification = classification or self.plan.runtime.gate.classification(error)
-            if classification.error_class in NOT_THE_CALLERS:
-                self._gave_nothing()
+        if self._noted is not None and classification.error_class in NOT_THE_CALLERS:
+            self._gave_nothing()
         if permit is not None:
             permit.failure(
                 error,

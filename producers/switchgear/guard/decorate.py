@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from switchgear.arguments import impossible
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.plain import plain_async_guard, plain_guard
 from switchgear.guard.plan import Plan
@@ -78,7 +79,13 @@ def guarded(
 
 
 def guarded_together(calling: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Guard ``tools`` by name: one of them that falls back on another of them calls that very function."""
+    """Guard ``tools`` by name: one of them that falls back on another of them calls that very function.
+
+    Raises:
+        OptionError: these are no tools by name, or one of them can't be guarded.
+    """
+    if not isinstance(tools, Mapping):
+        impossible("tools", "a dict of functions by their tools' names", tools, 'tools={"search": search}')
     gear, runtime, options, asked = calling._gear, calling._runtime, calling.options, calling._asked  # noqa: SLF001 - the client's inner half
     group: dict[str, StandIn] = {}
     return {

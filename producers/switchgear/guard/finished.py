@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.later import awaits, later
@@ -31,7 +32,7 @@ def finished(call: Call, result: Any) -> Any:
         return result
     call.key = None  # it is kept for nobody
     call.entered = True
-    call.value = later(result, call)
+    call.value = later(result, call, _pause(call.permit, call.clock))
     return call.value
 
 
@@ -42,11 +43,17 @@ def is_no_plain_success(result: Any) -> bool:
 
 def told_of(permit: Permit, result: Any) -> Any:
     """:func:`finished` of a call that has nothing but its ``permit``."""
-    report = _OfPermit(permit)
+    report, gate = _OfPermit(permit), permit._gate  # noqa: SLF001 - the permit is ours
     if awaits(result):
-        return later(result, report)
+        return later(result, report, None if gate is None else _pause(permit, gate._clock))  # noqa: SLF001
     report.succeeded(result)
     return result
+
+
+def _pause(permit: Permit, clock: Callable[[], float]) -> Callable[[], None]:
+    """To be called when the caller goes on with it: from here until then the call waited for him, not for the tool."""
+    returned_at = clock()
+    return lambda: permit.paused(clock() - returned_at)
 
 
 class _OfPermit:

@@ -104,8 +104,7 @@ class Gate(OutcomeRecorder):
         circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
         inner: BreakerPermit | BreakerRejection | None = circuit.breaker.quiet
         if inner is None:
-            with circuit.lock:
-                inner = circuit.breaker.try_acquire(now)
+            inner = circuit.try_acquire(now)
             if self.teller is not None:  # an open circuit whose wait is over becomes half-open by being asked
                 self.teller.tell()
         if isinstance(inner, BreakerRejection):
@@ -176,10 +175,7 @@ class Gate(OutcomeRecorder):
             return False
         now = self._clock()
         with circuit.lock:
-            breaker = circuit.breaker
-            if breaker.state in {"closed", "disabled", "metrics_only"}:
-                return False
-            return breaker.state != "open" or breaker.open_until is None or now < breaker.open_until
+            return circuit.breaker.would_refuse(now)
 
     def released(self, permit: Permit) -> None:
         """The call of ``permit`` was never made."""
@@ -223,8 +219,7 @@ class Gate(OutcomeRecorder):
         """Request a probe of the circuit's owner, where this process would call at all."""
         circuit = self.local.get(view.tool_name, caller[0], caller[1])
         now = self._clock()
-        with circuit.lock:
-            inner = circuit.breaker.try_acquire(now)
+        inner = circuit.try_acquire(now)
         if isinstance(inner, BreakerRejection):
             return _local_refusal(view.tool_name, inner, circuit, view)
         answer = self.desk.ask(view)
@@ -263,8 +258,7 @@ class Gate(OutcomeRecorder):
         return 0 if self._follower is not None and self._follower.loaded else None
 
     def _put_back(self, circuit: LocalCircuit, inner: BreakerPermit) -> None:
-        with circuit.lock:
-            circuit.breaker.release(inner, self._clock())
+        circuit.release(inner, self._clock())
 
     def _refusal(self, view: CircuitView) -> Rejection:
         now = self._wall()

@@ -7,7 +7,7 @@ the tool's own and reports its end; a future is handed back itself, and told of 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from inspect import CO_ITERABLE_COROUTINE
 from types import GeneratorType
 from typing import Any, Protocol
@@ -34,28 +34,39 @@ class Report(Protocol):
         """It was never awaited."""
 
 
-def later(awaitable: Any, report: Report) -> Any:
-    """``awaitable``, or what stands for it, with its end told to ``report``."""
+def later(awaitable: Any, report: Report, begins: Callable[[], object] | None = None) -> Any:
+    """``awaitable``, or what stands for it, with its end told to ``report``.
+
+    ``begins`` is called when somebody awaits it, maybe long after the function returned it: the tool did nothing meanwhile. A
+    future runs on its own.
+    """
     if getattr(awaitable, "_asyncio_future_blocking", None) is not None:  # a future: asyncio's own way to ask
         end = _End(report)
-        end.begun = True
+        end.begin()
         if awaitable.done():
             end.of_future(awaitable)
         else:
             awaitable.add_done_callback(end.of_future)
         return awaitable
     kind = LaterContext if hasattr(type(awaitable), "__aenter__") else Later
-    return kind(awaitable, report)
+    return kind(awaitable, report, begins)
 
 
 class _End:
     """Tells the first end that it sees, and at the latest its own."""
 
-    __slots__ = ("_report", "begun")
+    __slots__ = ("_begins", "_begun", "_report")
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, begins: Callable[[], object] | None = None) -> None:
         self._report: Report | None = report
-        self.begun = False
+        self._begins = begins
+        self._begun = False
+
+    def begin(self) -> None:
+        begins, self._begins = self._begins, None
+        self._begun = True
+        if begins is not None:
+            begins()
 
     def succeeded(self, result: Any) -> None:
         report, self._report = self._report, None
@@ -68,6 +79,11 @@ class _End:
             report.failed(error)
 
     def of_future(self, future: Any) -> None:
+        # future.exception() would count as somebody's reading it, and asyncio tell nobody of one that nobody reads
+        unread = None if future.cancelled() else getattr(future, "_exception", None)
+        if isinstance(unread, BaseException):
+            self.failed(unread)
+            return
         try:
             result = future.result()
         except BaseException as error:  # noqa: BLE001 - its reader gets it too
@@ -78,7 +94,7 @@ class _End:
     def __del__(self) -> None:
         report, self._report = self._report, None
         if report is not None:
-            if self.begun:
+            if self._begun:
                 report.failed(GeneratorExit())
             else:
                 report.not_made()
@@ -89,9 +105,9 @@ class Later(Coroutine[Any, Any, Any]):
 
     __slots__ = ("__weakref__", "_awaitable", "_end", "_steps")
 
-    def __init__(self, awaitable: Any, report: Report) -> None:
+    def __init__(self, awaitable: Any, report: Report, begins: Callable[[], object] | None = None) -> None:
         self._awaitable = awaitable
-        self._end = _End(report)
+        self._end = _End(report, begins)
         self._steps: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -130,7 +146,7 @@ class Later(Coroutine[Any, Any, Any]):
 
     def _begun(self) -> Any:
         if self._steps is None:
-            self._end.begun = True
+            self._end.begin()
             awaitable = self._awaitable
             self._steps = (
                 awaitable if hasattr(awaitable, "send") and hasattr(awaitable, "close") else _awaited(awaitable)
@@ -154,7 +170,7 @@ class LaterContext(Later):
     __slots__ = ()
 
     async def __aenter__(self) -> Any:
-        self._end.begun = True
+        self._end.begin()
         try:
             entered = await self._awaitable.__aenter__()
         except BaseException as error:

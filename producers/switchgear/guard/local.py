@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from switchgear.arguments import is_policy, shown
 from switchgear.bounded_log import BoundedLog
-from switchgear.breaker import Breaker, Transition
+from switchgear.breaker import Breaker, Outcome, Permit, Result, Transition
+from switchgear.breaker import Rejection as BreakerRejection
 from switchgear.breaker.cause import Cause
 from switchgear.breaker.plain_policy import PlainPolicy, policy_in_force
 from switchgear.breaker.retirement import may_retire
 from switchgear.breaker.shelves import MAX_TOOLS, Shelves, circuit_id_of
+from switchgear.breaker.states import PASSING
 from switchgear.guard.rejection import Rejection
 from switchgear.redact import redact
 from switchgear_schemas.words import CircuitState
@@ -64,18 +67,81 @@ def _careful(function: Callable[[str], BreakerPolicy]) -> Callable[[str], Breake
 
 
 class LocalCircuit:
-    """A breaker and the lock around its calls; never held while a user's code runs."""
+    """A breaker and the lock around its calls; never held while a user's code is called.
 
-    __slots__ = ("_words", "breaker", "last_error", "lock", "retired")
+    Code may run amid a call to the breaker all the same, in the very thread: a finalizer, wherever something is allocated,
+    or a signal handler. What that reports waits for the end of the call, and what it asks is answered from the state as it is.
+    """
+
+    __slots__ = ("_busy", "_waiting", "_words", "breaker", "last_error", "lock", "retired")
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
         self.last_error: str | None = None
         """Of the last failure that counted, as it was."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self._busy = False
+        self._waiting: deque[Callable[[], None]] = deque()
         self.retired = False
         """It was forgotten; a call that is still out reports to the one that took its place."""
+
+    def try_acquire(self, now: float) -> Permit | BreakerRejection:
+        """Ask the breaker."""
+        with self.lock:
+            if self._busy:
+                return self._in_passing(now)
+            self._busy = True
+            try:
+                return self.breaker.try_acquire(now)
+            finally:
+                self._rest()
+
+    def release(self, permit: Permit, now: float) -> None:
+        """Give the breaker's permit back."""
+        self._do(lambda: self.breaker.release(permit, now))
+
+    def record(self, now: float, result: Result, permit: Permit | None, error: str | None = None) -> None:
+        """Tell the breaker how a call ended; ``error`` is remembered where it counts as a failure."""
+
+        def recorded() -> None:
+            self.breaker.record(now, result, permit)
+            if result.outcome is Outcome.FAILURE:
+                self.last_error = error
+
+        self._do(recorded)
+
+    def forked(self) -> None:
+        """In a child: another thread of the parent may have held the lock."""
+        self.lock, self._busy = threading.RLock(), False
+        self._waiting.clear()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        with self.lock:
+            if self._busy:
+                self._waiting.append(work)
+                return
+            self._busy = True
+            try:
+                work()
+            finally:
+                self._rest()
+
+    def _rest(self) -> None:
+        """With the lock held: what waited comes now, one after the other."""
+        try:
+            while self._waiting:
+                self._waiting.popleft()()
+        finally:
+            self._busy = False
+
+    def _in_passing(self, now: float) -> Permit | BreakerRejection:
+        """No probe goes amid another decision; a circuit that lets calls through does so."""
+        breaker = self.breaker
+        if breaker.state in PASSING:
+            return Permit(breaker.circuit_id, breaker.generation)
+        wait = breaker.retry_after_s(now)
+        return BreakerRejection(breaker.circuit_id, breaker.state, breaker.generation, wait, breaker.cause)
 
     def refusal(self, tool: str, now: float, generation: int | None) -> Rejection | None:
         """The refusal of a call at ``now``, where the circuit's wait is not over; else None: ask the breaker.
@@ -119,7 +185,9 @@ class LocalBreakers(Shelves[LocalCircuit]):
     def __init__(self, policies: LocalPolicies | None, clock: Callable[[], float], *, limit: int = MAX_TOOLS) -> None:
         super().__init__(policy_of(policies), max_tools=limit)
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
+        """Its holder looks for a circuit, or through all of them; what interrupts that must not change them."""
         self.on_move: Callable[[Transition], None] | None = None
         """Called with every change of state of a circuit made from here on, with the circuit's lock held."""
         self.circuits: dict[str, LocalCircuit] = {}
@@ -132,11 +200,17 @@ class LocalBreakers(Shelves[LocalCircuit]):
         if found is not None:
             return found
         with self._lock:  # looked for again: another thread may have made it, or be moving it
-            found = self._find(tool, self._clock(), user_id, session_id or "")
-            shelf = self._shelves.get(tool)
-            if shelf is not None and shelf.policy.scope == "tool":
-                self.circuits[tool] = found
-            return found
+            if self._busy:  # a signal handler, a finalizer or the function of policies calls a tool amid this
+                return self._let_through(self._clock())
+            self._busy = True
+            try:
+                found = self._find(tool, self._clock(), user_id, session_id or "")
+                shelf = self._shelves.get(tool)
+                if shelf is not None and shelf.policy.scope == "tool":
+                    self.circuits[tool] = found
+                return found
+            finally:
+                self._busy = False
 
     def known(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit | None:
         """The same where there is one already: asking makes none."""
@@ -151,7 +225,11 @@ class LocalBreakers(Shelves[LocalCircuit]):
     def all_now(self) -> list[LocalCircuit]:
         """Every circuit there is at this moment, while other threads may make more."""
         with self._lock:
-            return list(self)
+            busy, self._busy = self._busy, True
+            try:
+                return list(self)
+            finally:
+                self._busy = busy
 
     def not_closed(self) -> dict[str, CircuitState]:
         """Circuit id to state, of the circuits that are not simply closed."""
@@ -160,12 +238,12 @@ class LocalBreakers(Shelves[LocalCircuit]):
 
     def forked(self) -> None:
         """In a child of a fork: a lock that another thread held would be held for ever."""
-        self._lock = threading.Lock()
+        self._lock, self._busy = threading.RLock(), False
         for circuit in self:
-            circuit.lock = threading.Lock()
+            circuit.forked()
             circuit.breaker.abandon_probes()  # the parent's threads, which made them, are not here
         if self._overflow is not None:
-            self._overflow.lock = threading.Lock()
+            self._overflow.forked()
 
     def _hold(self, breaker: Breaker) -> LocalCircuit:
         breaker.on_move = self.on_move

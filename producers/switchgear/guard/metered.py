@@ -111,11 +111,11 @@ class _Conversions(ForkSafe):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may call a tool amid any of these
 
     def forked(self) -> None:
         """In a child of a fork: its own lock."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
 
 _conversions: Final = _Conversions()

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import functools
+import inspect
+from types import CodeType
 from typing import Any, Final
 
-_OURS: Final = frozenset({"switchgear.guard.rich", "switchgear.guard.streams", "switchgear.guard.time_limit"})
-"""Where functions are called: the last frame of such an error."""
+from switchgear.guard.stand_ins import guarded_by
+
+_OURS: Final = "switchgear.guard."
+"""Where functions are called: one that was entered leaves a frame of its own below these."""
+_OF_A_COROUTINE: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
 
 
 def never_entered(function: Any, error: BaseException) -> bool:
     """Did the call of ``function`` end in ``error`` because its arguments don't fit? In doubt, not."""
-    trace = error.__traceback__
-    if not isinstance(error, TypeError) or trace is None or not _in_python(function):
+    if not isinstance(error, TypeError) or _code(function) is None:
         return False
-    while trace.tb_next is not None:
+    trace = error.__traceback__
+    while (
+        trace is not None
+    ):  # all of them: the last one is ours too where the tool itself called a guarded function wrongly
+        if not str(trace.tb_frame.f_globals.get("__name__")).startswith(_OURS):
+            return False
         trace = trace.tb_next
-    return trace.tb_frame.f_globals.get("__name__") in _OURS
+    return error.__traceback__ is not None
 
 
-def _in_python(function: Any) -> bool:
-    """Would it leave a frame of its own? One that is written in C leaves none."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return hasattr(function, "__code__") or hasattr(getattr(type(function), "__call__", None), "__code__")  # noqa: B004 - its code is wanted
+def never_awaited(function: Any, error: BaseException) -> bool:
+    """The same where the call and the waiting were one: what is awaited leaves a frame if a coroutine function made it."""
+    code = _code(function)
+    return code is not None and bool(code.co_flags & _OF_A_COROUTINE) and never_entered(function, error)
+
+
+def _code(function: Any) -> CodeType | None:
+    """Of the frame that it would leave; one that is written in C leaves none."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif (guarded := guarded_by(function)) is not None:  # its wrapper's frame is ours
+            function = guarded.tool.call
+        else:
+            break
+    call = function if hasattr(function, "__code__") else getattr(type(function), "__call__", None)  # noqa: B004 - its code is wanted
+    code = getattr(call, "__code__", None)
+    return code if isinstance(code, CodeType) else None

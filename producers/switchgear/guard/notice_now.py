@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from switchgear.arguments import renaming
 from switchgear.notice import NOTHING_CALLABLE, SESSION_OVER, NoticeBoard
 from switchgear.session_context import session_of
 
@@ -27,6 +28,7 @@ def notice_now(
         circuits: The fleet's, by circuit id.
         name_of: From a circuit's name to the one that the model knows.
     """
+    renaming("name_of", name_of)
     mine = session_of(runtime)
     if mine is not None and mine.exhausted is not None:
         return SESSION_OVER

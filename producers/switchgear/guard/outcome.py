@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.bounded_log import BoundedLog
-from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.breaker import Result, outcome_of
 from switchgear.classify import Classification, Classifier, classify
 from switchgear.classify.checked import checked
 from switchgear.emitter.event import Event
 from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.permit import Permit
-from switchgear.redact import Redactor
+from switchgear.redact import Redactor, considered
 from switchgear_schemas.words import Status
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class OutcomeRecorder:
         circuit = permit._circuit  # noqa: SLF001
         if circuit is not None:
             result = Result(duration_ms=duration_ms, tokens=input_tokens + output_tokens + cache_creation_tokens)
-            with circuit.lock:
-                circuit.breaker.record(now, result, permit._inner)  # noqa: SLF001
+            circuit.record(now, result, permit._inner)  # noqa: SLF001
         emitter = self._emitter
         if emitter is not None:
             user_id, session_id, request_id = permit._caller  # noqa: SLF001
@@ -101,21 +100,22 @@ class OutcomeRecorder:
         """The call of ``permit`` ended with an exception, or with a message of the tool's own."""
         now = self._clock()
         duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
-        found = classification or self.classification(error)
+        try:
+            found = classification or self.classification(error)
+            message = _message(error) if self.redact_with is None else self.redact_with(_message(error))
+        except BaseException:  # Ctrl-C amid a rule of the user's: the call is over, and a probe's place free
+            self.released(permit)
+            raise
         status: Status = "timeout" if found.error_class == "timeout" else "error"
-        message = _message(error) if self.redact_with is None else self.redact_with(_message(error))
         kind = None if isinstance(error, str) else type(error).__name__
         circuit, inner = permit._circuit, permit._inner  # noqa: SLF001
         if circuit is not None:
             if circuit.retired:
                 circuit, inner = self._successor(permit), None
             tokens = input_tokens + output_tokens + cache_creation_tokens
-            with circuit.lock:
-                outcome = outcome_of(status, found.error_class, circuit.breaker.policy)
-                result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
-                circuit.breaker.record(now, result, inner)
-                if outcome is Outcome.FAILURE:
-                    circuit.last_error = f"{kind}: {message}" if kind and message else kind or message
+            outcome = outcome_of(status, found.error_class, circuit.breaker.policy)
+            result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
+            circuit.record(now, result, inner, f"{kind}: {message}" if kind and message else kind or message)
         emitter = self._emitter
         if emitter is not None:
             user_id, session_id, request_id = permit._caller  # noqa: SLF001
@@ -146,6 +146,10 @@ class OutcomeRecorder:
         if self.teller is not None:
             self.teller.ended(permit, status, duration_ms, found.error_class, kind)
 
+    def released(self, permit: Permit) -> None:
+        """The call of ``permit`` was never made, or nobody can say how it ended; the gate knows what it held."""
+        raise NotImplementedError
+
     def classification(self, error: BaseException | str) -> Classification:
         """What kind of failure it is: by the client's classifier, else by default; a tool's own message is of class ``tool``."""
         return Classification("tool") if isinstance(error, str) else self._classify(error)
@@ -166,9 +170,10 @@ class OutcomeRecorder:
 
 
 def _message(error: BaseException | str) -> str:
+    """As much of it as may be sent: what waits for Kafka, or is kept as a circuit's last error, must not be of any length."""
     if isinstance(error, str):
-        return error
+        return considered(error)
     try:
-        return str(error)
+        return considered(str(error))
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
         return f"(its message can't be read: {type(broken).__name__})"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.emitter.event import Event
 from switchgear.guard.finished import is_no_plain_success, told_of
+from switchgear.guard.never_entered import never_awaited, never_entered
 from switchgear.guard.permit import NOBODY, Permit
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.result_failure import HARMLESS, failure_in, text_in
@@ -64,7 +65,7 @@ def plain_guard(gear: Switchgear, tool: str, function: Function, rich: Function)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).failure(error)
+            _failed(function, error, Permit(gate, tool, circuit, quiet, clock(), None, NOBODY))
             raise
         if type(result) not in HARMLESS and is_no_plain_success(result):
             return told_of(Permit(gate, tool, circuit, quiet, clock(), None, NOBODY), result)
@@ -95,7 +96,7 @@ def plain_async_guard(gear: Switchgear, tool: str, function: Coroutine, rich: Co
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).failure(error)
+            _afailed(function, error, Permit(gate, tool, circuit, quiet, clock(), None, NOBODY))
             raise
         if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
             Permit(gate, tool, circuit, quiet, clock(), None, NOBODY).failure(text_in(result), classification=failure)
@@ -132,7 +133,7 @@ def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich:
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            Permit(gate, tool, circuit, quiet, started, generation, NOBODY).failure(error)
+            _failed(function, error, Permit(gate, tool, circuit, quiet, started, generation, NOBODY))
             raise
         if type(result) not in HARMLESS and is_no_plain_success(result):
             return told_of(Permit(gate, tool, circuit, quiet, started, generation, NOBODY), result)
@@ -149,6 +150,16 @@ def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich:
         return result
 
     return call
+
+
+def _failed(function: Function, error: BaseException, permit: Permit) -> None:
+    if not never_entered(function, error):  # arguments that don't fit say nothing of the tool
+        permit.failure(error)
+
+
+def _afailed(function: Coroutine, error: BaseException, permit: Permit) -> None:
+    if not never_awaited(function, error):
+        permit.failure(error)
 
 
 def _wake(emitter: Emitter, items: deque[Item]) -> None:
@@ -184,7 +195,7 @@ def _emitting_async(gear: Switchgear, gate: Gate, tool: str, function: Coroutine
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            Permit(gate, tool, circuit, quiet, started, generation, NOBODY).failure(error)
+            _afailed(function, error, Permit(gate, tool, circuit, quiet, started, generation, NOBODY))
             raise
         if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
             Permit(gate, tool, circuit, quiet, started, generation, NOBODY).failure(

@@ -84,8 +84,7 @@ class Plan:
         """A result kept for ``key``; a stale one only where the call was ``refused``."""
         if self._stored is None or key is None or key.call is None:
             return None
-        found = self.runtime.stores.cache(self.tool, self._stored).get(key.call)
-        return found if found is not None and (refused or not found.stale) else None
+        return self.runtime.stores.cache(self.tool, self._stored).get(key.call, stale=refused, tool=self.tool)
 
     def keep(self, key: CallKey | None, result: Any) -> None:
         """Remember a result, unless its first reader uses it up."""

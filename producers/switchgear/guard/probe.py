@@ -27,7 +27,7 @@ class ProbeDesk:
     def __init__(self, *, silence_s: float, clock: Callable[[], float]) -> None:
         self._silence_s = silence_s
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._waiting: dict[str, Future[None]] = {}
         self._asked: dict[str, _Asked] = {}
         self._used: dict[str, str] = {}
@@ -42,11 +42,13 @@ class ProbeDesk:
                 return None
             if known is not None and now < known.last + ASK_AGAIN_S and known.version == view.version:
                 return None
+            waiter: Future[None] = Future()
+            if self._waiting.setdefault(view.circuit_id, waiter) is not waiter:  # a signal handler's has it
+                return None
             if known is None or known.version != view.version:
                 self._asked[view.circuit_id] = _Asked(view.version, now, now)
             else:
                 known.last = now
-            waiter = self._waiting[view.circuit_id] = Future()
             return waiter
 
     def answered(self, circuit_id: str) -> None:
@@ -65,7 +67,7 @@ class ProbeDesk:
             now = self._clock()
             return {
                 circuit_id: now - known.first
-                for circuit_id, known in self._asked.items()
+                for circuit_id, known in self._asked.copy().items()
                 if known.last > known.first and (view := views.get(circuit_id)) and view.version == known.version
             }
 
@@ -96,7 +98,7 @@ class ProbeDesk:
 
     def forked(self) -> None:
         """In a child of a fork: the requests and leases are the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._waiting.clear()
         self._asked.clear()
         self._used.clear()

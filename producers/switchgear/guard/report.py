@@ -38,8 +38,10 @@ class _Refusals:
     def take(self) -> int:
         """Refusals since the last time."""
         self.latest = None
-        self._looks += 1
-        so_far = self.tally() - self._looks
+        looks = self._looks = self._looks + 1
+        so_far = self.tally() - looks
+        if so_far <= self._taken:  # a signal handler amid this took them already
+            return 0
         found, self._taken = so_far - self._taken, so_far
         return found
 
@@ -55,7 +57,7 @@ class RefusalReporter:
     def __init__(self, emitter: Emitter, clock: Callable[[], float]) -> None:
         self._emitter = emitter
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close, or call a tool, amid any of these
         self._tools: dict[str, _Refusals] = {}
 
     def refused(
@@ -73,10 +75,11 @@ class RefusalReporter:
         details = (served_by, fallback_tool, user_id, session_id, request_id)
         now = self._clock()
         with self._lock:
-            known = self._tools.get(rejection.tool)
+            known, first = self._tools.get(rejection.tool), None
             if known is None:
-                known = self._tools[rejection.tool] = _Refusals(now)
-            elif now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
+                first = _Refusals(now)
+                known = self._tools.setdefault(rejection.tool, first)  # in one step, for a signal handler's sake
+            if known is not first and now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
                 known.tally()
                 known.latest = (rejection, details)
                 return
@@ -99,7 +102,10 @@ class RefusalReporter:
         now = self._clock()
         ready: list[Event] = []
         with self._lock:
-            for tool, known in list(self._tools.items()):
+            for tool in list(self._tools):
+                known = self._tools.get(tool)
+                if known is None:
+                    continue
                 latest = known.latest
                 if latest is not None and (everything or now >= known.last_sent + REFUSAL_INTERVAL_S):
                     refused = known.take()
@@ -107,13 +113,13 @@ class RefusalReporter:
                         ready.append(_event(*latest, {"refused": refused}, probe_requested=False))
                         known.last_sent = now
                 elif latest is None and now >= known.last_sent + _FORGET_AFTER_S:
-                    del self._tools[tool]
+                    self._tools.pop(tool, None)
         for event in ready:
             self._emitter.emit(event)
 
     def forked(self) -> None:
         """In a child of a fork: the sums are the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._tools.clear()
 
 

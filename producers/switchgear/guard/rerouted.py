@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from switchgear.guard.fitting import Arguments, misfit
+
 if TYPE_CHECKING:
     from switchgear.guard.call import Call
     from switchgear.guard.plan import Plan
     from switchgear.guard.tool_function import ToolFunction
-
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def for_tool(call: Call, name: str, target: ToolFunction) -> Arguments | None:
@@ -25,8 +25,12 @@ def for_tool(call: Call, name: str, target: ToolFunction) -> Arguments | None:
         found = _along(plan, name, call, (call.args[len(receiver) :], call.kwargs))
         if found is None:
             return None
-        args, kwargs = found
-        return ((*receiver, *args) if target.receiver else args), kwargs
+        args, kwargs = ((*receiver, *found[0]) if target.receiver else found[0]), found[1]
+        unfit = misfit(target.call, args, kwargs)
+        if unfit is None:
+            return args, kwargs
+        plan.runtime.complaints.warning(f"the arguments of {plan.tool} don't fit {name}", TypeError(unfit))
+        return None
     plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {why}")
     return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any
+from contextvars import ContextVar, Token
+from typing import Any, TypeVar
 
 from switchgear.answer import Answer
 from switchgear.guard.call import Call, Steps, probing, standing_in
@@ -13,8 +14,9 @@ from switchgear.guard.call_key import CallKey
 from switchgear.guard.finished import finished, serves_many
 from switchgear.guard.plan import Plan
 from switchgear.guard.runtime import Runtime
-from switchgear.guard.time_limit import Work, within
+from switchgear.guard.time_limit import Work, check_in_task, within
 
+T = TypeVar("T")
 Function = Callable[..., Any]
 Arguments = tuple[Any, ...]
 
@@ -85,7 +87,7 @@ def _run(call: Call) -> Any:
         return _called(call)
     finally:
         if probe is not None:
-            probing.reset(probe)
+            _restore(probing, probe)
 
 
 def _called(call: Call) -> Any:
@@ -94,17 +96,33 @@ def _called(call: Call) -> Any:
     try:
         result = call.function(*call.args, **call.kwargs) if work is None else work.wait()
     except BaseException as error:
-        call.failed(error)
+        _failed(call, work, error)
         raise
     return finished(call, result)
 
 
 def _handed_over(call: Call, limit: float) -> Work:
+    asked_at = call.clock()
     try:
-        return call.plan.runtime.threads.hand_over(call.tool, limit, call.function, call.args, call.kwargs)
+        work = call.plan.runtime.threads.hand_over(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # no thread was free, or the caller was interrupted while it waited for one
         call.not_made()
         raise
+    return _queued(call, work, asked_at)
+
+
+def _queued(call: Call, work: Work, asked_at: float) -> Work:
+    """The wait for a thread, which others took, is no time of the tool."""
+    if work.queued_s:
+        call.paused(min(work.queued_s, call.clock() - asked_at))
+    return work
+
+
+def _failed(call: Call, work: Work | None, error: BaseException) -> None:
+    if work is not None and work.cut_short(error):
+        call.cut_short(error)
+    else:
+        call.failed(error)
 
 
 def _instead(call: Call) -> Any:
@@ -127,7 +145,12 @@ def _standing_in(call: Call) -> Iterator[None]:
     try:
         yield
     finally:
-        standing_in.reset(token)
+        _restore(standing_in, token)
+
+
+def _restore(variable: ContextVar[T], token: Token[T]) -> None:
+    with contextlib.suppress(ValueError):  # ended in another context, where it was not set
+        variable.reset(token)
 
 
 async def _arun(call: Call) -> Any:
@@ -141,11 +164,12 @@ async def _arun(call: Call) -> Any:
         return await _acalled(call)
     finally:
         if probe is not None:
-            probing.reset(probe)
+            _restore(probing, probe)
 
 
 async def _acalled(call: Call) -> Any:
     limit = call.acting.timeout
+    check_timed(call)
     work = await _ahanded_over(call, limit) if call.blocks and limit is not None else None
     try:
         if limit is None:
@@ -153,12 +177,27 @@ async def _acalled(call: Call) -> Any:
             call.entered = True
             result = await made if inspect.isawaitable(made) else made
         else:
-            result = await within(call.tool, limit, _made(call, work))
+            result = await within(call.tool, limit, _made(call, work), work=work)
     except BaseException as error:
-        call.failed(error)
+        _failed(call, work, error)
         raise
     call.succeeded(result)
     return result
+
+
+def check_timed(call: Call) -> None:
+    """Where a time limit can't be kept the call is not made.
+
+    Raises:
+        SwitchgearError: it has one, and there is no task to cancel.
+    """
+    if call.acting.timeout is None or call.permit is None:
+        return
+    try:
+        check_in_task(call.tool)
+    except BaseException:
+        call.not_made()
+        raise
 
 
 async def _made(call: Call, work: Work | None) -> Any:
@@ -168,11 +207,13 @@ async def _made(call: Call, work: Work | None) -> Any:
 
 
 async def _ahanded_over(call: Call, limit: float) -> Work:
+    asked_at = call.clock()
     try:
-        return await call.plan.runtime.threads.ahand_over(call.tool, limit, call.function, call.args, call.kwargs)
+        work = await call.plan.runtime.threads.ahand_over(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # as above
         call.not_made()
         raise
+    return _queued(call, work, asked_at)
 
 
 async def _ainstead(call: Call) -> Any:

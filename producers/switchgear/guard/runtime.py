@@ -84,12 +84,15 @@ class Runtime(ForkSafe):
     def ask(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection | Asking:
-        """The session's limits, then both breakers. An :class:`Asking` is to be waited for, by :meth:`wait` or :meth:`until`."""
+        """The session's limits, then both breakers; a permit takes one of the session's places.
+
+        An :class:`Asking` is to be waited for, by :meth:`wait` or :meth:`until`.
+        """
         self.start()
         session = session_of(self)
         if session is None:
             return self.gate.acquire(tool, user_id, session_id, request_id)
-        refusal = session.begin(tool)
+        refusal = session.over(tool)
         if refusal is not None:
             return refusal
         assert session.gate is not None
@@ -105,7 +108,7 @@ class Runtime(ForkSafe):
         try:
             wait([asking.answer], timeout=self.probe_wait)
         except BaseException:
-            self._give_up(asking)
+            self.gate.give_up(asking)
             raise
         return self._asked(asking)
 
@@ -114,7 +117,7 @@ class Runtime(ForkSafe):
         try:
             await _done(asking.answer, self.probe_wait)
         except BaseException:
-            self._give_up(asking)
+            self.gate.give_up(asking)
             raise
         return self._asked(asking)
 
@@ -132,13 +135,11 @@ class Runtime(ForkSafe):
         answer = self.ask(tool, user_id, session_id, request_id)
         return await self.until(answer) if isinstance(answer, Asking) else answer
 
-    def unguarded(self, tool: str) -> Permit:
+    def unguarded(self, tool: str) -> Permit | Rejection:
         """A permit that no circuit was asked for: when every fallback is open too, the primary is tried all the same."""
         permit = self.gate.unguarded(tool)
         session = session_of(self)
-        if session is not None and session.begin(tool) is None:
-            return in_session(permit, session)
-        return permit
+        return permit if session is None else _in_session(permit, session)
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
@@ -250,18 +251,16 @@ class Runtime(ForkSafe):
         session = session_of(self)
         return answer if session is None else _in_session(answer, session)
 
-    def _give_up(self, asking: Asking) -> None:
-        self.gate.give_up(asking)
-        session = session_of(self)
-        if session is not None:
-            session.given_back()
-
 
 def _in_session(answer: Permit | Rejection, session: Session) -> Permit | Rejection:
+    """A place is taken after the circuit's answer: what it refuses, or waits for, takes none from the others."""
     if isinstance(answer, Rejection):
-        session.given_back()
         return answer
-    return in_session(answer, session)
+    refusal = session.begin(answer.tool)
+    if refusal is None:
+        return in_session(answer, session)
+    answer.release()
+    return refusal
 
 
 async def _done(answer: Future[None], limit: float) -> None:

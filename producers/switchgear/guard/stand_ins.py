@@ -131,7 +131,7 @@ class StandIns:
 
     def forked(self) -> None:
         """In a child of a fork: a lock that another thread held would be held for ever."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 _NOBODY: Final = object()

@@ -26,7 +26,7 @@ class Stores(ForkSafe):
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._caches: OrderedDict[tuple[str, CachePolicy], ResultCache] = OrderedDict()
         self.duplicates = DuplicateWatch(clock=clock)
         self.flights = SingleFlight()
@@ -45,4 +45,4 @@ class Stores(ForkSafe):
 
     def forked(self) -> None:
         """In a child of a fork: its own lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()

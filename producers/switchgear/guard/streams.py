@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
 from switchgear.guard.iteration import END, aiterated, iterated
-from switchgear.guard.rich import aprepare, prepare
+from switchgear.guard.rich import aprepare, check_timed, prepare
 from switchgear.guard.stream_items import aitems_of, items_of
 from switchgear.guard.time_limit import within
 from switchgear.usage import NOTHING
@@ -44,6 +44,7 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
     async def enter(*args: Any, **kwargs: Any) -> _Metered:
         call = Call(plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs))
         await aprepare(call)
+        check_timed(call)
         return _Metered(call)
 
     return aiterated(enter)
@@ -57,7 +58,8 @@ class _Metered:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._usage = NOTHING
-        self._left_at = 0.0
+        self._left_at: float | None = None
+        """Since when it is its reader's turn; None while it is the tool's."""
 
     def begin(self) -> Any:
         call = self._call
@@ -78,14 +80,14 @@ class _Metered:
         plan = self._call.acting
         if self._call.permit is None:
             return
+        self._left_at = plan.runtime.clock()
         if plan.usage is not None:
             self._usage += plan.used(item)
-        self._left_at = plan.runtime.clock()
 
     def resumed(self) -> None:
-        permit = self._call.permit
-        if permit is not None:
-            permit.paused(self._call.plan.runtime.clock() - self._left_at)
+        left_at, self._left_at = self._left_at, None
+        if left_at is not None:
+            self._call.paused(self._call.clock() - left_at)
 
     def succeeded(self, result: Any) -> None:  # noqa: ARG002 - what a generator returns is no item of its
         if self._call.permit is not None:

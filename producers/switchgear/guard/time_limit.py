@@ -23,42 +23,70 @@ IDLE_S: Final = 60.0
 """A thread without work for so long ends."""
 LOOK_AGAIN_S: Final = 0.005
 """A coroutine that waits for a thread looks for one so often."""
+SHORT_WAIT: Final = 0.1
+"""Of its limit a call may wait so much for a thread and still have had time: at the limit it is late by its own fault.
+
+None at all would do for a quiet pool. In a crowded one every call waits a little, and a tool that hangs would never be told of.
+"""
 
 
 class CallTimeoutError(SwitchgearError, TimeoutError):
-    """The call took longer than the guard's ``timeout``. ``tool`` and ``limit_s`` say which and how long."""
+    """The call took longer than the guard's ``timeout``. ``tool`` and ``limit_s`` say which and how long.
 
-    def __init__(self, tool: str, limit_s: float) -> None:
-        super().__init__(f"{tool} did not answer within {limit_s:g} s.")
+    ``queued_s``: so much of it passed before a thread was free, where that was more than a short wait; else 0.
+    """
+
+    def __init__(self, tool: str, limit_s: float, queued_s: float = 0.0) -> None:
+        waited = f"; {queued_s:.2g} s of them it waited for a thread" if queued_s else ""
+        super().__init__(f"{tool} did not answer within {limit_s:g} s{waited}.")
         self.tool = tool
         self.limit_s = limit_s
+        self.queued_s = queued_s
 
-    def __reduce__(self) -> tuple[type[CallTimeoutError], tuple[str, float]]:
-        return type(self), (self.tool, self.limit_s)
+    def __reduce__(self) -> tuple[type[CallTimeoutError], tuple[str, float, float]]:
+        return type(self), (self.tool, self.limit_s, self.queued_s)
 
 
 class ThreadsBusyError(SwitchgearError):
     """No thread was free for a call with a time limit, so it was not made. It counts against no circuit."""
 
 
-async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
+def check_in_task(tool: str) -> None:
+    """A time limit cancels the task that it runs in: what drives a coroutine itself, or is no asyncio, has none.
+
+    Raises:
+        SwitchgearError: there is no task here.
+    """
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+    try:
+        if asyncio.current_task() is not None:
+            return
+    except RuntimeError:  # no event loop runs
+        pass
+    raise SwitchgearError(f"{tool} was not called: its time limit needs an asyncio task to run in.")
+
+
+async def within(tool: str, limit_s: float, coming: Awaitable[Any], *, work: Work | None = None) -> Any:
     """Await ``coming`` for at most ``limit_s`` seconds; it is cancelled then, and it is late whatever it makes of that.
+
+    Where ``work`` waited for a thread, that is a part of its limit.
 
     Raises:
         CallTimeoutError: it did not end in time.
     """
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+    import asyncio  # noqa: PLC0415 - see above
 
-    scope = asyncio.timeout(limit_s)
+    scope = asyncio.timeout(limit_s if work is None else work.left_s())
     try:
         async with scope:
             result = await coming
     except Exception as error:
         if scope.expired():
-            raise CallTimeoutError(tool, limit_s) from error
+            raise CallTimeoutError(tool, limit_s, 0.0 if work is None else work.robbed_s) from error
         raise
     if scope.expired():
-        raise CallTimeoutError(tool, limit_s)
+        raise CallTimeoutError(tool, limit_s, 0.0 if work is None else work.robbed_s)
     return result
 
 
@@ -75,6 +103,7 @@ class Work:
         "function",
         "limit_s",
         "on_done",
+        "queued_s",
         "result",
         "tool",
     )
@@ -90,8 +119,27 @@ class Work:
         self.result: Any = None
         self.error: BaseException | None = None
         self.abandoned = False
+        self.queued_s = 0.0
+        """So long no thread was free for it."""
         self.on_done: Callable[[], object] | None = None
         """Called in the thread."""
+
+    @property
+    def robbed_s(self) -> float:
+        """What the wait for a thread took of its limit, where that is not little: cut off, it says nothing of its tool."""
+        return self.queued_s if self.queued_s > SHORT_WAIT * self.limit_s else 0.0
+
+    def left_s(self) -> float:
+        """Of its limit."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def waited(self) -> None:
+        """A thread is free now, and was not before."""
+        self.queued_s = time.monotonic() - self.deadline + self.limit_s
+
+    def cut_short(self, error: BaseException) -> bool:
+        """Is ``error`` its end at a limit of which it had no more than a part? One of a call within it is not."""
+        return isinstance(error, CallTimeoutError) and error.queued_s == self.robbed_s != 0
 
     def run(self) -> None:
         """In a thread: make the call."""
@@ -120,11 +168,11 @@ class Work:
         """
         in_time = False
         try:
-            in_time = self.done.wait(max(0.0, self.deadline - time.monotonic()))
+            in_time = self.done.wait(self.left_s())
         finally:  # also after the caller's own interruption
             self.abandoned = not in_time
         if not in_time:
-            raise CallTimeoutError(self.tool, self.limit_s)
+            raise CallTimeoutError(self.tool, self.limit_s, self.robbed_s)
         return self._outcome()
 
     async def until(self) -> Any:
@@ -187,10 +235,14 @@ class TimedThreads:
         """
         work = Work(tool, limit_s, function, args, kwargs)
         with self._changed:
+            waited = False
             while self._full():
-                left = work.deadline - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
+                waited = True
+                left = work.left_s()
+                if not left or not self._changed.wait(left):
                     raise self._busy_error(tool)
+            if waited:
+                work.waited()
             self._take(work)
         return work
 
@@ -200,15 +252,18 @@ class TimedThreads:
         """:meth:`hand_over` that does not block the event loop."""
         import asyncio  # noqa: PLC0415 - see within
 
-        work = Work(tool, limit_s, function, args, kwargs)
+        work, waited = Work(tool, limit_s, function, args, kwargs), False
         while True:
             with self._changed:
+                if waited and not work.left_s():  # also where a thread is free now: it would be cut off at once
+                    raise self._busy_error(tool)
                 if not self._full():
+                    if waited:
+                        work.waited()
                     self._take(work)
                     return work
-                if time.monotonic() >= work.deadline:
-                    raise self._busy_error(tool)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            waited = True
+            await asyncio.sleep(min(LOOK_AGAIN_S, work.left_s()))
 
     @property
     def busy(self) -> int:

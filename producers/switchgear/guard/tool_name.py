@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from switchgear.guard.options import OptionError
+from switchgear.guard.stand_ins import guarded_by
+from switchgear.guard.tool_function import name_of
 from switchgear_schemas.words import MAX_NAME_LENGTH
 
 
@@ -29,5 +31,11 @@ def check_tool(tool: object) -> None:
             ) from None
         return
     if callable(tool):
-        raise OptionError("A guard begins with the tool's name.", hint='@gear.guard("tool")')
+        guarded = guarded_by(tool)
+        raise OptionError(
+            f"A tool is given by its name, and {name_of(tool)} is a function.",
+            hint='Begin with the name, as in @gear.guard("tool") and gear.is_open("tool").'
+            if guarded is None
+            else f'It is guarded as "{guarded.plan.tool}": that is the name.',
+        )
     raise OptionError(f"A tool is a name, not {tool!r:.100}.", hint="For example mcp:weather:get_forecast.")

@@ -7,7 +7,8 @@ The state is *stale* when the broker has answered no fetch for :data:`~switchgea
 * ``local``: the process's own breakers decide alone at once.
 * ``deny``: every call is refused, also before the state was ever read.
 
-Nothing of this is asked in a call: the background looks once a second and exchanges what the calls read.
+Nothing of this is asked in a call: the background looks once a second and exchanges what the calls read. A client that is closed
+has no background and hears nothing more, so its calls look themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.follower.status import STALE_AFTER_S
-from switchgear.follower.views import DenyingViews, SilentViews, Views
+from switchgear.follower.views import AgingViews, DenyingViews, SilentViews, Views
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Availability:
         follower: Whose picture it is.
         on_state_unavailable: See above.
         state_max_age_s: Seconds, at least :data:`~switchgear.follower.status.STALE_AFTER_S`.
-        wall: Seconds since 1970.
+        clock: Monotonic seconds: an age must not change when the machine's clock is set.
 
     Raises:
         SwitchgearError: an impossible argument; the message names it.
@@ -72,7 +73,7 @@ class Availability:
         follower: CircuitFollower,
         on_state_unavailable: OnStateUnavailable,
         state_max_age_s: float,
-        wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         if on_state_unavailable not in {"last_known", "local", "deny"}:
             raise SwitchgearError(
@@ -85,16 +86,27 @@ class Availability:
         self._follower = follower
         self._wanted = on_state_unavailable
         self._max_age_s = state_max_age_s
-        self._wall = wall
+        self._clock = clock
         self._fresh_at: float | None = None
         self._was_loaded = False
-        self.mode: GuardMode = "loading"
-        """As of the last :meth:`look`."""
+        self._ended = False
+        self._mode: GuardMode = "loading"
+        self.look()
+
+    @property
+    def mode(self) -> GuardMode:
+        """As of the last :meth:`look`, which is now where nobody looks every second."""
+        return self.look() if self._ended else self._mode
+
+    def end(self) -> None:
+        """The background looks no more: from here on every call does."""
+        self._ended = True
+        self._follower.table.views.look = self.look
         self.look()
 
     def look(self) -> GuardMode:
         """See how old the picture is, and have the table answer accordingly."""
-        follower, now = self._follower, self._wall()
+        follower, now = self._follower, self._clock()
         age = follower.age_s()
         if age is not None:
             self._fresh_at = now - age
@@ -104,19 +116,19 @@ class Availability:
             if self._fresh_at is not None:  # also in a forked child: its own connection has not answered yet
                 age = max(0.0, now - self._fresh_at)
         self._was_loaded = self._was_loaded or follower.loaded
-        self.mode = mode_of(
+        mode = self._mode = mode_of(
             loaded=self._was_loaded,
             age_s=age,
             on_state_unavailable=self._wanted,
             state_max_age_s=self._max_age_s,
         )
-        follower.table.views.answer(_ANSWERS.get(self.mode, Views))
+        follower.table.views.answer(_ANSWERS.get(mode, AgingViews if self._ended else Views))
         # A call that finds no circuit says generation 0 where all circuits are known: here they are not.
-        if self.mode == "local_only":
+        if mode == "local_only":
             follower.loaded = False
-        elif self.mode == "fleet":
+        elif mode == "fleet":
             follower.loaded = True
-        return self.mode
+        return mode
 
 
 _ANSWERS: Final[dict[GuardMode, type[Views]]] = {"local_only": SilentViews, "deny": DenyingViews}

@@ -97,6 +97,9 @@ class MemoryEmitter(Emitter):
 
     def close(self, timeout: float = 10.0) -> bool:
         """What waits counts as dropped."""
+        if not self._closed:
+            for callback in self.before_close:
+                callback()
         flushed = self.flush(timeout)
         self._closed = True
         return flushed

@@ -107,10 +107,11 @@ class InMemoryFleet:
 
         return Switchgear(self, service=service, **options)
 
-    def connect(self, gear: Switchgear, *, service: str) -> Wire:
+    def connect(self, gear: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
         """For :class:`~switchgear.Switchgear`: see :class:`switchgear.transport.Transport`."""
         follower = MemoryFollower(self.clock.monotonic, topic_prefix=self.names.prefix)
-        emitter = MemoryEmitter(self._send, self.clock.wall, service=service)
+        emitter = MemoryEmitter(self._send, self.clock.wall, service=service, buffer_size=buffer_size)
+        emitter.before_close.append(follower.end)
         with self._lock:
             self._clients.append((weakref.ref(gear), emitter, follower))
             self._read[follower] = {}
@@ -129,16 +130,19 @@ class InMemoryFleet:
             follower.cut()
 
     def mend(self, gear: Switchgear) -> None:
-        """Kafka is back for this client.
+        """Kafka is back for this client; for one that was closed it is not.
 
         Raises:
             SwitchgearError: it is no client of this fleet.
         """
         for emitter, follower in self._of(gear):
+            if follower.ended:
+                continue
             with self._lock:
                 self._deliver(follower)
             follower.mend()
             emitter.connect()
+        _look(gear)
         self.settle()
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -150,9 +154,7 @@ class InMemoryFleet:
             self._clients = [client for client in self._clients if client[0]() is not None]
             gears = [gear for found, _, _ in self._clients if (gear := found()) is not None]
         for gear in gears:
-            refusals = gear._gate.refusals  # noqa: SLF001 - what its background thread does once a second
-            if refusals is not None:
-                refusals.sweep()
+            _look(gear)
         self.settle()
 
     # -- the rest of the fleet ----------------------------------------------------------------------------------------
@@ -286,3 +288,10 @@ class InMemoryFleet:
                 "gear", "a client of this fleet", gear, "Make it by fleet.gear(...) or Switchgear(fleet)."
             )
         return parts
+
+
+def _look(gear: Switchgear) -> None:
+    """What the background of a client does once a second."""
+    watch = gear._watch  # noqa: SLF001 - of the library
+    if watch is not None:
+        watch.look()

@@ -29,6 +29,8 @@ class MemoryFollower(CircuitFollower):
         self._clock = clock
         self._offsets: dict[int, int] = {}
         self._away_since: float | None = None
+        self.ended = False
+        """It was closed."""
 
     def deliver(self, messages: Sequence[Message]) -> None:
         """Take in records of one partition of the circuits topic, in their order."""
@@ -47,8 +49,14 @@ class MemoryFollower(CircuitFollower):
             self._away_since = self._clock()
 
     def mend(self) -> None:
-        """The broker answers again."""
-        self._away_since = None
+        """The broker answers again; not one that was closed."""
+        if not self.ended:
+            self._away_since = None
+
+    def end(self) -> None:
+        """It hears nothing more."""
+        self.ended = True
+        self.cut()
 
     def start(self) -> None:
         """Nothing to start."""
@@ -58,7 +66,8 @@ class MemoryFollower(CircuitFollower):
         return self.loaded
 
     def close(self, timeout: float = 5.0) -> bool:  # noqa: ARG002 - the real one's signature
-        """Nothing to end."""
+        """See :meth:`end`."""
+        self.end()
         return True
 
     def age_s(self) -> float | None:

@@ -59,6 +59,31 @@ async def test_a_plain_function_that_returns_a_coroutine_is_too(breaker):
     assert breaker.state == "open"
 
 
+async def test_a_plain_function_will_do_for_acall(breaker):
+    for _ in range(5):
+        assert await breaker.acall(lambda: 5) == 5
+    assert breaker.failure_count == 0
+    for _ in range(3):
+        with pytest.raises(ValueError, match="invalid literal"):
+            await breaker.acall(int, "x")
+    with pytest.raises(CircuitOpenError):
+        await breaker.acall(lambda: 5)
+    now[0] += 60
+    assert await breaker.acall(lambda: 5) == 5
+    assert breaker.state == "closed"
+
+
+async def test_what_acall_gets_to_iterate_is_judged_by_its_end(breaker):
+    def numbers():
+        yield 1
+        raise DownError
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            list(await breaker.acall(numbers))
+    assert breaker.state == "open"
+
+
 async def test_a_cancelled_call_counts_for_nothing(breaker):
     for _ in range(5):
         task = asyncio.create_task(breaker.acall(asyncio.sleep, 60))

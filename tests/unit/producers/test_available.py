@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from mcp import types
+from openai.types.responses import WebSearchTool
 
-from switchgear import BreakerPolicy, Switchgear, SwitchgearError
+from switchgear import BreakerPolicy, OptionError, Switchgear, SwitchgearError
 from switchgear.available import NamelessToolError, available, name_of
 from switchgear.testing import InMemoryFleet
 
@@ -43,6 +44,9 @@ SHAPES = [
     {"type": "search_20250305", "name": "search"},  # Anthropic, of its own
     {"name": "search", "inputSchema": {"type": "object"}},  # MCP
     {"type": "search"},  # OpenAI, of its own
+    {"search": {}},  # Gemini, of its own
+    {"systemTool": {"name": "search"}},  # Bedrock, of its own
+    SimpleNamespace(type="search"),  # OpenAI, of its own
     Tool("search"),
     SimpleNamespace(type="function", function=SimpleNamespace(name="search")),
     SimpleNamespace(type="custom", custom=SimpleNamespace(name="search")),
@@ -76,6 +80,21 @@ def test_the_real_types_of_mcp_are_known():
     tool = types.Tool.model_validate({"name": "search", "inputSchema": {"type": "object"}})
     assert available([tool], refuses_search) == []
     assert available([tool.model_dump(by_alias=True)], refuses_search) == []
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"cachePoint": {"type": "default"}},  # Bedrock, no tool at all
+        {"google_search": {}},
+        WebSearchTool(type="web_search"),
+        WebSearchTool(type="web_search").model_dump(),
+    ],
+)
+def test_what_the_provider_runs_and_what_is_no_tool_stays_in_the_list(tool):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear.try_acquire("search").failure(ConnectionError())
+    assert gear.available(["search", tool, "other"]) == [tool, "other"]
 
 
 def test_any_iterable_will_do():
@@ -112,6 +131,10 @@ def test_where_all_are_refused_nothing_is_offered():
         ({"type": "function", "function": {}}, "dict"),
         ({"name": ""}, "dict"),
         ({"name": 5}, "dict"),
+        ({"toolSpec": {}}, "dict"),
+        ({"search": "x"}, "dict"),
+        ({5: {}}, "dict"),
+        (SimpleNamespace(type="function"), "SimpleNamespace"),
         ("", "str"),
         (None, "NoneType"),
         ({"function_declarations": [{"name": "a"}, {"name": "b"}]}, "dict"),
@@ -153,6 +176,23 @@ def test_a_name_that_leads_nowhere_is_told_and_not_offered(wrong):
         gear.available(["search"], circuit_of=wrong)
     with pytest.raises(SwitchgearError, match="name_of"):
         gear.notice(name_of=wrong)
+
+
+async def awaited(name):
+    return name
+
+
+@pytest.mark.parametrize("wrong", [3, ["search"], "search", awaited])
+def test_what_cannot_rename_at_all_is_told_also_while_nothing_is_open(wrong):
+    gear = Switchgear.local()
+    with pytest.raises(OptionError, match="circuit_of is a"):
+        gear.available([], circuit_of=wrong)
+    with pytest.raises(OptionError, match="name_of is a"):
+        gear.notice(name_of=wrong)
+    with gear.session("s-1", max_calls=1):
+        gear.call("t", int)
+        with pytest.raises(OptionError, match="name_of is a"):
+            gear.notice(name_of=wrong)
 
 
 @pytest.mark.parametrize("scope", ["user", "session"])

@@ -11,6 +11,7 @@ import pytest
 
 from switchgear.background import Background, clean_up
 from switchgear_schemas.errors import SwitchgearError
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -92,6 +93,28 @@ def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
     assert background.deaths["job"].startswith("ExceptionGroup")
 
 
+class Panic(BaseException):
+    """As pyo3's, gevent's and pytest's own: no Exception."""
+
+
+@pytest.mark.parametrize("error", [Panic("not yet"), asyncio.CancelledError("not yet")])
+def test_a_job_that_ends_by_no_exception_is_started_again_too(background, caplog, error):
+    runs = []
+
+    async def job():
+        runs.append(1)
+        if len(runs) < 3:
+            raise error
+        await asyncio.sleep(3600)
+
+    background.add("job", job)
+    with caplog.at_level(logging.ERROR, "switchgear.background"):
+        background.loop()
+        until(lambda: len(runs) == 3)
+    assert background.deaths == {"job": f"{type(error).__name__}: not yet"}
+    assert "job failed and is started again" in caplog.text
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background, caplog):
     told = []
@@ -102,10 +125,11 @@ def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background,
 
     background.loop().call_soon_threadsafe(die)
     assert eventually(lambda: not background.alive)
-    assert told
+    until(lambda: told)
     assert "the background thread died" in caplog.text
-    assert background.loop().is_running()
+    loop = background.loop()
     assert background.alive
+    until(loop.is_running)
 
 
 def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):

@@ -91,8 +91,25 @@ def test_a_stale_result_that_cannot_be_marked_is_not_served(clock, caplog):
     cache = ResultCache(CachePolicy(ttl_s=60, stale_for_s=300, mark_stale=lambda value, _age_s: value["x"]), clock)
     cache.put("oslo", "rain")
     clock.now = 120
-    assert cache.get("oslo") is None
-    assert "mark_stale failed" in caplog.text
+    assert [cache.get("oslo", tool="weather") for _ in range(100)] == [None] * 100
+    (told,) = caplog.records
+    assert "mark_stale of weather failed, the stale result is not served: TypeError" in told.getMessage()
+    assert told.exc_info is None
+    clock.now += 61
+    cache.get("oslo", tool="weather")
+    assert "(99 more since the last report)" in caplog.records[-1].getMessage()
+
+
+def test_nobody_marks_a_stale_result_for_who_wants_a_fresh_one(clock):
+    marked = []
+    cache = ResultCache(CachePolicy(ttl_s=60, stale_for_s=300, mark_stale=lambda *given: marked.append(given)), clock)
+    cache.put("oslo", "rain")
+    assert cache.get("oslo", stale=False) == Cached("rain", 0.0, stale=False)
+    clock.now = 120
+    assert cache.get("oslo", stale=False) is None
+    assert marked == []
+    assert cache.get("oslo").stale
+    assert marked == [("rain", 120.0)]
 
 
 def test_marking_may_use_the_cache_itself(clock):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -14,6 +17,7 @@ from switchgear.guard.rejection import Rejection
 from switchgear.hook_list import HookList, hook_list
 from switchgear.hooks import CallOutcome, FunctionHooks, Hooks
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.waiting import until
 
 REJECTION = Rejection("t", "open", "local")
 CHANGE = CircuitChange("t", "t", "local", "closed", "open", 1)
@@ -117,6 +121,112 @@ def test_no_hook_raises_into_the_call(run: Callable[[HookList], None]) -> None:
     )
     run(hooks)
     assert hooks.failures == 1
+
+
+class PanicError(BaseException):
+    """As pyo3's panics and gevent's timeouts are: no Exception."""
+
+
+@pytest.mark.parametrize("error", [PanicError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit])
+def test_in_the_background_nothing_that_a_hook_raises_gets_out(error: type[BaseException]) -> None:
+    told: list[object] = []
+    escaped: list[BaseException] = []
+
+    def fail(_: object) -> None:
+        raise error
+
+    hooks = HookList([FunctionHooks(on_transition=fail, on_drop=fail), FunctionHooks(on_drop=told.append)])
+
+    def background() -> None:
+        try:
+            hooks.on_transition(dataclasses.replace(CHANGE, source="fleet"))
+            hooks.on_drop(3)
+        except BaseException as found:  # noqa: BLE001 - as the test is about
+            escaped.append(found)
+
+    thread = threading.Thread(target=background)
+    thread.start()
+    thread.join(60)
+    assert (escaped, told, hooks.failures) == ([], [3], 2)
+
+
+def test_in_the_callers_thread_it_does() -> None:
+    def fail(_: object) -> None:
+        raise PanicError
+
+    hooks = HookList([FunctionHooks(on_rejected=fail, on_drop=fail)])
+    for run in (
+        lambda: hooks.on_rejected(REJECTION),
+        lambda: hooks.on_drop(3),
+    ):  # a fleet in memory has no other thread
+        with pytest.raises(PanicError):
+            run()
+
+
+def test_a_background_that_met_such_a_hook_goes_on() -> None:
+    counts: list[int] = []
+
+    def on_drop(count: int) -> None:
+        counts.append(count)
+        raise PanicError
+
+    gear = Switchgear("127.0.0.1:1", buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
+    try:
+        for number in (1, 2):
+            for _ in range(5):
+                gear.call("t", int)
+            until(lambda number=number: gear.status().hook_failures >= number)  # type: ignore[misc]
+        assert gear._background is not None
+        assert gear._background.alive
+    finally:
+        gear.close(0)
+
+
+class Unnameable:
+    """A hook without a name, whose repr fails."""
+
+    def __call__(self, _: object) -> None:
+        raise ValueError
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_a_failing_hook_is_named_without_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_key: str, _: object) -> None:
+        raise ValueError
+
+    hooks = [FunctionHooks(on_rejected=functools.partial(functools.partial(fail), "s3cr3t")), Nameless(Unnameable())]
+    HookList(hooks).on_rejected(REJECTION)
+    names = [record.getMessage() for record in caplog.records]
+    assert "s3cr3t" not in "".join(names)
+    assert ["fail (on_rejected)" in names[0], "Unnameable (on_rejected)" in names[1]] == [True, True]
+
+
+class Nameless(Hooks):
+    """Its method is an object of the user's own."""
+
+    def __init__(self, method: Callable[[object], None]) -> None:
+        self.on_rejected = method  # type: ignore[method-assign,assignment]
+
+
+def test_a_log_handler_that_calls_a_tool_with_the_failing_hook_does_not_run_for_ever() -> None:
+    def fail(_: object) -> None:
+        raise ValueError
+
+    gear = Switchgear.local(hooks=[FunctionHooks(on_outcome=fail)])
+
+    class Pager(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            gear.call("pager", int)
+
+    logger, pager = logging.getLogger("switchgear.hooks"), Pager()
+    logger.addHandler(pager)
+    try:
+        assert gear.call("search", lambda: "3 pages") == "3 pages"
+    finally:
+        logger.removeHandler(pager)
+    assert gear.status().hook_failures == 2
 
 
 def test_the_first_trace_context_wins_and_a_failing_one_is_passed_over() -> None:

@@ -554,5 +554,5 @@ def test_without_a_thread_to_be_had_the_call_is_made_all_the_same(monkeypatch, c
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
         assert gear.call("t", lambda: 1) == 1
-    assert "the background thread did not start: can't start new thread" in caplog.text
+    assert "can't be started: RuntimeError: can't start new thread" in caplog.text
     gear.close(0)

@@ -70,6 +70,42 @@ def test_an_argument_of_a_command():
     assert f"'--password', {MARK}, 'city']' returned non-zero exit status 1." in redact(str(failed.value))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"curl --api-key {SECRET} https://host", f"curl --api-key {MARK} https://host"),
+        (f"--password '{SECRET} two' x", f"--password {MARK} x"),
+        (f"-password  {SECRET}", f"-password  {MARK}"),
+        (f"(x --auth-token {SECRET},--user ana)", f"(x --auth-token {MARK} ana)"),
+        (f"--token is-{SECRET} failed", f"--token {MARK} failed"),
+        (
+            f"error: unrecognized arguments: --client-secret {SECRET}",
+            f"error: unrecognized arguments: --client-secret {MARK}",
+        ),
+    ],
+)
+def test_an_option_of_a_command_in_a_line_of_text(text, expected):
+    assert redact(text) == expected
+    assert redact(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the option --password is required; use --token or --api-key.",
+        "--password --user ana",
+        "--password-stdin ana",
+        "--page-token-file /run/token",
+        "--user ana --pages 3",
+        "sub-token count",
+        "no token - token count",
+        "give --token",
+    ],
+)
+def test_an_option_that_is_spoken_of_stays(text):
+    assert redact(text) == text
+
+
 def test_headers_of_httpx_as_a_list():
     headers = httpx.Headers({"X-Api-Key": SECRET, "Cookie": f"sid={SECRET}", "Accept": "text/plain"})
     found = redact(f"sent {headers.raw} and {headers.multi_items()}")

@@ -48,6 +48,14 @@ def away(tmp_path: Path) -> Iterator[Switchgear]:
     gear.close(0)
 
 
+def test_a_scrape_starts_no_client(away: Switchgear) -> None:
+    value = registry_of(SwitchgearCollector(away)).get_sample_value
+    assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
+    assert not away._started
+    assert away._background is not None
+    assert not away._background.alive
+
+
 def test_a_local_client_shows_its_circuits_and_mode() -> None:
     gear = Switchgear.local(local_policies=POLICY)
     opened(gear, "search")

@@ -27,6 +27,8 @@ SECRET = "s3cr3tValueThatNobodyMaySee42"
         f"GET https://api.test/v1?page=2&access_token={SECRET}",
         f"could not connect to postgresql://admin:{SECRET}@db:5432/x",
         f"amqp://:{SECRET}@host",
+        f"https://{SECRET}@host/x",
+        f"git+https://{SECRET}@host:8443/x?y=z@w",
         f"client_secret={SECRET}",
         f"key sk-{SECRET}",
         f"key sk-ant-api03-{SECRET}",
@@ -108,6 +110,9 @@ def test_cloud_keys_are_known_by_their_form(text):
         "SG-1 and hvs are not keys",
         "fc-barcelona plays at xapp-1",
         "http://localhost:8080/users/ana@example.org",
+        "git@github.com:shop/web.git and ssh://git@github.com/shop/web.git",
+        "see https://api.test?mail=ana@example.org",
+        '["https://api.test","ana@example.org"]',
         "see https://api.test/a and mail ana@example.org: it is down",
         "",
     ],
@@ -127,6 +132,27 @@ def test_a_long_message_is_cut_with_an_ellipsis():
     found = redact("x" * 10_000)
     assert len(found) == MAX_MESSAGE_CHARACTERS
     assert found.endswith("…")
+
+
+@pytest.mark.parametrize("end", [*range(3_968, 4_003), 4_500])
+@pytest.mark.parametrize(
+    ("form", "between"),
+    [
+        ("dapi" + "0123456789abcdef" * 2, " "),
+        ("dapi" + "0123456789abcdef" * 2, ","),
+        ("https://ana:0123456789abcdef" + "@host/x", " "),
+    ],
+)
+def test_half_a_secret_at_the_cut_is_not_shown(form, between, end):
+    """The one before it shrinks, so what stood at the cut is within what is shown."""
+    head = "token='" + "A" * 3_000 + "'"
+    text = head + (f"{between}x" * 4_000)[: end - len(head) - len(form) - 1] + between + form
+    assert "01234" not in redact(text + f"{between}and so on" * 10)
+
+
+def test_a_long_message_keeps_its_last_whole_word_before_the_cut():
+    text = "token='" + "A" * 3_000 + "'" + " word" * 1_000
+    assert redact(text).endswith(" word…")
 
 
 def test_a_message_of_the_greatest_length_is_kept():
@@ -151,6 +177,13 @@ def test_a_message_of_the_greatest_length_is_kept():
         "_token" * 900 + "=",
         "a://b:c@" * 9_000,
         "a://b@" * 9_000,
+        "a://" + "b" * 9_000,
+        "--token " * 900,
+        "--token '" * 900,
+        "--token \\" * 900,
+        "-a" * 9_000,
+        "--" + "a_token" * 900,
+        "https://" * 900 + "@",
         'Authorization: Digest a="' * 900,
         "Authorization: a b=c," * 900,
         "-----BEGIN A PRIVATE KEY" * 900,

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, SwitchgearError
+from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
 from switchgear.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
 from switchgear_schemas.errors import SettingsError
 
@@ -302,6 +302,63 @@ def test_options_and_hooks_that_are_none_are_told():
     for hooks in (5, [print], FunctionHooks()):
         with pytest.raises(SwitchgearError, match="hooks"):
             from_spectra(hooks=hooks)
+
+
+async def configure_later(opts):
+    opts.failure_threshold = 1
+
+
+def configure_in_steps(opts):
+    opts.failure_threshold = 1
+    yield
+
+
+@pytest.mark.parametrize(
+    ("configure", "said"),
+    [
+        (configure_later, "configure is a plain function.*leave out the async"),
+        (configure_in_steps, "configure is a plain function"),
+        (lambda opts: configure_later(opts), "configure returned something to await"),  # noqa: PLW0108 - itself it is told earlier
+        (lambda _opts: SpectraOptions(failure_threshold=1), "configure returned other options.*Set them on what"),
+        (SpectraOptions, r"not the class itself\. SpectraOptions\(failure_threshold=3\)"),
+    ],
+)
+def test_what_would_leave_the_defaults_in_force_is_told(configure, said):
+    with pytest.raises(SwitchgearError, match=said):
+        from_spectra(configure)
+
+
+def test_a_function_may_return_the_options_that_it_set():
+    def configure(opts):
+        opts.failure_threshold = 1
+        return opts
+
+    (tool,) = wrap_tools(from_spectra(configure), {"t": Tool()}).values()
+    fail(tool, 1)
+    with pytest.raises(CircuitOpenError):
+        tool()
+
+
+@pytest.mark.parametrize(
+    ("argument", "option"), [("fallbacks", "fallback_tools"), ("local_policies", "failure_thresh")]
+)
+def test_an_argument_that_the_options_stand_for_is_told_with_its_option(argument, option):
+    with pytest.raises(SettingsError, match=f"{argument} from the options. Set {option}"):
+        from_spectra(**{argument: {}})
+
+
+def test_tools_without_names_and_a_client_that_is_none_are_told():
+    with pytest.raises(OptionError, match=r"tools is a dict of functions by their tools' names, not \[<built-in"):
+        wrap_tools(from_spectra(), [len])
+    for gear in (None, {"a": len}, from_spectra):
+        with pytest.raises(
+            OptionError, match=r"gear is a Switchgear, not .*wrap_tools\(from_spectra\(configure\), tools\)"
+        ):
+            wrap_tools(gear, {"a": len})
+
+
+def test_a_client_with_other_options_wraps_tools_too():
+    assert wrap_tools(from_spectra().with_options(single_flight=True), {"a": len})["a"]("four") == 4
 
 
 def test_the_fallback_of_an_agents_tool_is_that_agents_own():

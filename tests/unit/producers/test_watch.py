@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchgear import BreakerPolicy, Switchgear
+from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear.hooks import FunctionHooks
 from tests.support.waiting import until
 
@@ -87,3 +87,24 @@ def test_the_watch_runs_in_the_background(dropped: list[int]) -> None:
         assert sum(dropped) == 10, "in one or more reports"
         assert gear.status().background_deaths == {}
         gear._emitter.close(0)  # type: ignore[union-attr]
+
+
+def test_a_client_that_was_closed_looks_at_the_age_in_its_calls() -> None:
+    """Its background is gone: until its status was asked for it went by a picture of any age."""
+    gear = Switchgear(NOBODY, on_state_unavailable="deny")
+    follower = gear._follower
+    assert follower is not None
+    age = 0.0
+    follower.age_s = lambda: age  # type: ignore[method-assign]
+    follower.loaded = True
+    assert gear._availability is not None
+    gear._availability.look()
+    gear.close(0)
+    assert gear.call("t", lambda: 1) == 1
+    age = 3_600.0
+    assert not gear.try_acquire("t")
+    with pytest.raises(CircuitOpenError, match="unavailable"):
+        gear.call("t", int)
+    assert gear.is_open("t")
+    assert gear.status().mode == "deny"
+    assert not gear.try_acquire("t")

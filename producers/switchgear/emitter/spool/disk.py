@@ -24,8 +24,10 @@ class Disk:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._lock = threading.RLock()  # whoever finishes may come while the loop starts the thread, or does its work
         self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._finished = False
         self._began: float | None = None
 
     @property
@@ -34,8 +36,16 @@ class Disk:
         began = self._began
         return 0.0 if began is None else max(0.0, time.monotonic() - began)
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, or its exception. Cancelled, the caller goes on and ``work`` runs to its end."""
+    async def run(self, work: Callable[[], T], *, at_any_rate: bool = False) -> T:
+        """The result of ``work``, or its exception. Cancelled, the caller goes on and ``work`` runs to its end.
+
+        Args:
+            work: What to run.
+            at_any_rate: Where no thread is to be had, as when the interpreter ends, the caller's does it.
+
+        Raises:
+            RuntimeError: there is no thread to be had, and ``work`` was not begun; the next call tries again.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -55,31 +65,47 @@ class Disk:
             else:
                 tell(answer.set_result, result)
 
-        self._put(job)
+        try:
+            self._put(job)
+        except RuntimeError:
+            if not at_any_rate:
+                raise
+            with self._lock:  # so that the last function waits for it
+                if not self._finished:
+                    return work()
         return await answer
 
     def finish(self, work: Callable[[], object], timeout: float) -> bool:
         """Run a last function, whose errors are its own to tell, and end the thread; False when it took too long."""
-        if self._thread is None:
-            work()
-            return True
-        self._put(work)
+        if not self._lock.acquire(timeout=timeout):
+            return False
+        try:
+            self._finished = True
+            thread = self._thread
+            if thread is None:
+                work()
+                return True
+        finally:
+            self._lock.release()
+        self._jobs.put(work)
         self._jobs.put(_STOP)
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        thread.join(timeout)
+        return not thread.is_alive()
 
     def forked(self) -> None:
         """In a child: the thread is the parent's."""
+        self._lock = threading.RLock()
         self._jobs = queue.SimpleQueue()
         self._thread = None
+        self._finished = False
         self._began = None
 
     def _put(self, job: Callable[[], object]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._work, args=(self._jobs,), name=f"{self._name}-disk", daemon=True
-            )
-            self._thread.start()
+        with self._lock:
+            if self._thread is None and not self._finished:  # what comes after the last function is not run
+                thread = threading.Thread(target=self._work, args=(self._jobs,), name=f"{self._name}-disk", daemon=True)
+                thread.start()
+                self._thread = thread  # not before: one that did not start would never be started again
         self._jobs.put(job)
 
     def _work(self, jobs: queue.SimpleQueue[Callable[[], object] | None]) -> None:

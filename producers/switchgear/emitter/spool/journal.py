@@ -16,6 +16,8 @@ log: Final = logging.getLogger("switchgear.spool")
 
 _TRIES: Final = 5
 """A segment that could not be read so often is given up: whatever is newer waits behind it."""
+_MOST_OPEN: Final = 16
+"""Deleted segments that are kept open for what is unread in them: descriptors are the application's."""
 _NOT_ITS_FAULT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -85,6 +87,9 @@ class Journal:
             if self._segments:
                 self._segments[-1].seal()
             self._sealed = True
+            deleted = [segment for segment in self._segments if segment.open]
+            if len(deleted) > _MOST_OPEN:
+                self._give_up(deleted[0], "gone, somebody deleted the file")
             self._segments.append(Segment(self._claim.folder, self._next))
             self._next += 1
             self._sealed = False

@@ -22,9 +22,9 @@ class Claim:
 
     __slots__ = ("_file", "folder")
 
-    def __init__(self, folder: Path, file: int) -> None:
+    def __init__(self, folder: Path, file: int | None) -> None:
         self.folder = folder
-        self._file: int | None = file
+        self._file = file
 
     @classmethod
     def fresh(cls, root: Path) -> Claim:
@@ -37,11 +37,17 @@ class Claim:
         name = f"{_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:12]}"
         hidden = root / f".{name}"  # until it is locked: others take over what they see without an owner
         hidden.mkdir(mode=0o700)
-        file = _locked(hidden / _LOCK, create=True)
-        assert file is not None
-        folder = root / name
-        hidden.rename(folder)
-        return cls(folder, file)
+        claim = cls(hidden, None)
+        try:
+            claim._file = _locked(hidden / _LOCK, create=True)
+            claim.folder = hidden.rename(root / name)
+        except BaseException:  # it is tried again and again, so nothing may stay behind
+            claim.release()
+            with contextlib.suppress(OSError):  # rmtree wants a descriptor, and there may be none
+                (hidden / _LOCK).unlink(missing_ok=True)
+                hidden.rmdir()
+            raise
+        return claim
 
     @classmethod
     def leftovers(cls, root: Path) -> Iterator[Claim]:

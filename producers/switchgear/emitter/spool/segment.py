@@ -59,6 +59,11 @@ class Segment:
         return False
 
     @property
+    def open(self) -> bool:
+        """It has a file descriptor: it is being written, or was deleted and has something unread."""
+        return self._file is not None
+
+    @property
     def intact(self) -> bool:
         """More may be appended: the file is the one that was written, and as long.
 

@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +26,9 @@ from switchgear.emitter.spool.place import Place, Tally
 log: Final = logging.getLogger("switchgear.spool")
 
 _LARGEST_SEGMENT: Final = 16 * 1_048_576
+_MOST_HELD: Final = 16
+"""Folders of dead processes at a time: each costs two file descriptors, and they are the application's."""
+_MOST_JOURNALS: Final = 2 * _MOST_HELD
 
 
 class Written(NamedTuple):
@@ -61,6 +64,7 @@ class Spool:
         self._fsync = fsync
         self._own: Journal | None = None
         self._journals: list[Journal] = []  # those taken over first, our own last
+        self._leftovers: Iterator[Claim] | None = None  # those that had no room yet
         self._places: deque[Place] = deque()
         self._reset()
 
@@ -74,8 +78,15 @@ class Spool:
         """Records on their way that :meth:`progress` has not seen finished."""
         return len(self._places)
 
+    @property
+    def more(self) -> bool:
+        """There is room again for dead processes' folders that :meth:`open` had none for: call it again."""
+        return self._leftovers is not None and len(self._journals) <= _MOST_HELD
+
     def open(self) -> int:
-        """Make our folder, and take over those of dead processes; call it again at any time for newer ones.
+        """Make our folder, and take over those of dead processes, the oldest first, as many as are held at a time.
+
+        Call it again at any time for newer ones, and for those that had no room.
 
         Returns:
             How many records were taken over this time.
@@ -85,21 +96,15 @@ class Spool:
         """
         self.renew()
         before = self.taken_over
-        for claim in Claim.leftovers(self.root):
-            try:
-                journal = Journal.taken_over(claim, segment_bytes=self._segment_bytes, fsync=self._fsync)
-            except OSError as error:
-                claim.release()
-                log.error("what a process that is gone left in %s can't be read: %s", claim.folder, error)  # noqa: TRY400 - the trace shows nothing but us
-                continue
-            self._journals.insert(len(self._journals) - 1, journal)
-            found = journal.unread
-            if found:
-                log.warning("%d events of a process that is gone are taken over from %s", found, claim.folder)
-                self.taken_over += found
-                self._written += found
-            else:
-                self._forget(journal)
+        leftovers = Claim.leftovers(self.root) if self._leftovers is None else self._leftovers
+        self._leftovers = None
+        while len(self._journals) <= _MOST_HELD:  # our own is one of them
+            claim = next(leftovers, None)
+            if claim is None:
+                break
+            self._take_over(claim)
+        else:
+            self._leftovers = leftovers
         self._keep_bound(0)
         self._refresh()
         return self.taken_over - before
@@ -118,6 +123,8 @@ class Spool:
         """
         own: Journal | None = None
         try:
+            # Our folder was deleted often: what is still open of all these is given up, or they had no bound.
+            leaving = leaving or len(self._journals) > _MOST_JOURNALS
             for journal in self._journals:
                 if journal.renew(leaving=leaving) and journal is self._own:
                     own = journal
@@ -158,6 +165,7 @@ class Spool:
             log.warning("%d of %d events were written to %s: %s", written, len(records), self.root, error)
         finally:
             self._written += written
+            self._count_lost()
             self._refresh()
         return written
 
@@ -233,14 +241,14 @@ class Spool:
         for journal in self._journals:
             journal.close()
         self._journals.clear()
-        self._own = None
+        self._own = self._leftovers = None
 
     def forked(self) -> None:
         """In a child: the files are the parent's; only our copies of their descriptors go."""
         for journal in self._journals:
             journal.let_go()
         self._journals.clear()
-        self._own = None
+        self._own = self._leftovers = None
         self._places.clear()
         self._reset()
 
@@ -254,6 +262,22 @@ class Spool:
         self.damaged = 0
         """Unreadable stretches."""
         self.bytes = self.unread = 0
+
+    def _take_over(self, claim: Claim) -> None:
+        try:
+            journal = Journal.taken_over(claim, segment_bytes=self._segment_bytes, fsync=self._fsync)
+        except OSError as error:
+            claim.release()
+            log.error("what a process that is gone left in %s can't be read: %s", claim.folder, error)  # noqa: TRY400 - the trace shows nothing but us
+            return
+        self._journals.insert(len(self._journals) - 1, journal)
+        found = journal.unread
+        if found:
+            log.warning("%d events of a process that is gone are taken over from %s", found, claim.folder)
+            self.taken_over += found
+            self._written += found
+        else:
+            self._forget(journal)
 
     def _group(self, records: Sequence[Written], first: int) -> list[bytes]:
         """The next records as frames: as many as belong into one segment, at least one."""

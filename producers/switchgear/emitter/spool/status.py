@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SpoolStatus:
-    """The spool of one emitter, its own records and those it took over from dead processes."""
+    """The spool of one emitter, its own records and those it took over from dead processes.
+
+    Of dead processes' folders sixteen are held at a time. What lies in the others is in no number here until their turn comes.
+    """
 
     in_use: bool
     """New events go through the disk: Kafka is away or slow, or what lies there is being sent."""

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from switchgear.emitter.buffer import Buffer
+from switchgear.emitter.buffer import Buffer, own
 from switchgear.emitter.event import Event
 
 
@@ -95,3 +95,22 @@ def test_what_has_left_and_what_is_here_is_what_was_accepted():
         buffer.append(item(number))
         buffer.take(number % 2)
         assert buffer.left + len(buffer) == buffer.accepted
+
+
+def test_a_dict_is_kept_as_it_was_when_it_came():
+    fields = {"tool_name": "t", "metadata": {"number": 1}}
+    kept = own(fields)
+    fields["tool_name"] = "u"
+    fields["metadata"]["number"] = 2
+    assert kept == {"tool_name": "t", "metadata": {"number": 1}}
+
+
+def test_a_dict_that_can_not_be_copied_ends_no_call():
+    class Odd(dict):
+        def __iter__(self):
+            raise RuntimeError
+
+        keys = items = copy = __iter__
+
+    odd = Odd(tool_name="t")
+    assert own(odd) is odd

@@ -16,7 +16,7 @@ import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
 from switchgear.emitter.spool.status import SpoolStatus
-from tests.support.spooling import left_in
+from tests.support.spooling import killed, left_in, opened, written
 from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
@@ -227,6 +227,55 @@ emitter.close(0)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     assert sorted(left_in(tmp_path / "spool")) == [*range(11), 100]
+
+
+def test_a_disk_thread_that_cannot_be_had_at_first_is_told_and_had_later(
+    make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a container's limit of threads. Meanwhile events are in memory; closing then is no error either."""
+    really, none = threading.Thread.start, threading.Event()
+
+    def start(thread: threading.Thread) -> None:
+        if none.is_set() and thread.name.endswith("-disk"):
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    none.set()
+    emitter, hapless = make(), make(spool_dir=tmp_path / "other")
+    emit(emitter, 0, 100)
+    emit(hapless, 0, 100)
+    for each in (emitter, hapless):
+        until(lambda each=each: spool_of(each).error == "RuntimeError: can't start new thread")
+        assert (each.status().buffered, each.status().spooled) == (100, 0)
+    assert hapless.close(0) is False
+    assert (hapless.status().spooled, hapless.status().dropped) == (100, 0), "the background itself wrote them at last"
+    assert left_in(tmp_path / "other") == list(range(100))
+    none.clear()
+    emit(emitter, 100, 200)
+    until(lambda: emitter.status().spooled == 200)
+    assert spool_of(emitter).error is None
+    emitter.close(0)
+    assert left_in(tmp_path / "spool") == list(range(200))
+
+
+def test_of_many_dead_processes_folders_some_are_held_and_the_others_left_alone(
+    make: Callable[..., Emitter], tmp_path: Path
+) -> None:
+    dead = [opened(tmp_path / "spool", LIMIT) for _ in range(50)]
+    for spool in dead:
+        spool.append(written(1, 2))
+        killed(spool)
+    before = len(list(Path("/dev/fd").iterdir()))
+    emitter = make()
+    emit(emitter, 0, 10)
+    until(lambda: emitter.status().spooled == 42)
+    status = emitter.status()
+    assert (status.emitted, status.buffered, status.dropped, spool_of(emitter).taken_over) == (42, 0, 0, 32)
+    assert len(list(Path("/dev/fd").iterdir())) - before < 40
+    emitter.close(0)
+    assert (emitter.status().spooled, emitter.status().dropped) == (42, 0)
+    assert len(list((tmp_path / "spool").iterdir())) == 51
 
 
 def test_a_spool_too_small_is_told(tmp_path: Path) -> None:

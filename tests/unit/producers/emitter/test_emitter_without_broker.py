@@ -56,6 +56,18 @@ def test_the_status_says_why_nothing_goes(emitter):
     assert "Kafka at 127.0.0.1:1 is not usable" in (emitter.status().last_error or "")
 
 
+def test_one_dict_emitted_again_and_again_is_each_time_what_it_was():
+    emitter = Emitter(NOBODY)
+    emitter._idle = False  # no thread: the buffer is read by hand
+    fields = {"tool_name": "t", "status": "success"}
+    for number in range(3):
+        fields["metadata"] = {"number": number}
+        emitter.emit(fields)
+        fields["metadata"]["number"] = -1
+    assert [event["metadata"]["number"] for event, _ in emitter._buffer.take(3)] == [0, 1, 2]
+    emitter.close(0)
+
+
 def test_a_flush_ends_in_time_and_says_no(emitter):
     emitter.emit(Event("t", "success"))
     began = time.perf_counter()

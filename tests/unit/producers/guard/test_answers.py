@@ -141,6 +141,30 @@ def test_a_stale_result_may_be_marked_in_band(fleet, remote):
     assert guarded("x") == "x (as of 50 s ago)"
 
 
+def test_only_what_is_served_is_marked(fleet, remote):
+    marked = []
+    policy = CachePolicy(ttl_s=0, stale_for_s=600, mark_stale=lambda value, _age_s: marked.append(value) or value)
+    guarded = remote.guard("t", cache=policy)(str)
+    assert [guarded("x") for _ in range(5)] == ["x"] * 5
+    assert marked == []
+    fail(remote, "t")
+    assert guarded("x") == "x"
+    assert marked == ["x"]
+
+
+def test_a_marker_that_fails_is_logged_once_a_minute_with_its_tool(remote, caplog):
+    policy = CachePolicy(ttl_s=0, stale_for_s=600, mark_stale=lambda value, _age_s: value["x"])
+    guarded = remote.guard("t", cache=policy)(str)
+    guarded("x")
+    fail(remote, "t")
+    for _ in range(5):
+        with pytest.raises(CircuitOpenError):
+            guarded("x")
+    assert [record.getMessage() for record in caplog.records if "mark_stale" in record.getMessage()] == [
+        "mark_stale of t failed, the stale result is not served: TypeError: string indices must be integers, not 'str'"
+    ]
+
+
 def test_the_refusal_says_that_the_cache_served_and_a_fresh_hit_is_no_event(fleet, remote):
     guarded = remote.guard("t", cache=CachePolicy(ttl_s=600))(str)
     guarded("x")

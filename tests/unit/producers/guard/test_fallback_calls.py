@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 
 import pytest
 
-from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear
+from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpenError, Switchgear
 from switchgear.hooks import FunctionHooks
 from switchgear.testing import InMemoryFleet
 
@@ -106,6 +107,97 @@ def test_a_fallback_that_can_not_be_adapted_for_is_passed_over_and_said_so_once(
     assert [a("Oslo")[0] for _ in range(3)] == ["c", "c", "c"]
     assert caplog.text.count("the arguments of a could not be adapted for b: KeyError: 'city'") == 1
     assert b("Oslo")[0] == "b", "its permit was not taken"
+
+
+async def result_of(made):
+    """Of a call of whatever kind; of a stream its items."""
+    if inspect.isawaitable(made):
+        return await made
+    if inspect.isasyncgen(made):
+        return [item async for item in made]
+    return list(made) if inspect.isgenerator(made) else made
+
+
+def get(city):
+    return f"a {city}"
+
+
+def search(q):
+    return f"b {q}"
+
+
+async def aget(city):
+    return f"a {city}"
+
+
+async def asearch(q):
+    return f"b {q}"
+
+
+def stream(city):
+    yield f"a {city}"
+
+
+def search_stream(q):
+    yield f"b {q}"
+
+
+async def astream(city):
+    yield f"a {city}"
+
+
+async def search_astream(q):
+    yield f"b {q}"
+
+
+KINDS = [(get, search), (aget, asearch), (aget, search), (stream, search_stream), (astream, search_astream)]
+
+
+@pytest.mark.parametrize(("primary", "other"), KINDS)
+async def test_a_fallback_that_the_arguments_do_not_fit_is_passed_over_and_said_so_once(
+    gear, open_circuit, caplog, primary, other
+):
+    a = gear.guard("a", fallback=["b", "c"])(primary)
+    gear.guard("b")(other)
+    open_circuit("a")
+    for _ in range(2):
+        with pytest.raises(CircuitOpenError) as refused:
+            await result_of(a(city="Oslo"))
+    assert refused.value.text.startswith("The tool a is unavailable")
+    gear.guard("c")(primary)
+    assert await result_of(a(city="Oslo")) in ("a Oslo", ["a Oslo"])
+    assert await result_of(a("Oslo")) in ("b Oslo", ["b Oslo"])
+    assert caplog.text.count("the arguments of a don't fit b: TypeError: it has no 'city'") == 1
+
+
+def test_where_no_fallback_fits_a_kept_result_is_served_and_the_refusal_told_once():
+    told = []
+    hooks = FunctionHooks(on_rejected=told.append, on_fallback=lambda *_: told.append("fallback"))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
+    a = gear.guard("a", fallback="b", cache=CachePolicy(ttl_s=0, stale_for_s=600))(get)
+    gear.guard("b")(search)
+    a(city="Oslo")
+    gear.try_acquire("a").failure(ConnectionError())
+    found = gear.answer(a, city="Oslo")
+    assert (found.value, found.served_by, found.tool) == ("a Oslo", "cache", "a")
+    assert [one.tool for one in told] == ["a"]
+
+
+def test_one_that_does_not_fit_what_an_adapter_made_is_passed_over_too(gear, open_circuit, caplog):
+    a = gear.guard("a", fallback="b", adapt=lambda city: ((), {"town": city}))(get)
+    gear.guard("b")(search)
+    open_circuit("a")
+    with pytest.raises(CircuitOpenError):
+        a("Oslo")
+    assert "the arguments of a don't fit b: TypeError: it has no 'town'" in caplog.text
+
+
+def test_a_type_error_of_the_fallbacks_own_goes_through(gear, open_circuit):
+    a = gear.guard("a", fallback="b")(get)
+    gear.guard("b")(lambda city: city + 1)
+    open_circuit("a")
+    with pytest.raises(TypeError, match="concatenate"):
+        a(city="Oslo")
 
 
 @pytest.mark.parametrize("wrong", [None, 3, ("only",), ([], [], [])])

@@ -316,3 +316,62 @@ async def test_what_can_not_be_called_is_told_and_is_no_call(half_open):
     with pytest.raises(SwitchgearError, match="A call is given a function, not 'Oslo'"):
         await half_open.acall("t", "Oslo")
     assert half_open.try_acquire("t").probe
+
+
+SLOW_MS = 400
+
+
+@pytest.fixture(params=["plain", "rich"])
+def opens_when_slow(request):
+    """As ``gear``, with a circuit that slow calls open."""
+    policy = BreakerPolicy(
+        slow_call_duration_threshold_ms=SLOW_MS, slow_call_rate_threshold=0.5, minimum_number_of_calls=3
+    )
+    defaults = GuardOptions(classify=lambda _error: None) if request.param == "rich" else None
+    return Switchgear.local(local_policies=policy, defaults=defaults)
+
+
+async def one_by_one(made):
+    for each in made:
+        await each
+
+
+async def entered(made):
+    for each in made:
+        async with each:
+            pass
+
+
+@pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
+async def test_the_time_before_its_caller_awaits_it_is_not_the_tools(opens_when_slow, function, use):
+    guarded = opens_when_slow.guard("t")(function)
+    made = [guarded(True) for _ in range(4)]
+    await asyncio.sleep(SLOW_MS / 1000 + 0.05)
+    await use(made)
+    assert not opens_when_slow.is_open("t")
+
+
+async def test_but_the_time_that_it_is_awaited_for_is(opens_when_slow):
+    guarded = opens_when_slow.guard("t")(decorated(asyncio.sleep))
+    await asyncio.gather(*(guarded(SLOW_MS / 1000 + 0.05) for _ in range(3)))
+    assert opens_when_slow.is_open("t")
+
+
+@pytest.mark.parametrize("done", [False, True])
+async def test_of_a_tasks_failure_that_nobody_reads_asyncio_still_tells(gear, done):
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+
+    def start():
+        task = asyncio.get_running_loop().create_future() if done else asyncio.ensure_future(down())
+        if done:
+            task.set_exception(DownError("no route"))
+        return task
+
+    guarded = gear.guard("t")(start)
+    for _ in range(2):
+        guarded()
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert [context["message"].split(" exception")[1] for context in told] == [" was never retrieved"] * 2
+    assert gear.is_open("t"), "and the circuit was told as well"

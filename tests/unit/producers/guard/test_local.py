@@ -166,3 +166,57 @@ def test_every_form_of_policies_is_a_look_up():
     assert policy_of({"a": own})("a") is own
     assert policy_of({"a": own})("b") == LOCAL_DEFAULT
     assert policy_of(lambda _tool: own)("a") is own
+
+
+def at_once(deed):
+    """``deed`` in a thread that is left behind where it waits for itself."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(deed()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert found
+    return found[0]
+
+
+def test_a_call_amid_the_search_for_a_circuit_is_let_through_and_changes_nothing():
+    """A signal handler's, a finalizer's, or one of the function of policies."""
+    amid = []
+
+    def policies(tool):
+        if tool == "a":
+            amid.extend([local.get("a"), local.get("b"), local.all_now()])
+        return BreakerPolicy(consecutive_failures=2)
+
+    local = LocalBreakers(policies, Clock(), limit=10)
+    found = at_once(lambda: local.get("a"))
+    assert amid[0] is amid[1]
+    assert amid[0].breaker.state == "disabled"
+    assert set(local.circuits) == {"a"}
+    assert local.get("a") is found
+    assert local.all_now() == [found]
+    assert local.get("b") is not amid[1]
+
+
+def test_a_call_amid_a_call_of_the_same_circuit_does_not_wait_for_it():
+    circuit = breakers(10).get("a")
+
+    def amid():
+        with circuit.lock, circuit.lock:
+            return True
+
+    assert at_once(amid)
+
+
+def test_a_forked_child_has_locks_that_nobody_holds():
+    local = breakers(10)
+    circuit = local.get("a")
+    with circuit.lock, local._lock:
+        local._busy = True
+        local.forked()
+        assert at_once(lambda: local.get("b")) is local.circuits["b"]
+
+        def taken():
+            with circuit.lock:
+                return True
+
+        assert at_once(taken)

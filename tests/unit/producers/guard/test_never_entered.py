@@ -10,6 +10,7 @@ import pytest
 
 from switchgear import BreakerPolicy, Switchgear
 from switchgear.hooks import FunctionHooks
+from switchgear.testing import InMemoryFleet
 
 
 class Client:
@@ -106,3 +107,94 @@ def test_in_a_session_it_is_no_call():
             guarded()
         assert session.status().calls == 0
         assert guarded("Oslo") == "Oslo"
+
+
+# -- guards without options, which take a short way -------------------------------------------------------------------
+
+
+def told(fleet):
+    """The endings of the tool's calls, after the first."""
+    return [(one["status"], one.get("error_class")) for one in fleet.events("t")][1:]
+
+
+def test_on_a_plain_guard_it_is_no_event_and_ends_no_run_of_failures():
+    fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=3))
+    other, gear = fleet.gear("other"), fleet.gear("planner")
+    guarded = gear.guard("t")(get)
+    guarded("Oslo")
+    for _ in range(3):
+        for wrong in ((), ("Oslo", "Bergen")):
+            with pytest.raises(TypeError):
+                guarded(*wrong)
+        other.try_acquire("t").failure(ConnectionError())
+    assert fleet.state("t") == "open"
+    assert told(fleet) == [("error", "transport")] * 3
+
+
+async def test_nor_is_it_of_a_coroutine_function():
+    fleet = InMemoryFleet()
+    guarded = fleet.gear("planner").guard("t")(aget)
+    assert await guarded("Oslo") == "Oslo"
+    with pytest.raises(TypeError):
+        await guarded(town="Oslo")
+    assert told(fleet) == []
+
+
+async def test_nor_does_it_open_a_circuit_for_which_wrong_input_counts():
+    policy = BreakerPolicy(consecutive_failures=1, counted_error_classes={"invalid_input"})
+    gear = Switchgear.local(local_policies=policy)
+    guarded, coroutine = gear.guard("t")(get), gear.guard("u")(aget)
+    for _ in range(2):
+        assert (guarded("Oslo"), await coroutine("Oslo")) == ("Oslo", "Oslo")
+        with pytest.raises(TypeError):
+            guarded()
+        with pytest.raises(TypeError):
+            await coroutine()
+
+
+async def test_a_type_error_of_the_tools_own_is_an_event_on_a_plain_guard_too():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    plain, coroutine, of_c = gear.guard("t")(broken), gear.guard("t")(abroken), gear.guard("t")(len)
+    assert of_c("Oslo") == 4
+    with pytest.raises(TypeError):
+        plain("Oslo")
+    with pytest.raises(TypeError):
+        await coroutine("Oslo")
+    with pytest.raises(TypeError):
+        of_c(5)
+    assert told(fleet) == [("error", "invalid_input")] * 3
+
+
+# -- guarded functions within each other ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 30}])
+def test_a_tool_that_calls_another_one_wrongly_was_reached_itself(options):
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    inner = gear.guard("inner", **options)(get)
+
+    @gear.guard("t", **options)
+    def outer(*wrong):
+        return inner("Oslo", *wrong)
+
+    assert outer() == "Oslo"
+    with pytest.raises(TypeError):
+        outer("Bergen")
+    assert told(fleet) == [("error", "invalid_input")]
+    assert len(fleet.events("inner")) == 1
+
+
+def test_behind_two_guards_neither_is_told_of_wrong_arguments_and_both_of_an_error():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    twice = gear.guard("t")(gear.guard("inner")(get))
+    twice("Oslo")
+    with pytest.raises(TypeError):
+        twice()
+    assert told(fleet) == []
+    twice_of_c = gear.guard("t")(gear.guard("inner")(len))
+    with pytest.raises(TypeError):
+        twice_of_c(5)
+    assert told(fleet) == [("error", "invalid_input")]

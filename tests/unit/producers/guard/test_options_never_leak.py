@@ -23,7 +23,7 @@ class Clocked:
     def __init__(self):
         self.clock = FakeClock()
 
-    def connect(self, _gear, *, service):
+    def connect(self, _gear, *, service, buffer_size):
         return Wire(None, None, self.clock.monotonic, self.clock.wall)
 
 

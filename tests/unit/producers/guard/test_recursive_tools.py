@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
+import types
 
 import pytest
 
@@ -146,3 +148,39 @@ def test_the_fleets_probe_is_no_obstacle_either():
     assert walk(2) == 2
     gear.flush()
     assert not gear.is_open("t")
+
+
+@types.coroutine
+def paused():
+    yield
+
+
+def closed_in_another_context(coroutine):
+    """As an event loop that ends, or a garbage collection, may do."""
+    contextvars.copy_context().run(coroutine.send, None)
+    coroutine.close()
+
+
+def test_a_probe_may_be_closed_in_another_context_than_it_ran_in(gear):
+    @gear.guard("t")
+    async def hang():
+        await paused()
+
+    half_open(gear)
+    closed_in_another_context(hang())
+    assert gear.try_acquire("t")
+
+
+def test_and_so_may_a_function_that_stands_in():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60))
+
+    async def stand_in():
+        await paused()
+
+    @gear.guard("t", fallback=stand_in)
+    async def tool():
+        return "never"
+
+    gear.try_acquire("t").failure(ConnectionError())
+    closed_in_another_context(tool())
+    assert gear.is_open("t")

@@ -139,3 +139,43 @@ def test_no_refusal_of_many_threads_is_left_out_or_told_twice(reporter, emitter,
     reporter.sweep(everything=True)
     told += sum(event.metadata["refused"] for event in sent(emitter))
     assert told == 20_000
+
+
+def at_once(deed):
+    """``deed`` in a thread that is left behind where it waits for itself."""
+    thread = threading.Thread(target=deed, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_signal_handler_may_refuse_and_sweep_amid_any_method(reporter, emitter, clock):
+    def amid():
+        with reporter._lock:  # the thread is in a method, and the handler runs in the thread
+            reporter.refused(refusal())
+            reporter.refused(refusal())
+            reporter.sweep(everything=True)
+
+    at_once(amid)
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
+
+
+def test_refusals_that_a_signal_handler_sweeps_amid_a_sweep_are_told_once(reporter, emitter, clock):
+    for _ in range(4):
+        reporter.refused(refusal())
+    known = reporter._tools["t"]
+    tally = known.tally
+
+    def interrupted():
+        known.tally = tally
+        counted = known.tally()
+        reporter.refused(refusal())
+        reporter.sweep(everything=True)
+        return counted
+
+    known.tally = interrupted
+    at_once(lambda: reporter.sweep(everything=True))
+    reporter.sweep(everything=True)
+    counts = [event.metadata["refused"] for event in sent(emitter)]
+    assert min(counts) > 0
+    assert sum(counts) == 5

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
+import types
 
 import pytest
 
@@ -380,3 +381,19 @@ async def test_an_item_that_comes_after_its_cancellation_is_late(told, outcomes)
             await items(stream(swallows))
         await asyncio.sleep(0.06)
     assert set(endings(outcomes)) == {("timeout", "timeout")}
+
+
+@pytest.mark.parametrize("items_before", [0, 1])
+def test_one_that_is_left_while_an_item_is_awaited_took_that_time(told, outcomes, items_before):
+    @told.guard("t")
+    async def stream():
+        for _ in range(items_before):
+            yield 1
+        await types.coroutine(lambda: (yield))()
+
+    reading = items(stream())
+    reading.send(None)
+    time.sleep(0.1)
+    reading.close()
+    assert endings(outcomes) == [("error", "cancelled")]
+    assert outcomes[0].duration_ms >= 90

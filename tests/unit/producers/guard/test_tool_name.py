@@ -38,12 +38,29 @@ async def test_nor_is_it_the_name_of_an_awaited_one(gear):
         await gear.acall(None, len, "")
 
 
-def test_a_guard_without_a_name_says_what_is_missing(gear):
-    with pytest.raises(OptionError, match=r"A guard begins with the tool's name\. @gear.guard\(\"tool\"\)"):
+def search(query):
+    return query
 
-        @gear.guard
-        def search(query):
-            return query
+
+@pytest.mark.parametrize("ask", ["guard", "permit", "try_acquire", "is_open"])
+def test_a_function_in_the_place_of_its_tools_name_is_told_so(gear, ask):
+    said = r"A tool is given by its name, and search is a function\. Begin with the name, as in @gear.guard\(\"tool\"\)"
+    with pytest.raises(OptionError, match=said):
+        getattr(gear, ask)(search)
+
+
+@pytest.mark.parametrize("ask", ["guard", "permit", "try_acquire", "is_open"])
+def test_for_a_guarded_one_the_name_is_told(gear, ask):
+    guarded = gear.guard("mcp:web:search")(search)
+    with pytest.raises(
+        OptionError, match=r'search is a function\. It is guarded as "mcp:web:search": that is the name'
+    ):
+        getattr(gear, ask)(guarded)
+
+
+async def test_so_it_is_where_somebody_awaits(gear):
+    with pytest.raises(OptionError, match="search is a function"):
+        await gear.atry_acquire(search)
 
 
 def test_whatever_is_text_and_short_enough_is_a_name(gear):

@@ -8,10 +8,12 @@ import pytest
 
 from switchgear import Permit, Rejection, SwitchgearError
 from switchgear.follower.follower import CircuitFollower
-from switchgear.follower.views import UNAVAILABLE, DenyingViews, SilentViews, Views
+from switchgear.follower.views import UNAVAILABLE, AgingViews, DenyingViews, SilentViews, Views
 from switchgear.guard.gate import Gate
 from switchgear.guard.local import LocalBreakers
 from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
+from switchgear.testing import FakeClock, InMemoryFleet
+from switchgear.testing.clock import START
 from switchgear_schemas.circuit import Circuit
 
 NOBODY = "127.0.0.1:1"
@@ -152,14 +154,65 @@ def test_a_forked_childs_picture_is_as_old_as_its_parents() -> None:
     assert scene.look(None) == "local_only"
 
 
+class StoppedWall(FakeClock):
+    """A machine whose clock is set back as fast as it goes."""
+
+    def wall(self) -> float:
+        return START
+
+
+def test_a_forked_childs_picture_ages_also_when_the_machines_clock_is_set_back() -> None:
+    fleet = InMemoryFleet(clock=StoppedWall())
+    gear = fleet.gear(on_state_unavailable="deny")
+    assert gear._follower is not None
+    gear._follower.age_s = lambda: None  # type: ignore[method-assign]
+    fleet.advance(14)
+    assert gear.try_acquire("t")
+    fleet.advance(1)
+    assert not gear.try_acquire("t")
+
+
 def test_the_dict_that_calls_hold_stays_the_same_object() -> None:
     scene = Scene()
     scene.load()
     assert scene.views is scene.follower.table.views
-    for kind in (SilentViews, DenyingViews, Views):
+    scene.views.look = lambda: None  # type: ignore[attr-defined]
+    for kind in (SilentViews, DenyingViews, AgingViews, Views):
         scene.follower.table.views.answer(kind)
         assert type(scene.views) is kind
         assert len(scene.views) == 1
+
+
+@pytest.mark.parametrize(("wanted", "then"), [("deny", "deny"), ("local", "local_only"), ("last_known", "last_known")])
+def test_when_the_background_has_ended_every_call_sees_the_age_itself(wanted: OnStateUnavailable, then: str) -> None:
+    scene = Scene(wanted)
+    scene.load()
+    scene.availability.end()
+    assert (scene.availability.mode, bool(scene.ask("fine")), bool(scene.ask("broken"))) == ("fleet", True, False)
+    assert scene.ask("fine").generation == 0
+    scene.age = 15.0
+    assert bool(scene.ask("fine")) == (wanted != "deny")
+    assert bool(scene.ask("broken")) == (wanted == "local")
+    assert scene.availability.mode == then
+    assert scene.gate.is_open("fine") == (wanted == "deny")
+
+
+def test_last_known_words_that_are_too_old_are_not_heeded_after_the_end_of_the_background() -> None:
+    scene = Scene()
+    scene.load()
+    scene.availability.end()
+    scene.age = STATE_MAX_AGE_S
+    assert isinstance(scene.ask("broken"), Permit)
+    assert scene.ask("fine").generation is None
+    assert scene.availability.mode == "local_only"
+
+
+def test_a_picture_that_was_never_read_is_no_better_after_the_end_of_the_background() -> None:
+    for wanted, mode in (("deny", "deny"), ("last_known", "loading")):
+        scene = Scene(wanted)  # type: ignore[arg-type]
+        scene.availability.end()
+        assert scene.availability.mode == mode
+        assert bool(scene.ask("fine")) == (mode == "loading")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from switchgear import CircuitOpenError, Permit, Rejection, Switchgear, SwitchgearError
+from switchgear import CircuitOpenError, FunctionHooks, Permit, Rejection, Switchgear, SwitchgearError
 from switchgear.testing import FakeClock, InMemoryFleet, memory_gear
 from switchgear_schemas import BreakerPolicy
 
@@ -129,6 +129,49 @@ def test_a_process_that_heard_nothing_for_too_long_relies_on_its_own_breaker(fle
     fleet.advance(11)
     assert gear.status().follower.age_s == 11
     assert gear.try_acquire(TOOL)  # the wait is over, nobody can be asked, and its own breaker has nothing against it
+
+
+@pytest.mark.parametrize(("wanted", "passes"), [("deny", False), ("local", True), ("last_known", False)])
+def test_who_decides_while_kafka_is_away_is_seen_by_calls_as_time_passes(fleet, wanted, passes):
+    gear = fleet.gear(on_state_unavailable=wanted)
+    fleet.open_circuit("broken")
+    fleet.cut(gear)
+    fleet.advance(14)
+    assert (bool(gear.try_acquire(TOOL)), bool(gear.try_acquire("broken"))) == (True, False)
+    fleet.advance(1)
+    assert bool(gear.try_acquire(TOOL)) == (wanted != "deny")
+    assert bool(gear.try_acquire("broken")) == passes
+    fleet.mend(gear)
+    assert (bool(gear.try_acquire(TOOL)), bool(gear.try_acquire("broken"))) == (True, False)
+    assert gear.status().mode == "fleet"
+
+
+def test_a_closed_client_hears_nothing_more(fleet):
+    gear = fleet.gear(on_state_unavailable="deny")
+    gear.close()
+    fleet.open_circuit("broken")
+    fleet.mend(gear)
+    assert (bool(gear.try_acquire(TOOL)), bool(gear.try_acquire("broken"))) == (True, True)
+    fleet.clock.advance(15)
+    assert not gear.try_acquire(TOOL)
+    assert gear.status().mode == "deny"
+
+
+@pytest.mark.parametrize("tell", ["advance", "mend"])
+def test_a_full_buffer_drops_the_oldest_and_tells_the_hook(fleet, tell):
+    dropped = []
+    gear = Switchgear(fleet, buffer_size=2, hooks=[FunctionHooks(on_drop=dropped.append)])
+    fleet.cut(gear)
+    for _ in range(5):
+        gear.call(TOOL, lambda: None)
+    assert gear.status().emitter.dropped == 3
+    if tell == "advance":
+        fleet.advance(1)
+    else:
+        fleet.mend(gear)
+    assert dropped == [3]
+    fleet.advance(1)
+    assert dropped == [3]
 
 
 def test_without_a_worker_events_pile_up_and_are_folded_when_one_is_back(fleet):

@@ -64,3 +64,69 @@ def test_without_work_before_the_last_is_done_in_the_callers_thread() -> None:
     names: list[str] = []
     assert Disk("test").finish(lambda: names.append(threading.current_thread().name), 1)
     assert names == [threading.current_thread().name]
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set: threads for disks can't be had, as under a container's limit. Clear: they can."""
+    none, really = threading.Event(), threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if none.is_set() and thread.name.endswith("-disk"):
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    none.set()
+    return none
+
+
+async def test_a_thread_that_does_not_start_is_the_callers_error_and_the_next_work_tries_again(
+    no_threads: threading.Event,
+) -> None:
+    disk, done = Disk("test"), list[int]()
+    for number in range(2):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            async with asyncio.timeout(20):
+                await disk.run(lambda number=number: done.append(number))
+    no_threads.clear()
+    async with asyncio.timeout(20):
+        await disk.run(lambda: done.append(2))
+    assert done == [2], "what its caller knows as failed is not done later"
+    assert disk.finish(lambda: done.append(3), 10)
+    assert done == [2, 3]
+
+
+async def test_without_a_thread_the_last_work_is_done_all_the_same(no_threads: threading.Event) -> None:
+    disk, done = Disk("test"), list[int]()
+    with pytest.raises(RuntimeError):
+        await disk.run(lambda: done.append(1))
+    assert await disk.run(lambda: done.append(2), at_any_rate=True) is None
+    assert disk.finish(lambda: done.append(3), 10)
+    assert done == [2, 3]
+
+
+def test_work_that_the_caller_does_itself_holds_up_the_last_only_so_long(no_threads: threading.Event) -> None:
+    disk, begun, hang = Disk("test"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        hang.wait(30)
+
+    loop = threading.Thread(target=lambda: asyncio.run(disk.run(work, at_any_rate=True)))
+    loop.start()
+    assert begun.wait(20)
+    assert disk.finish(lambda: None, 0.05) is False
+    hang.set()
+    loop.join(20)
+    assert disk.finish(lambda: None, 10)
+
+
+async def test_after_the_last_nothing_is_done_any_more() -> None:
+    disk, done = Disk("test"), list[int]()
+    assert disk.finish(lambda: done.append(1), 10)
+    late = [asyncio.ensure_future(disk.run(lambda: done.append(2), at_any_rate=each)) for each in (False, True)]
+    await asyncio.sleep(0.05)
+    assert done == [1]
+    for each in late:
+        each.cancel()

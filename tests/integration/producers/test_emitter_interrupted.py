@@ -1,0 +1,71 @@
+"""A signal handler that raises in the call that wakes the emitter does not end what it sends, with a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear import Emitter, Event
+from switchgear.background import Background
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.integration
+
+
+class SoftTimeLimitError(Exception):
+    """As Celery's."""
+
+
+class Interrupted(Background):
+    """A signal comes while its loop is asked for, as often as told."""
+
+    signals = 0
+
+    def loop(self):
+        if self.signals:
+            self.signals -= 1
+            raise SoftTimeLimitError
+        return super().loop()
+
+
+@pytest.fixture
+def background():
+    return Interrupted("test")
+
+
+@pytest.fixture(params=["memory", "spool"])
+def emitter(request, settings, background, tmp_path):
+    """It has sent an event, and waits for the next."""
+    made = Emitter(
+        settings.kafka,
+        topic_prefix=settings.topic_prefix,
+        background=background,
+        spool_dir=tmp_path if request.param == "spool" else None,
+    )
+    made.emit(Event("t", "success"))
+    until(lambda: made.status().acknowledged == 1, 60)
+    until(lambda: made._idle)
+    yield made
+    made.close(10)
+
+
+def test_the_next_event_wakes_in_the_place_of_the_interrupted_one(emitter, background):
+    background.signals = 1
+    with pytest.raises(SoftTimeLimitError):
+        emitter.emit(Event("t", "success"))
+    emitter.emit(Event("t", "success"))
+    until(lambda: emitter.status().acknowledged == 3, 60)
+
+
+def test_an_interrupted_event_goes_by_itself(emitter, background):
+    background.signals = 1
+    with pytest.raises(SoftTimeLimitError):
+        emitter.emit(Event("t", "success"))
+    until(lambda: emitter.status().acknowledged == 2, 60)
+
+
+def test_a_wake_up_that_was_lost_altogether_is_not_final(emitter):
+    """As where the signal comes after the flag is down and before the wake-up: nobody wakes any more."""
+    until(lambda: emitter._idle and not len(emitter._buffer))
+    emitter._idle = False
+    emitter._items.append((Event("t", "success"), 0.0))
+    until(lambda: emitter.status().acknowledged == 2, 60)

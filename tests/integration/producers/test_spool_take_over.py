@@ -1,0 +1,92 @@
+"""Many dead processes' spools, taken over a few at a time: every event arrives, in order, through ``kill -9`` amid it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from switchgear import Emitter
+from switchgear.emitter.spool.spool import Written
+from switchgear_schemas.headers import RESENT
+from switchgear_schemas.ids import mint_metric_id
+from tests.support.processes import python
+from tests.support.sinking import read_topic
+from tests.support.spooling import killed, opened
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.integration
+
+DEAD = 100
+RECORDS = 20
+
+SENDING = """
+import sys, time
+from switchgear import Emitter
+bootstrap, prefix, folder = sys.argv[1:]
+emitter = Emitter(bootstrap, topic_prefix=prefix, spool_dir=folder)
+assert emitter.connect(40)
+while emitter.status().acknowledged < 500:
+    time.sleep(0.0005)
+print("sending", flush=True)
+time.sleep(600)
+"""
+
+
+def leave_behind(root: Path) -> None:
+    """What a hundred short-lived processes left, each with a tool of its own."""
+    spools = [opened(root) for _ in range(DEAD)]
+    for process, spool in enumerate(spools):
+        tool = f"t{process}"
+        for number in range(RECORDS):
+            value = {"tool_name": tool, "status": "success", "metric_id": mint_metric_id(), "metadata": {"n": number}}
+            spool.append([Written(tool.encode(), json.dumps(value).encode(), sent=False)])
+    for spool in spools:
+        killed(spool)
+
+
+def test_a_hundred_dead_processes_events_arrive_with_few_descriptors_in_use(settings, tmp_path) -> None:
+    root = tmp_path / "spool"
+    leave_behind(root)
+    arguments = (settings.kafka_bootstrap_servers, settings.topic_prefix, str(root))
+    with python(SENDING, *arguments, log=tmp_path / "child.log") as child:
+        child.wait_for_output("sending")
+        child.kill9()
+    left = len(list(root.iterdir()))
+    emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, spool_dir=root)
+    try:
+        assert emitter.connect(40)
+        most = 0
+
+        def only_ours() -> bool:
+            nonlocal most
+            most = max(most, len(os.listdir("/dev/fd")))  # noqa: PTH208 - it changes while it is listed
+            return len(list(root.iterdir())) == 1
+
+        before = len(os.listdir("/dev/fd"))  # noqa: PTH208
+        until(only_ours, 60)
+        assert most - before < 60
+        until(lambda: emitter.flush(1) and not emitter.status().spooled)
+        status = emitter.status()
+        assert (status.emitted, status.acknowledged, status.dropped, status.failed) == (*[status.emitted] * 2, 0, 0)
+    finally:
+        assert emitter.close()
+    assert list(root.iterdir()) == [], f"nothing of the {left} folders is left"
+
+    records = asyncio.run(read_topic(settings, settings.topics.executions))
+    found = [(record.key.decode(), json.loads(record.value)["metadata"]["n"]) for record in records]
+    counts = Counter(found)
+    assert set(counts) == {(f"t{process}", number) for process in range(DEAD) for number in range(RECORDS)}
+    again = {each for each, record in zip(found, records, strict=True) if (RESENT, b"1") in record.headers}
+    assert {each for each, count in counts.items() if count > 1} <= again, "what came again says so"
+    assert len(again) <= 20 * RECORDS, "only what the killed process had on its way"
+    first: dict[str, list[int]] = {}
+    for record in sorted(records, key=lambda each: each.offset):
+        number = json.loads(record.value)["metadata"]["n"]
+        if number not in (seen := first.setdefault(record.key.decode(), [])):
+            seen.append(number)
+    assert all(numbers == sorted(numbers) for numbers in first.values()), "in order within a folder"

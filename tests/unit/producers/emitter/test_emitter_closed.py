@@ -1,0 +1,89 @@
+"""A closed emitter goes on saying what its close said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from switchgear import Emitter, Event
+from tests.support.waiting import until
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def emitter():
+    made = Emitter(NOBODY)
+    yield made
+    made.close(0)
+
+
+def test_a_close_that_lost_events_says_so_each_time(emitter):
+    emitter.emit(Event("t", "success"))
+    assert [emitter.close(0), emitter.close(0), emitter.close(10)] == [False, False, False]
+    assert emitter.status().dropped == 1
+
+
+def test_a_flush_after_a_close_that_lost_events_says_so(emitter):
+    emitter.emit(Event("t", "success"))
+    emitter.close(0)
+    assert emitter.flush(0) is False
+
+
+def test_a_close_and_a_flush_of_one_that_lost_nothing_are_content(emitter):
+    assert [emitter.close(0), emitter.close(0), emitter.flush(0)] == [True, True, True]
+
+
+@pytest.mark.parametrize("spooled", [False, True])
+def test_a_flush_that_waits_while_another_thread_closes_says_that_its_event_did_not_go(tmp_path, spooled):
+    emitter = Emitter(NOBODY, spool_dir=tmp_path if spooled else None)
+    emitter.emit(Event("t", "success"))
+    answers: list[bool] = []
+    waiting = threading.Thread(target=lambda: answers.append(emitter.flush(600)))
+    waiting.start()
+    until(lambda: emitter.status().alive)
+    assert emitter.close(0) is False
+    waiting.join(60)
+    assert answers == [False]
+
+
+def test_a_close_within_the_close_has_its_answer(emitter, caplog):
+    """A signal handler's: while the emitter tells the log of what it lost."""
+
+    class Closing(logging.Handler):
+        def emit(self, record):
+            answers.append(emitter.close(5))
+
+    answers: list[bool] = []
+    handler = Closing()
+    logging.getLogger("switchgear.emitter").addHandler(handler)
+    try:
+        emitter.emit(Event("t", "success"))
+        assert emitter.close(0) is False
+    finally:
+        logging.getLogger("switchgear.emitter").removeHandler(handler)
+    assert answers
+    assert set(answers) == {False}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_lost_nothing_of_what_its_parent_did():
+    code = f"""
+import os, sys
+from switchgear import Emitter, Event
+emitter = Emitter({NOBODY!r})
+emitter.emit(Event("t", "success"))
+emitter.close(0)
+child = os.fork()
+if child == 0:
+    os._exit(0 if emitter.close(0) and emitter.flush(0) else 1)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
