@@ -121,6 +121,8 @@ class Background:
             starting and not thread.is_alive()
         ):  # a signal handler's close amid the start: what it interrupted must go on first
             return False
+        if self.here:  # a log handler's close, say: the thread ends when it is back in its loop
+            return False
         thread.join(timeout)
         return not thread.is_alive()
 

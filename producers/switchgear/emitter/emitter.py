@@ -39,6 +39,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _STOW_LIMIT_S: Final = 2.0
+_END_LIMIT_S: Final = 10.0
 
 
 class Emitter:
@@ -98,11 +99,8 @@ class Emitter:
         arguments.number("exit_timeout", exit_timeout)
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).executions
-        self._service = service
-        self._linger_s = linger_s
-        self._in_flight = in_flight
-        self._compression = compression
-        self._exit_timeout = exit_timeout
+        self._service, self._linger_s, self._in_flight = service, linger_s, in_flight
+        self._compression, self._exit_timeout = compression, exit_timeout
         self.emitter_id = mint_emitter_id(service)
         self._buffer = Buffer(buffer_size)
         # At hand, here and in guard/plain.py, which appends to it: they are on every call's path.
@@ -210,9 +208,12 @@ class Emitter:
         for callback in self.before_close:
             callback()
         flushed = self.flush(timeout)
-        with self._ending:
-            if not self._closed:
-                self._end(flushed)
+        if self._ending.acquire(timeout=0 if self._background.here else _END_LIMIT_S):  # the ender may join that thread
+            try:
+                if not self._closed:
+                    self._end(flushed)
+            finally:
+                self._ending.release()
         return flushed if self.ended is None else self.ended
 
     def _end(self, flushed: bool) -> None:

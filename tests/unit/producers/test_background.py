@@ -133,9 +133,10 @@ def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background,
 
 
 def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
-    seen = []
+    seen, began = [], threading.Event()
 
     async def job():
+        began.set()
         try:
             await asyncio.sleep(3600)
         finally:
@@ -144,6 +145,7 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
 
     background.add("job", job)
     background.loop()
+    assert began.wait(10)
     assert background.close(5)
     assert seen == ["cleaned up"]
     assert not background.alive
@@ -171,6 +173,14 @@ def test_many_threads_that_close_it_at_once_let_the_jobs_clean_up(background):
         thread.join(20)
     assert answers == [True] * 8
     assert cleaned == [True]
+
+
+def test_a_close_in_its_own_thread_does_not_wait_for_itself(background):
+    async def work():
+        return background.close(60)
+
+    assert background.run(work()).result(10) is False
+    until(lambda: not background.alive)
 
 
 def test_a_closed_one_is_not_started_again(background):
