@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,11 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.shared import shared_folder
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's "&" has its jobs ignore Ctrl-C, and so would every command that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
