@@ -19,7 +19,6 @@ from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.shared import shared_folder
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's "&" has its jobs ignore Ctrl-C, and so would every command that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
