@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from switchgear.arguments import impossible, renamed, renaming
 from switchgear.guard.stand_ins import guarded_by
+from switchgear.guard.tool_function import unwrapped
 from switchgear_schemas.errors import SwitchgearError
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     renaming("circuit_of", circuit_of)
     kept = []
     for position, tool in enumerate(tools):
-        guarded = guarded_by(_unwrapped(tool))
+        guarded = guarded_by(unwrapped(tool))
         name = name_of(tool) if guarded is None else guarded.plan.tool
         if name is None:
             raise NamelessToolError(
@@ -78,7 +78,7 @@ def name_of(tool: object) -> str | None:
     if isinstance(tool, Mapping):
         return _in_mapping(tool)
     inner = (getattr(getattr(tool, each, None), "name", None) for each in _INNER)
-    plain = getattr(_unwrapped(tool), "__name__", None)
+    plain = getattr(unwrapped(tool), "__name__", None)
     hosted = _hosted(getattr(tool, "type", None))
     return _first((getattr(tool, "name", None), *inner, getattr(tool, "__name__", None), plain, hosted))
 
@@ -108,9 +108,3 @@ def _alone(tool: Mapping[Any, Any]) -> tuple[object, ...]:
 
 def _first(names: Iterable[object]) -> str | None:
     return next((name for name in names if isinstance(name, str) and name), None)
-
-
-def _unwrapped(tool: object) -> object:
-    while isinstance(tool, functools.partial):
-        tool = tool.func
-    return tool

@@ -7,7 +7,6 @@ overrides, so that nothing is built for nobody.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import threading
@@ -19,6 +18,7 @@ from switchgear import arguments
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
 from switchgear.guard.rejection import Rejection
+from switchgear.guard.tool_function import name_of, unwrapped
 from switchgear.hooks import Hooks
 
 log: Final = logging.getLogger("switchgear.hooks")
@@ -102,7 +102,7 @@ class HookList:
     def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
         now = self._clock()
-        who = f"{_named(method)} ({name})"
+        who = f"{name_of(unwrapped(method))} ({name})"  # never its repr: it may show a partial's arguments, or fail
         known = self._failing.get(who)
         if known is not None and now < known[0]:
             self._failing[who] = (known[0], known[1] + 1)
@@ -123,14 +123,6 @@ def _caught(background: bool) -> type[BaseException] | tuple[type[BaseException]
     if not background:
         return Exception
     return (Exception, SystemExit) if threading.current_thread() is threading.main_thread() else BaseException
-
-
-def _named(method: Callable[..., Any]) -> str:
-    """Never its repr, which may show a ``partial``'s arguments, or fail."""
-    while isinstance(method, functools.partial):
-        method = method.func
-    name = getattr(method, "__qualname__", None)
-    return name if isinstance(name, str) else type(method).__qualname__
 
 
 def _overridden(hook: Hooks, name: str) -> Callable[..., Any] | None:

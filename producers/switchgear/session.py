@@ -153,9 +153,7 @@ class Session(ForkSafe):
         if len(sessions) == 1:
             with self._lock:
                 return _counted(sessions, tool)
-        with (
-            contextlib.ExitStack() as locks
-        ):  # in all of them or in none: not even for a moment does a refused call take a place
+        with contextlib.ExitStack() as locks:  # in all or in none: not for a moment does a refused call take a place
             for one in sorted(sessions, key=id):  # in one order, whoever is within whom
                 locks.enter_context(one._lock)  # noqa: SLF001 - of the same class
             return _counted(sessions, tool)

@@ -19,9 +19,7 @@ def never_entered(function: Any, error: BaseException) -> bool:
     if not isinstance(error, TypeError) or _code(function) is None:
         return False
     trace = error.__traceback__
-    while (
-        trace is not None
-    ):  # all of them: the last one is ours too where the tool itself called a guarded function wrongly
+    while trace is not None:  # all: the last is ours too where the tool itself called a guarded function wrongly
         if not str(trace.tb_frame.f_globals.get("__name__")).startswith(_OURS):
             return False
         trace = trace.tb_next

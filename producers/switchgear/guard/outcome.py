@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("switchgear.guard")
 
 
-class OutcomeRecorder:
+class OutcomeRecorder(ABC):
     """The half of the gate that a permit reports to."""
 
     def __init__(
@@ -146,9 +147,9 @@ class OutcomeRecorder:
         if self.teller is not None:
             self.teller.ended(permit, status, duration_ms, found.error_class, kind)
 
+    @abstractmethod
     def released(self, permit: Permit) -> None:
         """The call of ``permit`` was never made, or nobody can say how it ended; the gate knows what it held."""
-        raise NotImplementedError
 
     def classification(self, error: BaseException | str) -> Classification:
         """What kind of failure it is: by the client's classifier, else by default; a tool's own message is of class ``tool``."""

@@ -31,15 +31,21 @@ class ToolFunction:
 
 def examine(function: Callable[..., Any]) -> ToolFunction:
     """Look at a function, a method, a partial of one, or an object with ``__call__``."""
-    bare = function
-    while isinstance(bare, functools.partial):
-        bare = bare.func
+    bare = unwrapped(function)
     return ToolFunction(function, _kind(bare), bare is function and _is_method(function), name_of(bare))
+
+
+def unwrapped(function: Any) -> Any:
+    """What a partial calls, of a partial too; anything else is what it is."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """Its qualified name; of an object that is callable, its class's."""
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
+    name = getattr(function, "__qualname__", None)
+    return name if name and isinstance(name, str) else type(function).__qualname__
 
 
 def _kind(function: Any) -> Kind:

@@ -8,14 +8,7 @@ import pytest
 from switchgear_cli.up.supervision import Phase
 from switchgear_cli.up.supervisor import Supervisor
 from switchgear_schemas.errors import SwitchgearError
-
-
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clock import Clock
 
 
 class Puppet:
@@ -65,7 +58,7 @@ class Puppet:
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

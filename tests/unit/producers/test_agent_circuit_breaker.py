@@ -13,16 +13,9 @@ import pytest
 from switchgear.agent_circuit_breaker import AgentCircuitBreaker
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear_schemas.errors import SettingsError
+from tests.support.clock import Clock
 
 MINUTE = timedelta(minutes=1)
-
-
-class Clock:
-    def __init__(self, now: float = 1_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class DownError(Exception):

@@ -5,15 +5,9 @@ from __future__ import annotations
 import logging
 
 from switchgear.bounded_log import AGAIN_S, MOST_SUBJECTS, BoundedLog
+from tests.support.clock import Clock
 
 log = logging.getLogger("test.bounded")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 class Unreadable(Exception):  # noqa: N818 - a user's exception
@@ -22,7 +16,7 @@ class Unreadable(Exception):  # noqa: N818 - a user's exception
 
 
 def test_a_subject_is_told_once_a_minute_with_how_often_it_was_kept_back(caplog):
-    clock = Clock()
+    clock = Clock(0.0)
     bounded = BoundedLog(log, clock=clock)
     for _ in range(5):
         bounded.warning("usage of t", ValueError("x"))

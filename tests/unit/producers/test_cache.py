@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from switchgear.cache import Cached, CachePolicy, ResultCache
 from switchgear.guard.stores import Stores
 from switchgear_schemas.errors import SettingsError
+from tests.support.clock import Clock
 
 
 async def marked_async(value, _age_s):
@@ -27,16 +28,9 @@ class Unhashable:
         return f"{value} (old)"
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(0.0)
 
 
 def test_a_result_is_fresh_until_its_ttl(clock):
@@ -197,7 +191,7 @@ def test_what_marks_need_not_be_hashable(clock):
     size=st.integers(1, 4),
 )
 def test_it_never_serves_what_is_too_old_nor_what_was_never_put_nor_keeps_too_much(steps, size):
-    clock = Clock()
+    clock = Clock(0.0)
     cache = ResultCache(CachePolicy(ttl_s=20, stale_for_s=10, max_entries=size), clock)
     latest = {}
     for number, (what, key, wait) in enumerate(steps):

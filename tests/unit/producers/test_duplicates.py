@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from switchgear.duplicates import PANES, DuplicateWatch
 from switchgear_schemas.errors import SettingsError
-
-
-class Clock:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture

@@ -18,16 +18,9 @@ from switchgear.follower.view import CircuitView
 from switchgear.guard.local import LocalCircuit
 from switchgear.notice import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.clock import Clock
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
-
-
-class Clock:
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def opened(tool="search", *, at=0.0, wait_s=60.0, scope="tool", circuit_id=None):

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
+from tests.support.clock import Clock
 
 CALLERS = 50
 ROUNDS = 100
@@ -16,15 +17,6 @@ WAIT_S = 60.0
 
 class DownError(Exception):
     """The tool is broken."""
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def client(clock: Clock, permits: int) -> Switchgear:

@@ -8,16 +8,10 @@ import pytest
 
 from switchgear import BreakerPolicy, Switchgear
 from switchgear.testing import InMemoryFleet
+from tests.support.clock import Clock
 
 WAIT_S, STAY_S = 60.0, 30.0
 DAY_S = 86_400.0
-
-
-class Clock:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -11,20 +11,11 @@ from switchgear.breaker.retirement import IDLE_S
 from switchgear.breaker.shelves import LOOKED_AT
 from switchgear.guard.local import LocalBreakers, policy_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def breakers(limit: int, clock: Clock | None = None, **policy) -> LocalBreakers:
-    return LocalBreakers(BreakerPolicy(consecutive_failures=2, **policy), clock or Clock(), limit=limit)
+    return LocalBreakers(BreakerPolicy(consecutive_failures=2, **policy), clock or Clock(0.0), limit=limit)
 
 
 def fail(local: LocalBreakers, tool: str, times: int) -> None:
@@ -40,7 +31,7 @@ def test_a_tool_keeps_its_breaker():
 
 
 def test_past_the_limit_idle_breakers_make_room():
-    clock = Clock()
+    clock = Clock(0.0)
     local = breakers(3, clock)
     for tool in "abc":
         local.get(tool)
@@ -59,7 +50,7 @@ def test_a_breaker_whose_slow_call_may_still_be_out_is_not_given_up_at_once():
 
 
 def test_a_breaker_that_is_open_or_counting_is_never_given_up():
-    clock = Clock()
+    clock = Clock(0.0)
     local = breakers(3, clock)
     fail(local, "open", 2)
     fail(local, "counting", 1)
@@ -83,7 +74,7 @@ def test_when_all_are_needed_a_new_name_goes_unguarded():
 
 
 def test_a_new_name_looks_at_few_breakers_however_many_there_are():
-    clock = Clock()
+    clock = Clock(0.0)
     local = breakers(1_000, clock)
     for number in range(1_000):
         local.get(f"t{number}")
@@ -108,7 +99,7 @@ def test_a_user_or_session_has_a_circuit_of_its_own_where_the_policy_says_so(sco
 
 
 def test_a_tool_may_be_called_as_another_tools_user_is():
-    clock = Clock()
+    clock = Clock(0.0)
     local = LocalBreakers({"t": BreakerPolicy(scope="user", consecutive_failures=2)}, clock, limit=2)
     scoped, named = local.get("t", "ana"), local.get("t|user=ana")
     assert scoped is not named
@@ -121,7 +112,7 @@ def test_a_tool_may_be_called_as_another_tools_user_is():
 
 
 def test_threads_that_ask_at_once_get_one_breaker_a_tool():
-    clock = Clock()
+    clock = Clock(0.0)
     local = breakers(40, clock)
     found: list[set[int]] = [set() for _ in range(50)]
     start = threading.Barrier(4)
@@ -187,7 +178,7 @@ def test_a_call_amid_the_search_for_a_circuit_is_let_through_and_changes_nothing
             amid.extend([local.get("a"), local.get("b"), local.all_now()])
         return BreakerPolicy(consecutive_failures=2)
 
-    local = LocalBreakers(policies, Clock(), limit=10)
+    local = LocalBreakers(policies, Clock(0.0), limit=10)
     found = at_once(lambda: local.get("a"))
     assert amid[0] is amid[1]
     assert amid[0].breaker.state == "disabled"

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Switchgear
+from tests.support.clock import Clock
 
 WAIT_S = 60.0
 STAY_S = 30.0
@@ -24,15 +25,6 @@ OPEN_UNTIL_LONG_AGO = b"""{"circuit_id": "tool", "tool_name": "tool", "state": "
 
 class DownError(Exception):
     """The tool is broken."""
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def client(clock: Clock, permits: int = 1, **policy) -> Switchgear:

@@ -9,20 +9,14 @@ import pytest
 
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.probe import ASK_AGAIN_S, ProbeDesk
+from tests.support.clock import Clock
 
 ME = "me"
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

@@ -8,18 +8,12 @@ import pytest
 
 from switchgear import Emitter, Rejection
 from switchgear.guard.report import RefusalReporter
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

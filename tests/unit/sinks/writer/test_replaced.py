@@ -12,18 +12,12 @@ from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.topics import TopicNames
 from switchgear_sinks.store import Store, StoreLocation
 from switchgear_sinks.writer import Writer, WriterMetrics
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

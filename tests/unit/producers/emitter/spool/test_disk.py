@@ -66,21 +66,6 @@ def test_without_work_before_the_last_is_done_in_the_callers_thread() -> None:
     assert names == [threading.current_thread().name]
 
 
-@pytest.fixture
-def no_threads(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set: threads for disks can't be had, as under a container's limit. Clear: they can."""
-    none, really = threading.Event(), threading.Thread.start
-
-    def start(thread: threading.Thread) -> None:
-        if none.is_set() and thread.name.endswith("-disk"):
-            raise RuntimeError("can't start new thread")
-        really(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
-    none.set()
-    return none
-
-
 async def test_a_thread_that_does_not_start_is_the_callers_error_and_the_next_work_tries_again(
     no_threads: threading.Event,
 ) -> None:
