@@ -7,7 +7,7 @@ ARGS ?=
 SECONDS ?= 120
 SEED ?=
 # Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
-PROCESSES ?= 2
+PROCESSES ?= 3
 
 .PHONY: setup up test lint bench chaos schemas clean
 

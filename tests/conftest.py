@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -17,6 +18,7 @@ from switchgear import background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
+from tests.support.secured import SecuredKafka, secured_kafka
 from tests.support.shared import shared_folder
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,6 +32,22 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("SWITCHGEAR_") and not name.startswith("SWITCHGEAR_TEST_"):
             monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)  # the width of a developer's terminal, or of the test runner's
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A running `switchgear up` of a test is recorded here, and not in the developer's own folder."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _no_system_from_outside(_state_of_this_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `switchgear up` of the developer, or of another test, must not be found."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(_state_of_this_run / uuid4().hex))
 
 
 @pytest.fixture(autouse=True)
@@ -45,18 +63,34 @@ def _no_client_left_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """A command that was run in this process logs to the standard error of its test, which is closed after it."""
+    """A command that a test runs in this process sets handlers and levels; the next test finds them as they were."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
+    levels = {logger: logger.level for logger in _named_loggers()}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    for logger in _named_loggers():
+        level = levels.get(logger, logging.NOTSET)
+        if logger.level != level:  # setLevel() goes through all loggers
+            logger.setLevel(level)
+
+
+def _named_loggers() -> list[logging.Logger]:
+    return [found for found in logging.Logger.manager.loggerDict.values() if isinstance(found, logging.Logger)]
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[RunningKafka]:
     """A real broker, one for the whole run; started at first use, stopped and removed at the end."""
     with running_kafka() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A broker with TLS, users and permissions, one for the whole run; started at first use."""
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
 
 

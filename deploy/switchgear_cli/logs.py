@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Final
 
@@ -24,7 +25,7 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 def configure_logging(settings: Settings) -> None:
     """Send every log line to standard error, as ``log_format`` and ``log_level`` say.
 
-    Console: one line an event, coloured on a terminal. JSON: one object a line, with an ISO 8601 time in UTC.
+    Console: one line an event, coloured on a terminal unless ``NO_COLOR`` is set. JSON: one object a line, with an ISO 8601 time in UTC.
     """
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
@@ -39,7 +40,10 @@ def configure_logging(settings: Settings) -> None:
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
         else [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"),
+                exception_formatter=structlog.dev.plain_traceback,
+            )
         ]
     )
     handler = logging.StreamHandler(sys.stderr)

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import Final, NoReturn
-
-from cyclopts import App, CycloptsError, Group
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS
-from switchgear_cli.usage import WrongUsageError
+from switchgear_cli.usage import WrongUsageError, sentence
 from switchgear_schemas.errors import SwitchgearError
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage and nothing was done, 130 interrupted, 141 the reader of the output went away."
+NARROW: Final = 60
+"""Below so many columns, help is plain lines."""
+_LEAST_COLUMNS: Final = 40
 
 
 def build_app(invoked: str | None = None) -> App:
@@ -31,9 +38,12 @@ def build_app(invoked: str | None = None) -> App:
     Args:
         invoked: The command that is about to run: its own docstring is its help, not its line in the overview.
     """
+    from cyclopts import App, Group  # noqa: PLC0415 - the SDK alone is installed without it: run() says what to do
+
     app = App(
         name="switchgear",
         help="Fleet-wide circuit breakers and tool health for AI agents.",
+        help_epilogue=EXIT_CODES if invoked is None else None,
         version=_version,
         version_flags=["--version"],
         help_flags=["--help", "-h"],
@@ -55,11 +65,12 @@ def build_app(invoked: str | None = None) -> App:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. A command's own int is its exit code."""
     tokens = list(arguments)
+    _check_columns()
     try:
         code = _call(tokens)
         sys.stdout.flush()
-    except SwitchgearError as error:
-        return _say(str(error), WRONG_USAGE if isinstance(error, WrongUsageError) else FAILED)
+    except (SwitchgearError, ImportError) as error:
+        return _say(_explained(error), WRONG_USAGE if isinstance(error, WrongUsageError) else FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -79,24 +90,75 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _call(tokens: list[str]) -> int:
+    from cyclopts import CycloptsError  # noqa: PLC0415 - see build_app
+
     invoked = next((token for token in tokens if not token.startswith("-")), None)
     names = [entry.name for entry in COMMANDS]
     if invoked is not None and invoked not in names:
         near = difflib.get_close_matches(invoked, names, n=1)
         did_you_mean = f" Did you mean {near[0]}?" if near else ""
         return _say(f"There is no command {invoked}.{did_you_mean} Try `switchgear --help`.", WRONG_USAGE)
+    app = build_app(invoked)
     try:
-        result = build_app(invoked)(
-            tokens or ["--help"], result_action="return_value", exit_on_error=False, print_error=False
-        )
+        if not tokens or not {"--help", "-h"}.isdisjoint(tokens):
+            _help(app, tokens or ["--help"])
+            return 0
+        result = app(tokens, result_action="return_value", exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        sentence = " ".join(str(error).split())
-        return _say(f"{sentence} Try `switchgear {f'{invoked} ' if invoked else ''}--help`.", WRONG_USAGE)
+        return _say(sentence(error, invoked), WRONG_USAGE)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
 
-def _say(sentence: str, code: int) -> int:
-    print(f"switchgear: {sentence}", file=sys.stderr)
+def _check_columns() -> None:
+    """Leave no width in ``COLUMNS`` that nothing can be printed in: rich never ends with one or two columns."""
+    columns = os.environ.get("COLUMNS")
+    if columns is None:
+        return
+    if not columns.isdecimal() or int(columns) == 0:
+        del os.environ["COLUMNS"]
+    elif int(columns) < _LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(_LEAST_COLUMNS)
+
+
+def _help(app: App, tokens: list[str]) -> None:
+    """Print help: in boxes, or as plain lines where a terminal is so narrow that boxes would cut the names of options in two."""
+    from rich.console import Console  # noqa: PLC0415 - 50 ms that other commands need not wait
+
+    width = Console().width
+    if width >= NARROW:
+        app(tokens, result_action="return_value", exit_on_error=False, print_error=False)
+        return
+    app.help_formatter = "plain"
+    text = io.StringIO()
+    unlimited = Console(file=text, width=1_000_000)
+    app(tokens, console=unlimited, result_action="return_value", exit_on_error=False, print_error=False)
+    for line in text.getvalue().splitlines():
+        indent = "    " if line.startswith(" ") else ""
+        print(
+            textwrap.fill(
+                line.rstrip(), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+        )
+
+
+def _explained(error: SwitchgearError | ImportError) -> str:
+    """What to say of ``error``. One about something else than a third-party package that is not installed is raised again."""
+    if isinstance(error, SwitchgearError):
+        return str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ModuleNotFoundError) and cause.name and not cause.name.startswith("switchgear"):
+            return (
+                f"This command needs the package {cause.name.partition('.')[0]}, which is not installed. Install switchgear"
+                " with an extra: stream (worker), sink (sink, api, migrate, retention), embedded (all), or service"
+                " (the other commands)."
+            )
+        cause = cause.__cause__ or cause.__context__
+    raise error
+
+
+def _say(text: str, code: int) -> int:
+    print(f"switchgear: {text}", file=sys.stderr)
     return code
 
 

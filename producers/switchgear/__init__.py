@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.answer import Answer
 from switchgear.call_outcome import CallOutcome
 from switchgear.circuit_change import CircuitChange
-from switchgear.classify import Classification, classify, classify_result, outage_in_text
+from switchgear.classify import IGNORE, Classification, classify, classify_result, outage_in_text
 from switchgear.client import Switchgear
+from switchgear.emitter import at_exit as _at_exit  # noqa: F401 - its atexit handler runs after those of the program
 from switchgear.emitter.event import Event
 from switchgear.emitter.receipt import Receipt
 from switchgear.emitter.status import EmitterStatus
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
 __all__ = [
+    "IGNORE",
     "AgentCircuitBreaker",
     "Answer",
     "BreakerPolicy",

@@ -39,16 +39,24 @@ _SUCCEEDED = Result(Outcome.SUCCESS)
 
 
 class ToolDisabledError(CircuitOpenError):
-    """The CircuitOpenError that an AgentCircuitBreaker raises, with the pattern's message."""
+    """The CircuitOpenError that an AgentCircuitBreaker raises. ``message`` is the pattern's, and its text begins with it."""
 
-    def __init__(self, rejection: CallRejection, cooldown: float) -> None:
+    def __init__(self, rejection: CallRejection | str = "", cooldown: float = 0.0) -> None:
         super().__init__(rejection)
         self.cooldown = cooldown
-        self.message = f"Circuit open — tool disabled for {cooldown}s"
-        self.hint = ""
+        if isinstance(rejection, CallRejection):
+            self.message = f"Circuit open — tool disabled for {cooldown}s"
+            self.hint = ""
 
-    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...]]:
-        return type(self), (self.rejection, self.cooldown)
+    @property
+    def text(self) -> str:
+        """For the model: the pattern's message, then what the tool is, and not to try again before when."""
+        text = super().text
+        return f"{self.message}. {text}" if self.tool else text
+
+    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:
+        kind, made_of, state = super().__reduce__()
+        return kind, (*made_of, self.cooldown), state
 
 
 class AgentCircuitBreaker(ForkSafe):

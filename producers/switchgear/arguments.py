@@ -177,6 +177,7 @@ class Sending(TypedDict):
     spool_dir: str | os.PathLike[str] | None
     spool_bytes: int
     spool_fsync: bool
+    exit_timeout: float
 
 
 def sending(**given: Unpack[Sending]) -> None:
@@ -189,3 +190,4 @@ def sending(**given: Unpack[Sending]) -> None:
     folder("spool_dir", given["spool_dir"])
     whole("spool_bytes", given["spool_bytes"])
     flag("spool_fsync", given["spool_fsync"])
+    number("exit_timeout", given["exit_timeout"])

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
 import threading
 import time
 import weakref
@@ -18,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from switchgear.background_loop import finish, new_loop
 from switchgear_schemas.errors import SwitchgearError
 
 log: Final = logging.getLogger("switchgear.background")
@@ -27,6 +27,7 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 START_AGAIN_S: Final = 1.0
 """After a start that failed; until then who needs the thread is told at once."""
 _LONGEST_PAUSE_S: Final = 5.0
+_POLL_S: Final = 0.005
 _NO_MEANS: Final = (OSError, RuntimeError, MemoryError)
 """What a start fails by: no file, thread or memory is left."""
 _every: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
@@ -60,6 +61,8 @@ class Background:
         """Called in the child of a fork."""
         self.after_death: list[Callable[[], None]] = []
         """Called when the thread ended by an error; the next :meth:`loop` starts it again."""
+        self.on_start: list[Callable[[], None]] = []
+        """Called by whoever starts the thread, when it is started."""
         _every.add(self)
 
     def add(self, name: str, job: Job) -> None:
@@ -96,7 +99,12 @@ class Background:
             return loop
         with self._lock:
             self._refuse_if_closed()
-            return self._loop or self._start()
+            if self._loop is not None:
+                return self._loop
+            loop = self._start()
+        for callback in self.on_start:
+            callback()
+        return loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine in the loop."""
@@ -106,6 +114,16 @@ class Background:
             work.close()
             raise
         return asyncio.run_coroutine_threadsafe(self._own(work), loop)
+
+    def start_or_run_here(self, done: Callable[[], bool], limit_s: float) -> None:
+        """Start the thread. Where none can be started, run the jobs here until ``done()``, for at most ``limit_s`` seconds.
+
+        For the end of the interpreter: since Python 3.12 it starts no thread any more.
+        """
+        try:
+            self.loop()
+        except NotStartedError:
+            self._run_here(done, time.monotonic() + limit_s)
 
     def close(self, timeout: float) -> bool:
         """Cancel the jobs and end the thread; False when it did not end within ``timeout`` seconds. Any number may call it."""
@@ -141,7 +159,7 @@ class Background:
         try:
             self._starting = True
             self._loop = None
-            loop = _new_loop()
+            loop = new_loop()
             self._thread = threading.Thread(
                 target=self._body, args=(loop, turn), name=f"{self._name}-background", daemon=True
             )
@@ -164,6 +182,20 @@ class Background:
         finally:
             self._starting = False
 
+    def _run_here(self, done: Callable[[], bool], deadline: float) -> None:
+        def look() -> None:
+            if done() or time.monotonic() >= deadline:
+                loop.stop()
+            else:
+                loop.call_later(_POLL_S, look)
+
+        with self._lock:
+            loop = self._loop = new_loop()
+            self._thread = threading.current_thread()
+        loop.call_soon(look)
+        self._body(loop, [True])
+        self._thread = None
+
     def _body(self, loop: asyncio.AbstractEventLoop, turn: list[bool]) -> None:
         if not _taken(turn):
             return
@@ -171,7 +203,7 @@ class Background:
             jobs = {} if self._closed else self._jobs
             self._tasks = {loop.create_task(self._keep(name, job)) for name, job in jobs.items()}
             loop.run_forever()
-            _finish(loop, self._tasks)
+            finish(loop, self._tasks)
         except BaseException:
             log.exception("the background thread died; the next event starts it again")
             raise
@@ -218,14 +250,6 @@ class Background:
             callback()
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop. Its three files are tried for first: where it lacks one, half a loop is left, which complains when it is collected."""
-    with contextlib.ExitStack() as tried:
-        for each in (*socket.socketpair(), *socket.socketpair()):
-            tried.enter_context(each)
-    return asyncio.new_event_loop()
-
-
 def _taken(turn: list[bool]) -> bool:
     """Whether the caller was the first to ask; one step, whoever else asks."""
     try:
@@ -266,21 +290,6 @@ def stop_if_cancelled() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-
-
-def _finish(loop: asyncio.AbstractEventLoop, own: set[asyncio.Task[Any]]) -> None:
-    """Cancel our own tasks and let them clean up (close their connections), for a bounded time; then whatever is left."""
-    _cancel(loop, own, 3.0)
-    _cancel(loop, asyncio.all_tasks(loop), 1.0)
-    loop.run_until_complete(loop.shutdown_asyncgens())
-
-
-def _cancel(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]], limit_s: float) -> None:
-    pending = {task for task in tasks if not task.done()}
-    for task in pending:
-        task.cancel()
-    if pending:
-        loop.run_until_complete(asyncio.wait(pending, timeout=limit_s))
 
 
 def _after_fork() -> None:

@@ -15,7 +15,7 @@ class CallOutcome:
     status: Status
     duration_ms: float
     error_class: ErrorClass | None = None
-    """What kind of failure; None for a success."""
+    """What kind of failure; None for a success, ``policy`` for one that a rule or ``permit.ignore()`` ignores."""
     error_type: str | None = None
     """Class name of the exception; None for a success, or where the tool's own message says it failed."""
     probe: bool = False

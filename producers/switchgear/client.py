@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Self, TypeVar, get_args
 from switchgear import arguments
 from switchgear.classify import Classifier
 from switchgear.connected import Servers, connect
+from switchgear.emitter.at_exit import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.from_env import FromEnv
 from switchgear.guard.advice import advised
 from switchgear.guard.calling import Calling
 from switchgear.guard.gate import Asking, Gate
@@ -40,13 +42,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Switchgear(Calling, Lifetime):
+class Switchgear(Calling, Lifetime, FromEnv):
     """A circuit breaker for tools, shared by the fleet.
 
     Two breakers decide about a call, in memory: the process's own, from what it saw itself, and the fleet's, followed
     through Kafka. Either may refuse. Every outcome is sent to Kafka in the background. The call never waits for Kafka but for
-    one case: a probe after a cooldown asks the fleet for permission, at most ``probe_wait``. With no broker reachable the
-    process's own breakers go on alone.
+    two cases: a probe after a cooldown asks the fleet for permission, at most ``probe_wait``; and the first call waits for the
+    fleet's circuits, at most ``start_wait_s``. With no broker reachable the process's own breakers go on alone.
 
     Safe to use from threads and from several event loops. Started at the first call.
 
@@ -66,6 +68,8 @@ class Switchgear(Calling, Lifetime):
         spool_dir: folder on a local disk where events wait while Kafka is away, and outlive this process; None: in memory alone.
         spool_bytes: most bytes of this process in it; when full the oldest go.
         spool_fsync: wait for the disk itself after each write to it, so that a power cut loses nothing either.
+        exit_timeout: longest wait for the last events when the process ends, in seconds. The wait is short if no broker can be
+            reached.
         on_state_unavailable: who decides while the fleet's state is out of reach: its ``last_known`` words, the ``local`` breakers
             alone, or nobody (``deny``).
         state_max_age_s: last known words that are older than this are no longer heeded.
@@ -74,10 +78,15 @@ class Switchgear(Calling, Lifetime):
         hooks: told of changes, refusals, fallbacks and outcomes.
         timed_threads: most threads for synchronous calls with a time limit.
         redact: a rule of your own for error messages, after the built-in one that takes credentials out.
+        start_wait_s: longest time, in seconds, that the first call waits until the fleet's circuits are loaded. With 0 a process
+            calls before it has heard of circuits that are open.
 
     Raises:
         SwitchgearError: an argument is impossible; the message names it.
     """
+
+    _servers, _may_be_local = "bootstrap_servers", True
+    _settings = ("service", "topic_prefix", "spool_dir", "parameters_key", "start_wait_s")
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class Switchgear(Calling, Lifetime):
         spool_dir: str | os.PathLike[str] | None = None,
         spool_bytes: int = 268_435_456,
         spool_fsync: bool = False,
+        exit_timeout: float = EXIT_TIMEOUT_S,
         on_state_unavailable: OnStateUnavailable = "last_known",
         state_max_age_s: float = STATE_MAX_AGE_S,
         defaults: GuardOptions | None = None,
@@ -102,9 +112,12 @@ class Switchgear(Calling, Lifetime):
         hooks: Iterable[Hooks] = (),
         timed_threads: int = 64,
         redact: Redactor | None = None,
+        start_wait_s: float = 0.0,
     ) -> None:
         arguments.policies("local_policies", local_policies)
-        for name, seconds in (("probe_wait", probe_wait), ("fleet_silence", fleet_silence)):
+        for name, seconds in (
+            ("probe_wait", probe_wait), ("fleet_silence", fleet_silence), ("start_wait_s", start_wait_s),
+        ):  # fmt: skip
             arguments.number(name, seconds)
         arguments.number("state_max_age_s", state_max_age_s)
         arguments.one_of("on_state_unavailable", on_state_unavailable, get_args(OnStateUnavailable))
@@ -126,6 +139,7 @@ class Switchgear(Calling, Lifetime):
             spool_dir=spool_dir,
             spool_bytes=spool_bytes,
             spool_fsync=spool_fsync,
+            exit_timeout=exit_timeout,
         )
         self._emitter, self._follower, self._background = parts.emitter, parts.follower, parts.background
         clock, wall = parts.clock, parts.wall
@@ -147,6 +161,7 @@ class Switchgear(Calling, Lifetime):
         runtime = Runtime(
             self._gate,
             self._start,
+            self._astart,
             fallbacks=fallbacks,
             hooks=self._hooks,
             probe_wait=probe_wait,
@@ -156,7 +171,8 @@ class Switchgear(Calling, Lifetime):
         )
         super().__init__(self, runtime, defaults or GuardOptions())
         self._board: NoticeBoard | None = None
-        self._started = self._background is None
+        self._begun = self._started = self._background is None
+        self._start_wait_s = start_wait_s
         self._availability: Availability | None = None
         self._watch: Watch | None = None
         if self._emitter is not None and self._follower is not None:
@@ -318,6 +334,7 @@ class Switchgear(Calling, Lifetime):
         from switchgear.guard.notice_now import notice_now  # noqa: PLC0415 - see available
         from switchgear.notice import NoticeBoard  # noqa: PLC0415
 
+        self._start()
         if self._board is None:
             self._board = NoticeBoard(*self._clocks)
         mode = "fleet" if self._availability is None else self._availability.mode

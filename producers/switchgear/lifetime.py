@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from switchgear.follower.follower import CircuitFollower
     from switchgear.guard.gate import Gate
     from switchgear.guard.runtime import Runtime
+    from switchgear.guard.unavailable import Availability
 
 log: Final = logging.getLogger("switchgear.client")
 
@@ -27,7 +29,14 @@ class Lifetime:
     _background: Background | None
     _gate: Gate
     _runtime: Runtime
+    _availability: Availability | None
+    _start_wait_s: float
+    _begun: bool
+    """The background was started."""
     _started: bool
+    """And the first call's wait for the circuits is over: calls need not look after either."""
+    _wait_until: float | None = None
+    """When that wait ends, from the first call on; monotonic seconds."""
 
     def start(self, wait: float = 0.0) -> bool:
         """Start now instead of at the first call, and wait up to ``wait`` seconds for the fleet's circuits.
@@ -36,13 +45,15 @@ class Lifetime:
             Whether the circuits are loaded; always True without Kafka. At once after :meth:`close`, and in a hook that runs in
             the background thread.
         """
-        self._start()
+        self._begin()
         follower, background = self._follower, self._background
         if follower is None:
             return True
         if background is not None and (background.here or background.closed):
             return follower.loaded
-        return follower.wait_loaded(wait)
+        loaded = follower.wait_loaded(wait)
+        self._look()
+        return loaded
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until every event is acknowledged; False when ``timeout`` seconds did not suffice. Not for event loops.
@@ -88,7 +99,7 @@ class Lifetime:
         self.close()
 
     async def __aenter__(self) -> Self:
-        self._start()
+        await self._astart()
         return self
 
     async def __aexit__(
@@ -102,18 +113,65 @@ class Lifetime:
     def _in_background(self) -> bool:
         return self._background is not None and self._background.here
 
-    def _start(self) -> None:
-        if self._started:
+    def _begin(self) -> None:
+        if self._begun:
             return
-        self._started = True
+        self._begun = True
+        self._started = not self._start_wait_s
         assert self._background is not None
         if not self._background.closed:
             try:
                 self._background.loop()
             except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
-                log.warning("no events are sent for now: %s", error)
+                from switchgear.background_loop import at_shutdown  # noqa: PLC0415 - it imports asyncio
+
+                if not at_shutdown(error):  # at the end of the process the main thread sends them
+                    log.warning("no events are sent for now: %s", error)
+
+    def _start(self) -> None:
+        """Before every call: begin, and wait once for the fleet's circuits, at most ``start_wait_s``."""
+        if self._started:
+            return
+        left_s = self._left_to_wait()
+        if left_s is not None and self._follower is not None:
+            self._follower.wait_loaded(left_s)
+            self._waited()
+
+    async def _astart(self) -> None:
+        """:meth:`_start` without blocking the event loop."""
+        if self._started:
+            return
+        left_s = self._left_to_wait()
+        if left_s is not None and self._follower is not None:
+            await self._follower.until_loaded(left_s)
+            self._waited()
+
+    def _left_to_wait(self) -> float | None:
+        """Begin. Seconds that this call has to wait; None for a call that need not, or can't: the background would wait for itself."""
+        self._begin()
+        if self._started or self._in_background:
+            return None
+        if self._wait_until is None:
+            self._wait_until = time.monotonic() + self._start_wait_s
+        return self._wait_until - time.monotonic()
+
+    def _waited(self) -> None:
+        if self._started:  # another thread was as fast
+            return
+        self._look()
+        self._started = True
+        if self._follower is not None and not self._follower.loaded:
+            log.warning(
+                "the fleet's circuits were not loaded within %g s; calls go on without them", self._start_wait_s
+            )
+
+    def _look(self) -> None:
+        """Have calls heed what was just loaded; the background looks once a second only."""
+        if self._availability is not None:
+            self._availability.look()
 
     def _forked(self) -> None:
-        """In a child: it starts anew at its first call, as a process of its own."""
-        self._started = False
+        """In a child: it starts at its first call, as a process of its own."""
+        self._started = self._begun = False
+        self._wait_until = None
         self._runtime.forked()

@@ -19,10 +19,28 @@ class Cause(_Record):
     rule: str = Field(description="Rule that decided, e.g. failure_rate, cusum, probe_succeeded, command.")
     value: float | None = Field(default=None, description="What the rule measured.")
     threshold: float | None = Field(default=None, description="What it was compared to (value >= threshold opens).")
-    sample: int | None = Field(default=None, description="Calls the value was measured over.")
-    reporters: int | None = Field(default=None, description="Distinct processes among the failures.")
+    sample: int | None = Field(
+        default=None, description="Calls the value was measured over; CUSUM: those since its sum was last zero."
+    )
+    reporters: int | None = Field(
+        default=None, description="Distinct processes among the failures, counted up to the policy's minimum_reporters."
+    )
     actor: str | None = Field(default=None, description="Who commanded it.")
     reason: str | None = Field(default=None, description="The reason the actor gave, or the rule in words.")
+    failed: int | None = Field(default=None, description="Failed calls in the sample.")
+    window_s: float | None = Field(
+        default=None,
+        description="Length of the time window the sample was taken from, in seconds; null: no such window.",
+    )
+    slow_call_duration_threshold_ms: float | None = Field(
+        default=None, description="Slow-call rules: a call that took longer is slow, in milliseconds."
+    )
+    tolerable_failure_rate: float | None = Field(
+        default=None, description="CUSUM: the failure rate that the policy takes as healthy."
+    )
+    calls_between_false_opens: float | None = Field(
+        default=None, description="CUSUM: at that rate it opens by chance less than once in so many calls."
+    )
 
 
 class Lease(_Record):

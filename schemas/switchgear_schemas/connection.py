@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from switchgear_schemas.errors import SwitchgearError
+
+if TYPE_CHECKING:
+    import ssl
 
 METADATA_MAX_AGE_MS: Final = 10_000
 """For consumers: aiokafka asks a partition's former leader for an offset until its metadata are this old (5 minutes by default), and
 fetches nothing else from that broker meanwhile. A sink stood still so after all brokers had been killed."""
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Brokers and credentials. ``bootstrap_servers`` is ``host:port``, comma-separated; without a port it is 9092.
+    """Brokers, credentials and certificates.
+
+    The certificate files are checked here, and read again for each new Kafka client, which keeps what it read.
+
+    Args:
+        bootstrap_servers: ``host:port``, comma-separated; without a port it is 9092.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        sasl_username: required with a SASL protocol.
+        sasl_password: required with a SASL protocol.
+        ssl_cafile: PEM file of the CA certificates to trust; the system's where it is None.
+        ssl_certfile: PEM file of the client's certificate and those that sign it, for brokers that ask for one (mTLS).
+        ssl_keyfile: PEM file of the certificate's private key; None where ``ssl_certfile`` holds the key too.
+        ssl_key_password: of an encrypted private key.
 
     Raises:
-        SwitchgearError: an address is none, or there is no such protocol: nothing could ever be reached.
+        SwitchgearError: no broker could ever be reached with these values; the message names the wrong one.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -26,11 +44,14 @@ class KafkaConnection:
     sasl_mechanism: str = "PLAIN"
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
-    ssl_cafile: str | None = None
+    ssl_cafile: str | os.PathLike[str] | None = None
+    ssl_certfile: str | os.PathLike[str] | None = None
+    ssl_keyfile: str | os.PathLike[str] | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         servers = self.bootstrap_servers
-        if not isinstance(servers, str) or not all(_is_address(each.strip()) for each in servers.split(",")):
+        if not isinstance(servers, str) or not all(is_address(each.strip()) for each in servers.split(",")):
             raise SwitchgearError(
                 f"bootstrap_servers is host:port, comma-separated, not {servers!r}.", hint='Such as "a:9092,b:9092".'
             )
@@ -38,9 +59,17 @@ class KafkaConnection:
             raise SwitchgearError(
                 f"security_protocol is one of {', '.join(_PROTOCOLS)}, not {self.security_protocol!r}."
             )
+        if self.security_protocol.startswith("SASL"):
+            self._check_sasl()
+        if self.security_protocol.endswith("SSL") and (self.ssl_cafile or self.ssl_certfile or self.ssl_keyfile):
+            self._ssl_context()
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of ``AIOKafkaProducer``, ``AIOKafkaConsumer`` and ``AIOKafkaAdminClient``."""
+        """Keyword arguments of ``AIOKafkaProducer``, ``AIOKafkaConsumer`` and ``AIOKafkaAdminClient``.
+
+        Raises:
+            SwitchgearError: a certificate file was there when the connection was made, and can't be read now.
+        """
         found: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
             "security_protocol": self.security_protocol,
@@ -50,14 +79,99 @@ class KafkaConnection:
             found["sasl_plain_username"] = self.sasl_username
             found["sasl_plain_password"] = self.sasl_password
         if self.security_protocol.endswith("SSL"):
-            from aiokafka.helpers import create_ssl_context  # noqa: PLC0415 - costs 30 ms where it is not needed
-
-            found["ssl_context"] = create_ssl_context(cafile=self.ssl_cafile)
+            found["ssl_context"] = self._ssl_context()
         return found
 
+    def missing_permission(self, error: BaseException, operation: str, topic: str) -> SwitchgearError | None:
+        """Explain an error by which Kafka denies the process its ``operation`` (Write or Read) on ``topic``; None for another error."""
+        kind = type(error).__name__  # by name: aiokafka takes 100 ms to import
+        if kind not in {"TopicAuthorizationFailedError", "ClusterAuthorizationFailedError"}:
+            return None
+        user = f"Kafka user {self.sasl_username!r}" if self.sasl_username else "Kafka user of this process"
+        verb = "write to" if operation == "Write" else operation.lower()
+        older = ", and on brokers before 2.8 IdempotentWrite on the cluster" if kind.startswith("Cluster") else ""
+        return SwitchgearError(
+            f"The {user} may not {verb} the topic {topic}.", hint=f"Allow it the operation {operation} there{older}."
+        )
 
-def _is_address(address: str) -> bool:
-    """As aiokafka reads it: a host, with or without a port; an IPv6 address with a port is in brackets."""
+    def _check_sasl(self) -> None:
+        if self.sasl_mechanism not in _MECHANISMS:
+            raise SwitchgearError(f"sasl_mechanism is one of {', '.join(_MECHANISMS)}, not {self.sasl_mechanism!r}.")
+        missing = [name for name in ("sasl_username", "sasl_password") if not getattr(self, name)]
+        if missing:
+            raise SwitchgearError(
+                f"security_protocol {self.security_protocol} needs a user name and a password.",
+                hint=f"Give {' and '.join(map(_with_setting, missing))}.",
+            )
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        """What verifies the brokers' certificates and host names, and shows the client's certificate where there is one."""
+        import ssl  # noqa: PLC0415 - costs 10 ms that a plain connection need not pay
+
+        if self.ssl_keyfile and not self.ssl_certfile:
+            raise SwitchgearError(
+                "ssl_keyfile is given without a certificate.", hint=f"Give {_with_setting('ssl_certfile')}, or neither."
+            )
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+            _check_readable(name, getattr(self, name))
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
+        except (ssl.SSLError, ValueError) as error:
+            raise SwitchgearError(
+                f"{_with_setting('ssl_cafile')} names {self.ssl_cafile}, which holds no certificate in PEM format.",
+                hint="Such a file has lines -----BEGIN CERTIFICATE-----.",
+            ) from error
+        if self.ssl_certfile:
+            self._add_certificate(context)
+        return context
+
+    def _add_certificate(self, context: ssl.SSLContext) -> None:
+        assert self.ssl_certfile
+        encrypted: list[bool] = []
+
+        def password() -> str:  # without it OpenSSL would ask for one at the terminal
+            encrypted.append(True)
+            return self.ssl_key_password or ""
+
+        try:
+            context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None, password)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            key = self.ssl_keyfile or self.ssl_certfile
+            if encrypted and not self.ssl_key_password:
+                wrong, hint = f"The private key in {key} is encrypted", f"Give {_with_setting('ssl_key_password')}"
+            elif encrypted:
+                wrong, hint = (
+                    f"The private key in {key} can't be decrypted",
+                    f"Correct {_with_setting('ssl_key_password')}",
+                )
+            elif not self.ssl_keyfile:
+                wrong, hint = f"{key} holds no certificate with its private key", f"Give {_with_setting('ssl_keyfile')}"
+            else:
+                wrong = f"{self.ssl_certfile} and {key} are not a certificate and its private key in PEM format"
+                hint = f"Correct {_with_setting('ssl_certfile')} or {_with_setting('ssl_keyfile')}"
+            raise SwitchgearError(f"{wrong}.", hint=f"{hint}.") from error
+
+
+def _with_setting(name: str) -> str:
+    """The argument's name beside that of the setting, for whichever of them the reader has set."""
+    return f"{name} (setting kafka_{name})"
+
+
+def _check_readable(name: str, path: str | os.PathLike[str] | None) -> None:
+    if not path:
+        return
+    try:
+        with open(path, "rb"):  # noqa: PTH123 - pathlib costs time
+            pass
+    except (OSError, TypeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SwitchgearError(
+            f"{_with_setting(name)} names {path!s}, which can't be read: {why}.", hint="Correct the path."
+        ) from error
+
+
+def is_address(address: str) -> bool:
+    """Whether ``address`` is a host, as aiokafka reads it, with or without a port; an IPv6 address with a port is in brackets."""
     if address.startswith("["):
         host, closed, rest = address[1:].partition("]")
         port = rest.removeprefix(":") if rest else "9092"

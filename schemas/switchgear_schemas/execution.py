@@ -9,7 +9,16 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from switchgear_schemas.ids import mint_metric_id
-from switchgear_schemas.words import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, ServedBy, Status
+from switchgear_schemas.words import (
+    EARLIEST,
+    LATEST,
+    MAX_EVENT_BYTES,
+    MAX_NAME_LENGTH,
+    ErrorClass,
+    ServedBy,
+    Status,
+    normal_status,
+)
 
 __all__ = [
     "EARLIEST",
@@ -45,7 +54,8 @@ Tokens = Annotated[int, Field(ge=0, lt=2**63)]
 class ToolExecution(BaseModel):
     """One call of one tool, as its caller saw it. Only ``tool_name`` and ``status`` are required.
 
-    Unknown fields are kept; a null field is an absent one. Times are UTC, durations milliseconds, sizes bytes or
+    Unknown fields are kept; a null field is an absent one. ``error`` or ``timeout`` with the class ``cancelled`` becomes
+    ``cancelled``. Times are UTC, durations milliseconds, sizes bytes or
     characters.
 
     Raises:
@@ -66,13 +76,18 @@ class ToolExecution(BaseModel):
     user_id: str = Field(default="", description="User on whose behalf the call was made.")
     session_id: Identifier | None = Field(default=None, description="Agent session.")
     request_id: Identifier | None = Field(default=None, description="Request within the session.")
-    status: Status = Field(description="How the call ended; rejected: a circuit refused it and it was never made.")
+    status: Status = Field(
+        description="How the call ended; cancelled: the caller gave up; rejected: a circuit refused it and it was never made."
+    )
     execution_time_ms: float = Field(default=0.0, ge=0, description="Duration in milliseconds.")
     error_type: str | None = Field(default=None, description="Type of the error, e.g. an exception's class name.")
     error_message: str | None = Field(
         default=None, description="Message of the error, redacted and truncated by the emitter."
     )
-    error_class: ErrorClass | None = Field(default=None, description="What kind of failure: decides whether it counts.")
+    error_class: ErrorClass | None = Field(
+        default=None,
+        description="What kind of failure: decides whether it counts. A success of class policy counts in no circuit.",
+    )
     retry_after_s: float | None = Field(
         default=None, ge=0, description="Wait that a rate-limited tool asked for, in seconds."
     )
@@ -95,17 +110,24 @@ class ToolExecution(BaseModel):
     lease_id: str | None = Field(default=None, description="Probe lease the call was made under.")
     probe_requested: bool = Field(default=False, description="The refused caller asks the owner for a probe lease.")
     traceparent: str | None = Field(default=None, description="W3C trace context.")
-    metadata: dict[str, Any] = Field(default_factory=dict, description="Anything else.")
+    metadata: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Anything else. Of a rejected call: refused (how many calls the event stands for) and refused_by"
+        " (local, fleet, session, duplicate); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error.",
+    )
     recorded_at: Moment = Field(
         default_factory=lambda: datetime.now(UTC), description="When the call ended, by the caller's clock."
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_absent(cls, data: Any) -> Any:
+    def _normalise(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        return {name: value for name, value in data.items() if value is not None or name not in cls.model_fields}
+        given = {name: value for name, value in data.items() if value is not None or name not in cls.model_fields}
+        if "status" in given:
+            given["status"] = normal_status(given["status"], given.get("error_class"))
+        return given
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values (the seed's ``ToolMetric.to_dict``)."""

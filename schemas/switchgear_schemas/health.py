@@ -12,7 +12,7 @@ from switchgear_schemas.circuit import CircuitState
 
 
 class HealthStatus(Enum):
-    """healthy: >= 95 % success and <= 2 s on average; degraded: >= 80 % and <= 5 s; unknown: fewer than 5 calls."""
+    """healthy: >= 95 % success and <= 2 s on average; degraded: >= 80 % and <= 5 s; unknown: fewer than 5 judged calls."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -29,18 +29,28 @@ class _Report(BaseModel):
 
 
 class ToolHealthReport(_Report):
-    """Health of one tool over a period."""
+    """Health of one tool over a period.
+
+    The verdict, the success rate and the latencies are of the judged calls: those of ``total_calls`` that are no caller errors
+    and were not cancelled.
+    """
 
     tool_name: str
     status: HealthStatus
-    success_rate: float = Field(ge=0, le=1)
+    success_rate: float = Field(
+        ge=0, le=1, description="Share of the judged calls that succeeded; 0 where none was judged."
+    )
     avg_latency_ms: float = Field(ge=0)
-    total_calls: int = Field(ge=0)
-    recent_errors: int = Field(ge=0)
+    total_calls: int = Field(ge=0, description="Calls made, caller errors and cancelled calls included.")
+    recent_errors: int = Field(ge=0, description="Errors and timeouts that say something of the tool's health.")
     issues: list[str] = Field(default_factory=list)
     recommendations: list[str] = Field(default_factory=list)
     checked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
     rejected_calls: int = Field(default=0, ge=0, description="Calls its circuit refused: not among total_calls.")
+    caller_errors: int = Field(
+        default=0, ge=0, description="Errors of class tool, invalid_input, auth or policy: the tool is not to blame."
+    )
+    cancelled_calls: int = Field(default=0, ge=0, description="Calls that their callers gave up.")
     p50_latency_ms: float = Field(default=0.0, ge=0)
     p95_latency_ms: float = Field(default=0.0, ge=0)
     p99_latency_ms: float = Field(default=0.0, ge=0)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
-import os
+import logging
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from switchgear_schemas.connection import KafkaConnection
+from switchgear_schemas.connection import KafkaConnection, is_address
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.settings_sources import CONFIG_VARIABLE, PREFIX, Given, from_environment, from_file, nearest
 from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
 
-PREFIX = "SWITCHGEAR_"
-CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+__all__ = ["CONFIG_VARIABLE", "PREFIX", "ClientSettings", "Settings", "load_client_settings", "load_settings"]
+
+log: Final = logging.getLogger("switchgear.settings")
+S = TypeVar("S", bound="ClientSettings")
 
 
-class Settings(BaseSettings):
-    """Everything that can be set. Environment ``SWITCHGEAR_TOPIC_PREFIX``, TOML ``topic_prefix``."""
+class ClientSettings(BaseModel):
+    """What a process that calls tools reads (``Switchgear.from_env``), and every other process too."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     kafka_bootstrap_servers: str = Field(default="localhost:9092", description="Brokers, host:port, comma-separated.")
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
@@ -30,12 +31,107 @@ class Settings(BaseSettings):
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
     kafka_ssl_cafile: Path | None = Field(
-        default=None, description="CA certificates to trust; the system's where unset."
+        default=None, description="PEM file of the CA certificates to trust; the system's where unset."
     )
+    kafka_ssl_certfile: Path | None = Field(
+        default=None, description="PEM file of the client's certificate, for brokers that ask for one (mTLS)."
+    )
+    kafka_ssl_keyfile: Path | None = Field(
+        default=None, description="PEM file of its private key; unset where kafka_ssl_certfile holds the key too."
+    )
+    kafka_ssl_key_password: SecretStr | None = Field(default=None, description="Of an encrypted private key.")
 
     topic_prefix: str = Field(
         default="switchgear.", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Before every topic and group name."
     )
+
+    service: str | None = Field(
+        default=None, description="Name of the calling service, on every event; OTEL_SERVICE_NAME where unset."
+    )
+    spool_dir: Path | None = Field(
+        default=None, description="Folder on a local disk where events wait while Kafka is away."
+    )
+    parameters_key: SecretStr | None = Field(
+        default=None,
+        description="A secret of the deployment, 1 to 64 bytes: events then carry a keyed hash of their parameters.",
+    )
+    start_wait_s: float = Field(
+        default=0,
+        ge=0,
+        le=3600,
+        description="Longest time that the first call waits until the fleet's circuits are loaded.",
+    )
+    local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
+
+    @field_validator("kafka_security_protocol", "kafka_sasl_mechanism", mode="before")
+    @classmethod
+    def _capitals(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value  # other clients take sasl_ssl too
+
+    @field_validator("*")
+    @classmethod
+    def _home(cls, value: Any) -> Any:
+        if not isinstance(value, Path):
+            return value
+        try:
+            return value.expanduser()
+        except RuntimeError as error:  # "~name" of a user that this machine does not have
+            raise ValueError(str(error)) from None
+
+    @field_validator("kafka_bootstrap_servers")
+    @classmethod
+    def _brokers(cls, value: str) -> str:
+        for broker in value.split(","):
+            _host_and_port(broker.strip())
+            if not is_address(broker.strip()):
+                raise ValueError(f"must be host:port, got {broker.strip()!r}")
+        return value
+
+    @field_validator("parameters_key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value().encode()) > 64:
+            raise ValueError("must be 1 to 64 bytes")
+        return value
+
+    @property
+    def topics(self) -> TopicNames:
+        """Names of the topics and groups."""
+        return TopicNames(prefix=self.topic_prefix)
+
+    @property
+    def kafka(self) -> KafkaConnection:
+        """How to reach the brokers.
+
+        Raises:
+            SwitchgearError: the credentials or certificate files can't be used; the message names them.
+        """
+        return self.connection()
+
+    def connection(self, bootstrap_servers: str | None = None) -> KafkaConnection:
+        """:attr:`kafka`, to other brokers where they are given."""
+        return KafkaConnection(
+            bootstrap_servers=self.kafka_bootstrap_servers if bootstrap_servers is None else bootstrap_servers,
+            security_protocol=self.kafka_security_protocol,
+            sasl_mechanism=self.kafka_sasl_mechanism,
+            sasl_username=self.kafka_sasl_username,
+            sasl_password=_revealed(self.kafka_sasl_password),
+            ssl_cafile=self.kafka_ssl_cafile,
+            ssl_certfile=self.kafka_ssl_certfile,
+            ssl_keyfile=self.kafka_ssl_keyfile,
+            ssl_key_password=_revealed(self.kafka_ssl_key_password),
+        )
+
+
+def _user_data_path() -> Path:
+    from platformdirs import user_data_path  # noqa: PLC0415 - not among the SDK's dependencies, which never asks
+
+    return user_data_path("switchgear")
+
+
+class Settings(ClientSettings):
+    """Everything that can be set. Environment ``SWITCHGEAR_TOPIC_PREFIX``, TOML ``topic_prefix``."""
+
     topic_partitions: int = Field(default=12, ge=1, le=1000)
     topic_replication_factor: int = Field(default=1, ge=1, le=9)
     executions_retention_hours: int = Field(default=168, ge=1, le=87_600)
@@ -46,6 +142,7 @@ class Settings(BaseSettings):
 
     clickhouse_url: str = Field(
         default="chdb:",
+        repr=False,  # it may hold a password
         description="http(s)://user:password@host:port/database, or chdb: / chdb:/folder for the engine in the process.",
     )
     clickhouse_connect_timeout_s: float = Field(default=10, gt=0, le=600)
@@ -81,18 +178,9 @@ class Settings(BaseSettings):
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)
 
-    data_dir: Path = Field(
-        default_factory=lambda: user_data_path("switchgear"), description="What `switchgear up` keeps."
-    )
+    data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
-
-    @field_validator("kafka_bootstrap_servers")
-    @classmethod
-    def _brokers(cls, value: str) -> str:
-        for broker in value.split(","):
-            _host_and_port(broker.strip())
-        return value
 
     @field_validator("worker_http", "api_http")
     @classmethod
@@ -107,11 +195,6 @@ class Settings(BaseSettings):
             raise ValueError("must start with http://, https:// or chdb:")
         return value
 
-    @property
-    def topics(self) -> TopicNames:
-        """Names of the topics and groups."""
-        return TopicNames(prefix=self.topic_prefix)
-
     def topic_definitions(self) -> tuple[TopicDefinition, ...]:
         """Every topic as these settings want it."""
         return topic_definitions(
@@ -124,44 +207,13 @@ class Settings(BaseSettings):
         )
 
     @property
-    def kafka(self) -> KafkaConnection:
-        """How to reach the brokers."""
-        password = self.kafka_sasl_password
-        return KafkaConnection(
-            bootstrap_servers=self.kafka_bootstrap_servers,
-            security_protocol=self.kafka_security_protocol,
-            sasl_mechanism=self.kafka_sasl_mechanism,
-            sasl_username=self.kafka_sasl_username,
-            sasl_password=None if password is None else password.get_secret_value(),
-            ssl_cafile=None if self.kafka_ssl_cafile is None else str(self.kafka_ssl_cafile),
-        )
-
-    @property
     def embedded(self) -> bool:
         """The ClickHouse engine runs in the process (one process owns the data)."""
         return self.clickhouse_url.startswith("chdb:")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments over environment over file."""
-        del dotenv_settings, file_secret_settings
-        file = os.environ.get(CONFIG_VARIABLE)
-        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        return (*sources, TomlConfigSettingsSource(settings_cls, Path(file))) if file else sources
 
-
-def _host_and_port(value: str) -> tuple[str, int]:
-    host, _, port = value.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"must be host:port, got {value!r}")
-    return host, int(port)
+_EMPTY_IS_UNSET: Final = {name for name, field in ClientSettings.model_fields.items() if field.default in {None, False}}
+"""A template writes an empty variable for a value that it doesn't have. An empty address is an error all the same."""
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -170,26 +222,68 @@ def load_settings(**overrides: Any) -> Settings:
     Raises:
         SettingsError: naming each wrong setting, where it came from, and the nearest known name of an unknown one.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    file = os.environ.get(CONFIG_VARIABLE)
-    if file and not Path(file).is_file():
+    return _load(Settings, {name: value for name, value in overrides.items() if value is not None})
+
+
+def load_client_settings() -> ClientSettings:
+    """Read what a process that calls tools needs. The file may hold the settings of other processes: their values are not looked at.
+
+    Raises:
+        SettingsError: see :func:`load_settings`.
+    """
+    return _load(ClientSettings, {})
+
+
+def _load(kind: type[S], options: dict[str, Any]) -> S:
+    known = Settings.model_fields
+    given: dict[str, Given] = from_file() | from_environment(known)
+    given |= {name: Given(value, f"the option {name}") for name, value in options.items()}
+    given = {name: each for name, each in given.items() if not (each.value == "" and name in _EMPTY_IS_UNSET)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
         raise SettingsError(
-            f"{CONFIG_VARIABLE} names {file}, which is not a file.", hint="Correct the path or unset it."
+            " ".join(f"Unknown setting {name}.{nearest(name, given[name].value, known)}" for name in unknown),
+            hint=f"Correct {given[unknown[0]].source}.",
         )
     try:
-        return Settings(**given)
+        settings = kind(**{name: each.value for name, each in given.items() if name in kind.model_fields})
     except ValidationError as error:
         raise SettingsError(" ".join(_explain(dict(item), given) for item in error.errors())) from None
-    except ValueError as error:  # tomllib.TOMLDecodeError is one
-        raise SettingsError(f"The settings file {file} is not valid TOML: {error}.") from None
+    _warn_of_unused(settings)
+    return settings
 
 
-def _explain(error: dict[str, Any], given: dict[str, Any]) -> str:
-    name = str(error["loc"][0]) if error["loc"] else ""
-    if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, Settings.model_fields, n=1)
-        return f"Unknown setting {name}." + (f" Did you mean {near[0]}?" if near else "")
-    variable = f"{PREFIX}{name.upper()}"
-    source = f"the option {name}" if name in given else variable if variable in os.environ else f"the setting {name}"
+def _explain(error: dict[str, Any], given: dict[str, Given]) -> str:
+    name = str(error["loc"][0])
+    source = given[name].source if name in given else f"the setting {name}"
+    value = "" if "SecretStr" in str(Settings.model_fields[name].annotation) else f" {error['input']!r}"
+    if name == "clickhouse_url":
+        value = re.sub(r"//[^/]*@", "//…@", value)
     message = str(error["msg"]).removeprefix("Value error, ")
-    return f"Wrong value {error['input']!r} for {source}: {message}."
+    return f"Wrong value{value} for {source}: {message}."
+
+
+def _warn_of_unused(settings: ClientSettings) -> None:
+    """Credentials without the protocol that uses them: most likely it was forgotten."""
+    if "kafka_security_protocol" in settings.model_fields_set:
+        return
+    unused = [
+        name
+        for name in ClientSettings.model_fields
+        if name.startswith(("kafka_sasl_", "kafka_ssl_")) and name in settings.model_fields_set
+    ]
+    if unused:
+        log.warning(
+            "%s: not used, because kafka_security_protocol is not set. Set it to SASL_SSL, SSL or SASL_PLAINTEXT.",
+            ", ".join(unused),
+        )
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _host_and_port(value: str) -> None:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"must be host:port, got {value!r}")

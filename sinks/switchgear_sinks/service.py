@@ -49,6 +49,7 @@ async def run_sink(
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
+            log.info("store opened", store=str(store.location))
             await migrate(store, layout)
             writer = Writer(
                 store,
@@ -95,6 +96,7 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
+            log.info("store opened", store=str(store.location))
             missing = await pending(store)
             if missing:
                 log.warning("tables are missing or old: a sink makes them when it starts", migrations=len(missing))

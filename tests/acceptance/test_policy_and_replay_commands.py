@@ -45,11 +45,11 @@ def test_tables_that_only_three_together_make_impossible_are_found_by_check(caps
 
 def test_show_says_where_each_value_came_from(capsys, tmp_path):
     path = written(tmp_path, '[tools."a*"]\njitter = 0.25\ncusum = "off"\n')
-    assert run(["policy", "show", "abc", "--file", path, "--json"]) == 0
+    assert run(["policy", "show", "abc", "--policy-file", path, "--no-live", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["policy"]["jitter"] == 0.25
     assert shown["sources"]["jitter"] == '[tools."a*"]'
-    assert run(["policy", "show", "abc", "--file", path]) == 0
+    assert run(["policy", "show", "abc", "--policy-file", path, "--no-live"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["jitter", "0.25", '[tools."a*"]'] in lines
     assert ["cusum", "off", '[tools."a*"]'] in lines
@@ -78,6 +78,41 @@ def test_two_policies_side_by_side(capsys, tmp_path):
     assert (ours["policy"], other["policy"]) == ("default", never)
     assert ours["summary"]["refused"]["failed"] > 0
     assert other["summary"]["refused"]["calls"] == other["summary"]["opens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "calls.jsonl is empty. Write one execution as a JSON object on each line."),
+        ("\n \n", "calls.jsonl is empty."),
+        ("{}\n[1]\n", "calls.jsonl holds no execution. Line 1: "),
+        ("tool,status\nsearch,success\n", "calls.jsonl holds no execution. Line 1: the message is not JSON"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--summary-only"], ["--compare", POLICY]])
+def test_a_file_that_holds_no_execution_is_an_error(capsys, tmp_path, text, message, more):
+    path = tmp_path / "calls.jsonl"
+    path.write_text(text)
+    assert run(["replay", str(path), *more]) == 1
+    told = capsys.readouterr()
+    assert message in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+def test_a_file_with_one_execution_is_replayed(capsys, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"tool_name": "a", "status": "rejected", "recorded_at": "2026-11-21T10:00:00Z"}\nnonsense\n')
+    assert run(["replay", str(path), "--policy-file", POLICY]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert (line["policy"], line["summary"]["lines"], line["summary"]["invalid"]) == (POLICY, 2, 1)
+
+
+def test_check_takes_its_file_by_position_by_option_and_from_the_settings(capsys, monkeypatch):
+    for line in (["policy", "check", POLICY], ["policy", "check", "--policy-file", POLICY]):
+        assert run(line) == 0
+    monkeypatch.setenv("SWITCHGEAR_POLICY_FILE", POLICY)
+    assert run(["policy", "check"]) == 0
+    assert capsys.readouterr().out.count("valid, 22 tables") == 3
 
 
 @pytest.mark.shared

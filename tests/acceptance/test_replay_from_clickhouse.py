@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
 
-from switchgear_cli.main import run
+from switchgear_cli.main import FAILED, WRONG_USAGE, run
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.engine import call, migrated_store, store_calls
@@ -77,7 +77,11 @@ def test_since_is_included_and_until_is_not(api_url, capsys):
 
 
 def test_without_a_range_the_last_hour_is_read(api_url, capsys):
-    assert json.loads(replayed(capsys, api_url).splitlines()[-1])["summary"]["calls"] == 0
+    assert run(["replay", "--from-clickhouse", "--api-url", api_url]) == FAILED
+    assert "No call is stored that ended from " in capsys.readouterr().err
+    out = replayed(capsys, api_url, "--until", "2026-03-01T12:30:00")
+    assert json.loads(out.splitlines()[-1])["summary"]["calls"] > 0
+    assert run(["replay", "--from-clickhouse", "--since", "90d", "--until", "89d", "--api-url", api_url]) == FAILED
 
 
 @pytest.mark.parametrize(
@@ -86,8 +90,10 @@ def test_without_a_range_the_last_hour_is_read(api_url, capsys):
         (["replay"], "Give either a file or --from-clickhouse."),
         (["replay", "some.jsonl", "--from-clickhouse"], "Give either a file or --from-clickhouse."),
         (["replay", "--from-clickhouse", "--since", "2026-03-02", "--until", "2026-03-01"], "is not after"),
+        (["replay", "--from-clickhouse", "--since", "yesterday"], "--since 'yesterday' is neither a duration nor"),
+        (["replay", "some.jsonl", "--since", "2h"], "--since and --until choose among the stored calls."),
     ],
 )
 def test_what_can_not_be_is_said(api_url, capsys, arguments, message):
-    assert run([*arguments, "--api-url", api_url]) == 1
+    assert run([*arguments, "--api-url", api_url]) == WRONG_USAGE
     assert message in capsys.readouterr().err

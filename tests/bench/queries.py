@@ -4,7 +4,7 @@
 
 Calls are spread over 24 hours and 200 tools, made inside ClickHouse and inserted through the real tables and views. Every query
 runs once to warm the caches; medians and 95th percentiles are of the rounds after. ``--folder`` keeps the data, and loads nothing
-where it has some. The plan names the table, or the projection (``by_hour`` …) that ClickHouse reads in its place, the columns of the
+where it has some. The plan names the table, or the projection (``per_hour`` …) that ClickHouse reads in its place, the columns of the
 key that it uses, and what it leaves to read. The median CPU time of the process beside it tells a slow query from a busy machine.
 """
 
@@ -24,6 +24,7 @@ from switchgear_schemas.settings import load_settings
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import CircuitsRepository, ToolErrorsRepository, ToolMetricsRepository
+from switchgear_sinks.repository.local_circuits import WITHIN
 from switchgear_sinks.store import Store, open_store
 from tests.bench.queries_load import load, settled, sizes
 from tests.bench.queries_plan import Reading, Recording, readings
@@ -62,6 +63,7 @@ def cases(client: Recording) -> list[Case]:
         ("errors by type, all tools, 24 h", 50, lambda: errors.types(None, day)),
         ("errors by message, one tool, 1 h", 50, lambda: errors.templates(TOOL, since=hour)),
         ("circuits now", 50, lambda: circuits.current(day)),
+        ("circuits that processes opened", None, lambda: circuits.local(now - WITHIN)),
         ("history of one circuit", 50, lambda: circuits.history(TOOL)),
         ("check_tool_health, 1 h", 50, lambda: service.check_tool_health(TOOL)),
         ("check_all_tools_health, 24 h", 100, lambda: service.check_all_tools_health(24)),

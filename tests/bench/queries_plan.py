@@ -32,7 +32,7 @@ class Reading:
     """Granules of one table that a plan reads."""
 
     table: str
-    """Or the projection that is read in its place: ``by_hour`` …"""
+    """Or the projection that is read in its place: ``per_hour`` …"""
     keys: tuple[str, ...]
     by_key: int
     selected: int

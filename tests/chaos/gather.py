@@ -19,7 +19,7 @@ from tests.support.sinking import ROLLUPS_DIFFER
 
 READ_S = 180.0
 JUNK_KEY = re.compile(rb"junk-[0-9a-f]{32}")
-STATUSES = {"success", "error", "timeout", "rejected"}
+STATUSES = {"success", "error", "timeout", "cancelled", "rejected"}
 
 
 async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse: str, database: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.processes import python
+from tests.support.processes import python, settings_environment
 from tests.support.snippets import check_output, guide
 
 pytestmark = pytest.mark.integration
@@ -15,7 +15,7 @@ CONNECTED = [program for program in guide() if program.connects and not program.
 def test_a_program_of_the_guide_runs_against_a_broker(program, settings, tmp_path):
     code = program.addressed(settings.kafka_bootstrap_servers, settings.topic_prefix)
     log = tmp_path / "program.log"
-    with python(code, log=log) as child:
+    with python(code, log=log, extra=settings_environment(settings)) as child:
         assert child.wait_for_exit(60) == 0, child.output()
     wanted = [output for output in program.outputs if output is not None]
     if wanted and len(wanted) == len(program.outputs):

@@ -24,7 +24,7 @@ def write_history(path, seed):
     with path.open("w") as file:
         for _ in range(EVENTS):
             tool = rng.choice(TOOLS)
-            status = rng.choices(["success", "error", "timeout", "rejected"], [80, 12, 5, 3])[0]
+            status = rng.choices(["success", "error", "timeout", "cancelled", "rejected"], [80, 12, 4, 1, 3])[0]
             event = {
                 "tool_name": tool,
                 "status": status,

@@ -1,5 +1,6 @@
 """What the README and docs/events.md show runs as it stands; only addresses and the topics' prefix are the test's own."""
 
+import asyncio
 import json
 import shlex
 import subprocess
@@ -7,13 +8,15 @@ import subprocess
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
-from tests.support.processes import all_ended, python, run, switchgear
+from switchgear_stream.inspect import read_rows
+from tests.support.processes import all_ended, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, QUESTIONS, STEPS = snippets("README.md", "sh")
+COMMANDS, FIRST, QUESTIONS, STEPS = snippets("README.md", "sh")
+TOOL = "mcp:stocks:get_quote"
 (EMIT,) = snippets("docs/events.md", "python")
 
 
@@ -21,8 +24,24 @@ def addressed(snippet, settings):
     """The snippet against the test's own broker and topics; what is replaced must be there."""
     code = snippet.replace('"localhost:9092"', f'"{settings.kafka_bootstrap_servers}"')
     assert code != snippet
-    code = code.replace('service="planner"', f'service="planner", topic_prefix="{settings.topic_prefix}"')
     return code.replace('"switchgear.circuits"', f'"{settings.topics.circuits}"')
+
+
+def guarding(log, **settings):
+    """The guard example, started; it reads ``settings`` from its environment, as `make up` says to export them."""
+    return python(GUARD, log=log, extra={f"SWITCHGEAR_{name.upper()}": value for name, value in settings.items()})
+
+
+def attempts(guard):
+    """What each attempt printed, once the example has ended. Nothing else is printed."""
+    assert guard.wait_for_exit(60) == 0, guard.output()
+    return [line.partition(": ")[2] for line in guard.output().splitlines()]
+
+
+def check_failures_then_refusals(lines):
+    assert len(lines) == 8, lines
+    assert lines[:5] == ["the stock server is down, no quote for EQNR"] * 5
+    assert all(line.startswith(f"refused. The tool {TOOL} is unavailable (circuit open).") for line in lines[5:])
 
 
 def telling_when_it_reads(subscriber):
@@ -38,22 +57,20 @@ def telling_when_it_reads(subscriber):
 
 
 def test_the_guard_example_opens_after_five_failures_and_then_refuses(settings, tmp_path):
-    with python(addressed(GUARD, settings), log=tmp_path / "guard.log") as guard:
-        assert guard.wait_for_exit(60) == 0, guard.output()
-    lines = [line for line in guard.output().splitlines() if line.startswith("attempt ")]
-    assert len(lines) == 8
-    assert all("no forecast for Oslo" in line for line in lines[:5])
-    assert all("refused, try again in" in line for line in lines[5:])
+    with python(GUARD, log=tmp_path / "guard.log", extra=settings_environment(settings)) as guard:
+        check_failures_then_refusals(attempts(guard))
 
 
 def test_the_guard_example_is_the_same_without_kafka(tmp_path):
-    nobody = f'"127.0.0.1:{any_free_port()}"'
-    with python(GUARD.replace('"localhost:9092"', nobody), log=tmp_path / "guard.log") as guard:
+    away = f"127.0.0.1:{any_free_port()}"
+    with guarding(tmp_path / "guard.log", kafka_bootstrap_servers=away) as guard:
         assert guard.wait_for_exit(60) == 0, guard.output()
-    assert guard.output().count("refused, try again in") == 3
+    shown = guard.output().splitlines()
+    check_failures_then_refusals([line.partition(": ")[2] for line in shown if line.startswith("attempt ")])
+    assert sum("events that Kafka did not acknowledge" in line for line in shown) == 1
 
 
-def test_the_subscriber_is_told_when_two_guards_open_the_fleets_circuit(make_settings, tmp_path):
+def test_the_subscriber_is_notified_when_two_guards_open_the_fleets_circuit(make_settings, tmp_path):
     settings = make_settings(worker_http=f"127.0.0.1:{any_free_port()}")
     worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
     alerts = python(telling_when_it_reads(addressed(SUBSCRIBE, settings)), log=tmp_path / "alerts.log")
@@ -61,11 +78,56 @@ def test_the_subscriber_is_told_when_two_guards_open_the_fleets_circuit(make_set
         worker.wait_for_output("ready")
         alerts.wait_for_output("it reads from here")
         guards = [  # the fleet's circuit wants evidence of two processes
-            python(addressed(GUARD, settings), log=tmp_path / f"guard{number}.log") for number in (1, 2)
+            python(GUARD, log=tmp_path / f"guard{number}.log", extra=settings_environment(settings))
+            for number in (1, 2)
         ]
         with all_ended(*guards):
             assert [guard.wait_for_exit(60) for guard in guards] == [0, 0]
-        alerts.wait_for_output("mcp:weather:get_forecast is open: cusum", timeout_s=30)
+        alerts.wait_for_output(f"{TOOL} is open: cusum", timeout_s=30)
+
+
+def test_three_runs_of_the_guard_example_open_the_fleets_circuit_and_the_commands_show_it(make_settings, tmp_path):
+    lines = [shlex.split(line, comments=True) for line in FIRST.splitlines()]
+    assert lines[1:] == [["python", "first.py"]] * 3 + [["switchgear", "circuits"]]
+    settings = make_settings(
+        data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}", worker_http=f"127.0.0.1:{any_free_port()}"
+    )
+    worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
+    sink = switchgear("sink", log=tmp_path / "sink.log", settings=settings)
+
+    def first_py(number):
+        with python(GUARD, log=tmp_path / f"{number}.log", extra=settings_environment(settings)) as guard:
+            return attempts(guard)
+
+    def circuits():
+        done = run("circuits", "--json", settings=settings)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    with all_ended(worker, sink):
+        worker.wait_for_output("ready")
+        sink.wait_until(lambda: run("circuits", settings=settings).returncode == 0)
+
+        check_failures_then_refusals(first_py(1))
+        sink.wait_until(lambda: [each["refusals"] for each in circuits()["local_circuits"]] == [3])
+        (circuit,) = circuits()["local_circuits"]
+        assert (circuit["tool_name"], circuit["service"], circuit["processes"]) == (TOOL, "planner", 1)
+        assert (circuit["state"], circuit["cause"]["rule"], circuit["cause"]["value"]) == (
+            "open", "consecutive_failures", 5,
+        )  # fmt: skip
+        assert "the stock server is down" in circuit["last_error"]
+        for command in (("circuits",), ("tool", TOOL)):
+            shown = " ".join(run(*command, settings=settings).stdout.split())
+            assert "Fleet: no circuit is open." in shown
+            assert "Opened by processes on their own evidence (last 10 minutes)" in shown
+            assert f"{TOOL} open planner 1 3" in shown
+            assert "5 calls in a row failed" in shown
+
+        check_failures_then_refusals(first_py(2))
+        sink.wait_until(lambda: [each["state"] for each in circuits()["circuits"]] == ["open"])
+        third = first_py(3)
+        assert len(third) == 8
+        assert all(line.startswith(f"refused. The tool {TOOL} is unavailable") for line in third)
 
 
 async def test_the_emitter_example_sends_its_event(settings, tmp_path):
@@ -92,7 +154,7 @@ def test_the_two_commands_are_those_of_the_makefile():
 def test_the_questions_are_answered(make_settings, tmp_path):
     settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
     calls = tmp_path / "calls.jsonl.gz"
-    calls.write_text('{"tool_name": "mcp:weather:get_forecast", "status": "success", "execution_time_ms": 6000}\n')
+    calls.write_text('{"tool_name": "mcp:stocks:get_quote", "status": "success", "execution_time_ms": 6000}\n')
     lines = [shlex.split(line, comments=True) for line in QUESTIONS.splitlines()]
     assert [line[0] for line in lines] == ["switchgear"] * 7
     with switchgear("sink", log=tmp_path / "sink.log", settings=settings) as sink:
@@ -105,14 +167,18 @@ def test_the_questions_are_answered(make_settings, tmp_path):
             if line[1] == "emit":
                 sink.wait_until(lambda: "1" in run("sql", "SELECT count() FROM tool_metrics", settings=settings).stdout)
             elif line[1] in {"tools", "tool", "slow", "sql"}:
-                assert "mcp:weather:get_forecast" in done.stdout
+                assert "mcp:stocks:get_quote" in done.stdout
 
 
 def test_an_operator_steps_in_and_out_again(settings, tmp_path):
     lines = [shlex.split(line, comments=True) for line in STEPS.splitlines()]
     assert [line[:2] for line in lines] == [["switchgear", "open"], ["switchgear", "auto"]]
+    calls = tmp_path / "calls.jsonl"
+    calls.write_text('{"tool_name": "mcp:stocks:get_quote", "status": "success"}\n')
+    assert run("emit", str(calls), settings=settings).returncode == 0  # as the guard example has by now
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
         worker.wait_for_output("ready")
+        worker.wait_until(lambda: "mcp:stocks:get_quote" in asyncio.run(read_rows(settings)), "known")
         for line, state in zip(lines, ("open", "closed"), strict=True):
             done = run(*line[1:], "--json", settings=settings)
             assert done.returncode == 0, done.stderr

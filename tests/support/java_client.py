@@ -1,4 +1,4 @@
-"""Kafka's own console clients, in Java: a producer and a consumer that know nothing of Python, and nothing of us."""
+"""Kafka's own command-line programs, in Java: they know nothing of Python, and nothing of us."""
 
 from __future__ import annotations
 
@@ -35,17 +35,38 @@ def produce(bootstrap: str, topic: str, lines: Iterable[str], *, keyed: bool) ->
         "--property", f"parse.key={str(keyed).lower()}",
         "--property", f"key.separator={SEPARATOR}",
     ]  # fmt: skip
-    _run("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", topic, *keys, text="\n".join(lines) + "\n")
+    _run(
+        "org.apache.kafka.tools.ConsoleProducer",
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        *keys,
+        text="\n".join(lines) + "\n",
+    )
 
 
 def consume(bootstrap: str, topic: str, *, count: int) -> list[tuple[str, str]]:
     """Read the topic from its beginning by Java's console consumer until ``count`` records came: key and value of each."""
     out = _run(
-        "consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
         "--max-messages", str(count), "--timeout-ms", "20000",
         "--property", "print.key=true", "--property", f"key.separator={SEPARATOR}",
     )  # fmt: skip
     return [(key, value) for key, _, value in (line.partition(SEPARATOR) for line in out.splitlines())]
+
+
+def permit(*arguments: str) -> None:
+    """``kafka-acls.sh ARGUMENTS``."""
+    _run("org.apache.kafka.tools.AclCommand", *arguments)
+
+
+def add_scram_user(bootstrap: str, name: str, password: str) -> None:
+    """Make a user that logs in by SCRAM-SHA-512."""
+    _run(
+        "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "users",
+        "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",
+    )  # fmt: skip
 
 
 def _run(main_class: str, *arguments: str, text: str = "") -> str:
@@ -58,7 +79,7 @@ def _run(main_class: str, *arguments: str, text: str = "") -> str:
         "-Dstdout.encoding=UTF-8",
         "-cp",
         class_path(jars),
-        f"org.apache.kafka.tools.{main_class}",
+        main_class,
         *arguments,
     ]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from pydantic import SecretStr
+
 from switchgear_cli.local.tether import tethered
 from switchgear_schemas.settings import Settings
 
@@ -28,14 +30,21 @@ class Child:
         process: The ``Popen``.
     """
 
-    def __init__(self, command: list[str], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: list[str], log: Path, environment: Mapping[str, str], folder: Path | None = None
+    ) -> None:
         self.log = log
         self.command = command
         # It dies with the test run, even one that is killed; but in a thread it would die with the thread.
         run_as = tethered(command) if threading.current_thread() is threading.main_thread() else command
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                run_as, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=dict(environment)
+                run_as,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd=folder,
             )
 
     @property
@@ -117,10 +126,11 @@ def environment(settings: Settings | None = None, extra: Mapping[str, str] | Non
 
 def settings_environment(settings: Settings) -> dict[str, str]:
     """What was set explicitly in ``settings`` as SWITCHGEAR_* variables."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
     return {
-        f"SWITCHGEAR_{name.upper()}": str(getattr(settings, name))
-        for name in settings.model_fields_set
-        if getattr(settings, name) is not None
+        f"SWITCHGEAR_{name.upper()}": value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for name, value in given.items()
+        if value is not None
     }
 
 

@@ -54,7 +54,7 @@ async def recount(bootstrap: str, topic: str) -> dict[str, Tally]:
             tally.rejected += 1
             continue
         tally.calls += 1
-        default = "timeout" if event["status"] == "timeout" else "unknown"
+        default = event["status"] if event["status"] in {"timeout", "cancelled"} else "unknown"
         if event["status"] != "success" and (event.get("error_class") or default) in COUNTED:
             tally.failed += 1
     return dict(tallies)

@@ -211,14 +211,22 @@ async def sinking(
             await own.close()
 
 
-_SUMS = "calls, successes, errors, timeouts, rejections, duration, input"
-_RAW_SUMS = """count() AS calls, countIf(status = 'success') AS successes, countIf(status = 'error') AS errors,
-    countIf(status = 'timeout') AS timeouts, countIf(status = 'rejected') AS rejections,
-    sumIf(toUInt64(round(execution_time_ms * 1000)), status != 'rejected') AS duration, sum(input_size) AS input"""
-_ROLLED_SUMS = """sum(calls) AS calls, sum(successes) AS successes, sum(errors) AS errors, sum(timeouts) AS timeouts,
-    sum(rejections) AS rejections, sum(duration_us_sum) AS duration, sum(input_size_sum) AS input"""
+_SUMS = "calls, successes, errors, timeouts, rejections, callers, cancelled, cancelled_us, duration, input"
+_CALLER = "status IN ('error', 'timeout') AND error_class IN ('auth', 'invalid_input', 'policy', 'tool')"
+_SUCCEEDED = "status = 'success' AND error_class != 'policy'"
+_JUDGED = f"status NOT IN ('rejected', 'cancelled') AND NOT ({_CALLER}) AND error_class != 'policy'"
+_US = "toUInt64(round(execution_time_ms * 1000))"
+_RAW_SUMS = f"""count() AS calls, countIf({_SUCCEEDED}) AS successes, countIf(status = 'error') AS errors,
+    countIf(status = 'timeout') AS timeouts, countIf(status = 'rejected') AS rejections, countIf({_CALLER}) AS callers,
+    countIf(status = 'cancelled') AS cancelled, sumIf({_US}, status = 'cancelled') AS cancelled_us,
+    sumIf({_US}, {_JUDGED}) AS duration, sum(input_size) AS input"""
+_ROLLED_SUMS = """sum(calls) AS calls, sum(successes) AS successes, sum(errors) AS errors,
+    sum(timeouts) AS timeouts, sum(rejections) AS rejections, sum(caller_errors) AS callers, sum(cancellations) AS cancelled,
+    sum(cancelled_us_sum) AS cancelled_us, sum(duration_us_sum) AS duration, sum(input_size_sum) AS input"""
 _STATES = """sumMerge(`sum(calls)`) AS calls, sumMerge(`sum(successes)`) AS successes, sumMerge(`sum(errors)`) AS errors,
     sumMerge(`sum(timeouts)`) AS timeouts, sumMerge(`sum(rejections)`) AS rejections,
+    sumMerge(`sum(caller_errors)`) AS callers, sumMerge(`sum(cancellations)`) AS cancelled,
+    sumMerge(`sum(cancelled_us_sum)`) AS cancelled_us,
     sumMerge(`sum(duration_us_sum)`) AS duration, sumMerge(`sum(input_size_sum)`) AS input"""
 
 
@@ -263,13 +271,13 @@ ROLLUPS_DIFFER = "UNION ALL".join(
             "toStartOfHour",
             "`toStartOfHour(minute)`",
             _STATES,
-            _projection("tool_counts_1m", "by_hour"),
+            _projection("tool_counts_1m", "per_hour"),
         ),
-        """
+        f"""
 SELECT 'histograms', count() FROM
 (
     SELECT tool_name, sumMap(map(toInt16(floor(log2(greatest(execution_time_ms, exp2(-20))) * 8)), toUInt64(1))) AS buckets
-    FROM tool_metrics WHERE status != 'rejected' GROUP BY tool_name
+    FROM tool_metrics WHERE {_JUDGED} GROUP BY tool_name
 ) AS raw
 FULL OUTER JOIN (SELECT tool_name, sumMap(buckets) AS buckets FROM tool_latency_15m GROUP BY tool_name) AS rolled
 USING tool_name
@@ -279,7 +287,8 @@ WHERE raw.buckets != rolled.buckets
         _copies_differ("errors by tool", _FAILED, _projection("tool_errors", "by_tool")),
         _copies_differ("slow calls", _SLOW, "tool_slow_calls"),
         _copies_differ("slow calls by duration", _SLOW, _projection("tool_slow_calls", "by_duration")),
-        _copies_differ("error types", _FAILED, "tool_error_types_15m", "sum(errors)"),
+        _copies_differ("error types", f"{_FAILED} AND NOT ({_CALLER})", "tool_error_types_15m", "sum(errors)"),
+        _copies_differ("caller errors", _CALLER, "tool_caller_errors_15m", "sum(errors)"),
     )
 )
 """A recount of the rollups and projections from the raw rows: every ``differing`` is 0."""

@@ -43,7 +43,7 @@ class Program:
     @property
     def connects(self) -> bool:
         """It wants a broker."""
-        return '"localhost:9092"' in self.code
+        return '"localhost:9092"' in self.code or ".from_env(" in self.code
 
     @property
     def tests(self) -> bool:
@@ -51,7 +51,7 @@ class Program:
         return re.search(r"^(async )?def test_", self.code, re.MULTILINE) is not None
 
     def addressed(self, bootstrap_servers: str, topic_prefix: str) -> str:
-        """The program against a test's own broker and topics."""
+        """The program against a test's own broker and topics; one that uses ``from_env`` has them from its environment."""
         return self.code.replace('"localhost:9092"', f'"{bootstrap_servers}", topic_prefix="{topic_prefix}"')
 
     def run(self) -> None:
@@ -103,6 +103,26 @@ def programs(document: str) -> list[Program]:
             found[-1].outputs.append(None)
         after_python = language == "python"
     return found
+
+
+def files(document: str) -> dict[str, str]:
+    """The files that ``document`` shows: python blocks whose first line is a comment with the path, in order."""
+    found: dict[str, str] = {}
+    for block in snippets(document, "python"):
+        named = re.match(r"# ([\w/]+\.py)\b", block)
+        if named is not None:
+            found[named[1]] = block
+    return found
+
+
+def written(document: str, folder: Path) -> Path:
+    """Write the files of ``document`` into ``folder``; one that is there already is added to."""
+    for name, code in files(document).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(code)
+    return folder
 
 
 def guide() -> list[Program]:

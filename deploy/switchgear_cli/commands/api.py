@@ -20,7 +20,7 @@ async def api(
     log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
 ) -> None:
-    """Serve the HTTP API until SIGTERM or Ctrl-C. It needs ClickHouse only, and writes nothing.
+    """Serve the HTTP API until SIGTERM or Ctrl-C. It needs ClickHouse only, and changes nothing but the retention.
 
     With the embedded engine (chdb:) the sink serves the API itself: one process owns the data.
     """

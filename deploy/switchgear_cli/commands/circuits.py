@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from switchgear_cli.reads import output, tables
 from switchgear_cli.reads.client import connect
@@ -12,9 +13,10 @@ from switchgear_cli.reads.client import connect
 
 def circuits(
     circuit_id: str | None = None,
+    /,
     *,
     history: Annotated[bool, Parameter(negative=())] = False,
-    limit: int = 50,
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
-from rich.table import Table
 
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
+from switchgear_cli.reads.fitted import Column, FittedTable, name, words
 from switchgear_cli.reads.formats import clock, count, plain
+from switchgear_cli.times import parse_instant
+from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.dead import Retry, Selection, StoredLetter, moment, read_letters
+from switchgear_sinks.dead import Retry, Selection, StoredLetter, read_letters
 from switchgear_sinks.dead.letters import hexdump
 from switchgear_sinks.dead.repair import read_repairs
 
@@ -27,6 +30,8 @@ dead = App(name="dead", help="List, show and send again what was rejected.")
 
 _MAX_FILE: Final = 256 * 1024 * 1024
 _MAX_RETRIES: Final = 10_000
+_REASONS: Final = 10
+"""Reasons that an error lists."""
 
 
 @Parameter(name="*")
@@ -55,7 +60,7 @@ class Which:
     """Which letters.
 
     Attributes:
-        reason: Only those whose reason contains this.
+        reason: Only those whose reason contains this, in any case of letters.
         component: Only those that this one rejected: worker or sink.
         tool: Only this tool's.
         field: Only those whose reason is about this field.
@@ -63,14 +68,16 @@ class Which:
     """
 
     reason: str | None = None
-    component: str | None = None
+    component: Literal["worker", "sink"] | None = None
     tool: str | None = None
     field: str | None = None
     since: str | None = None
 
     def selection(self) -> Selection:
         """The same as a filter, read at this moment."""
-        return Selection(self.reason, self.component, self.tool, self.field, moment(self.since, datetime.now(UTC)))
+        return Selection(
+            self.reason, self.component, self.tool, self.field, parse_instant("--since", self.since, datetime.now(UTC))
+        )
 
 
 @dead.command(name="list")
@@ -92,7 +99,7 @@ async def list_letters(
         where: Which Kafka.
     """
     settings = (where or Where()).settings()
-    found = await read_letters(settings.kafka, settings.topics.dead, (which or Which()).selection())
+    found = await _meant(settings, which or Which())
     shown = found[: -limit - 1 : -1]
     if jsonl:
         for each in shown:
@@ -126,7 +133,7 @@ async def show(
         output.show_json(found.in_full())
         return
     letter = found.letter
-    for name, value in (
+    for heading, value in (
         ("key", found.key),
         ("from", f"{letter.topic}, partition {letter.partition}, offset {letter.offset}"),
         ("at", f"{clock(found.at.isoformat())} UTC"),
@@ -135,10 +142,10 @@ async def show(
         ("field", letter.field or "-"),
         ("reason", letter.reason),
     ):
-        print(f"{name:<12} {plain(value)}")
+        print(f"{heading:<12} {plain(value)}")
     print("headers")
-    for name, raw in letter.headers():
-        print(f"  {name} = {plain(raw.decode(errors='replace'))}")
+    for header, raw in letter.headers():
+        print(f"  {header} = {plain(raw.decode(errors='replace'))}")
     if letter.value is None:
         print("value        none (a tombstone)")
         return
@@ -173,14 +180,14 @@ async def retry(
     chosen = which or Which()
     filtered = chosen != Which()
     if all_letters and keys:
-        raise SwitchgearError("Give either keys or --all.")
+        raise WrongUsageError("Give either keys or --all.")
     if filtered and not all_letters:
-        raise SwitchgearError("Filters choose among --all.", hint="Add --all, or leave them out.")
+        raise WrongUsageError("Filters choose among --all.", hint="Add --all, or leave them out.")
     repairs = {} if file is None else _repairs(file)
     if not keys and not all_letters and file is None:
-        raise SwitchgearError("Nothing to send.", hint="Name keys, or give --all or --file.")
+        raise WrongUsageError("Nothing to send.", hint="Name keys, or give --all or --file.")
     settings = (where or Where()).settings()
-    found = await read_letters(settings.kafka, settings.topics.dead, chosen.selection())
+    found = await _meant(settings, chosen)
     letters = found if all_letters else _named(found, list(keys) or list(repairs))
     sent, refused = 0, 0
     async with Retry(settings.kafka, settings.topics) as again:
@@ -191,8 +198,33 @@ async def retry(
                 refused += 1
                 print(f"{outcome.letter.key}: still bad: {plain(outcome.error)}", file=sys.stderr)
     left = len(letters) - sent - refused
-    print(f"{count(sent)} sent, {count(refused)} still bad" + (f", {count(left)} left (--limit)." if left else "."))
+    print(
+        f"{count(sent)} sent to {settings.topics.executions} at {settings.kafka_bootstrap_servers}, "
+        f"{count(refused)} still bad" + (f", {count(left)} left (--limit)." if left else ".")
+    )
     return 1 if refused or left else 0
+
+
+async def _meant(settings: Settings, which: Which) -> list[StoredLetter]:
+    """The letters that the filters mean, oldest first.
+
+    Raises:
+        WrongUsageError: no letter's reason contains the one that was asked for; it names those there are.
+    """
+    selection = which.selection()
+    found = await read_letters(settings.kafka, settings.topics.dead, selection)
+    if found or which.reason is None:
+        return found
+    every = await read_letters(settings.kafka, settings.topics.dead, Selection())
+    if not every or any(Selection(reason=which.reason).holds(each) for each in every):
+        return found
+    reasons = Counter(each.letter.reason for each in every).most_common()
+    listed = "; ".join(f"{plain(reason)} ({count(tally)})" for reason, tally in reasons[:_REASONS])
+    more = f"; and {count(len(reasons) - _REASONS)} more" if len(reasons) > _REASONS else ""
+    raise WrongUsageError(
+        f"No dead letter has a reason with {which.reason!r} in it.",
+        hint=f"There are: {listed}{more}. To choose by the field, give --field.",
+    )
 
 
 def _named(found: list[StoredLetter], keys: list[str]) -> list[StoredLetter]:
@@ -229,14 +261,12 @@ def _readable(text: str) -> str:
     )
 
 
-def _table(letters: list[StoredLetter]) -> Table:
-    table = Table("key", "came", "tool", "by", "field", "reason", box=None, header_style="bold")
+def _table(letters: list[StoredLetter]) -> FittedTable:
+    table = FittedTable(name("key"), Column("came"), name("tool"), Column("by"), Column("field"), words("reason"))
     for each in letters:
         letter = each.letter
-        table.add_row(
-            *map(
-                plain, (each.key, clock(each.at.isoformat()), each.tool or "-", letter.component, letter.field or "-")
-            ),
-            plain(letter.reason),
-        )
+        table.add(
+            plain(each.key), clock(each.at.isoformat()), plain(each.tool or "-"), plain(letter.component),
+            plain(letter.field or "-"), plain(letter.reason),
+        )  # fmt: skip
     return table

@@ -23,7 +23,7 @@ from switchgear_cli.emit.sending import Sending
 from switchgear_cli.emit.tally import Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
-from switchgear_schemas.settings import Settings
+from switchgear_schemas.settings import Settings, load_settings
 
 INTERRUPTED: Final = 130
 
@@ -62,7 +62,10 @@ def emit(
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
     """
-    settings = client_settings(kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    # a dry run uses no system, and must not ask which
+    settings = (load_settings if dry_run else client_settings)(
+        kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix
+    )
     configure_client_logging(settings)
     logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary says it
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
@@ -99,7 +102,8 @@ def emit(
     for reason in [] if sending is None else sending.reasons:
         console.print(f"refused by Kafka: {reason}")
     if tally.lines:
-        print(tally.summary(seconds, dry_run=dry_run))
+        where = "" if dry_run else f" Topic: {settings.topics.executions} at {settings.kafka_bootstrap_servers}."
+        print(tally.summary(seconds, dry_run=dry_run) + where)
     sys.stdout.flush()
     if failure is not None:
         raise failure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from switchgear_cli.reads import output, tables
 from switchgear_cli.reads.client import connect
@@ -13,7 +14,7 @@ from switchgear_cli.reads.client import connect
 def errors(
     *,
     tool: str | None = None,
-    limit: int = 20,
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from switchgear_cli.discovery import store_settings
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SettingsError, SwitchgearError
-from switchgear_schemas.settings import load_settings
 
 _RIGHTS: Final = "Connect as a user with access_management, and try again: what was done stays as it is."
 
@@ -19,21 +21,32 @@ async def migrate(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     tenant_reader: str | None = None,
     clickhouse: str | None = None,
+    data_dir: Path | None = None,
     cluster: str | None = None,
 ) -> None:
     """Bring the tables to this version, as every sink does when it starts; or print the statements.
+
+    It changes the ClickHouse server that --clickhouse or the setting clickhouse_url names. A folder of the embedded engine
+    is opened only where --clickhouse or --data-dir names it, and while no process has it open.
 
     Args:
         dry_run: Print the statements that would run, and run none of them.
         tenant_reader: TENANT=USER: also make the ClickHouse user USER, who can read the rows of TENANT and no others. The
             password of a new user is printed once. Needs a server, and the right to manage its users.
-        clickhouse: http(s)://user:password@host:port/database, or chdb: / chdb:/folder.
+        clickhouse: http(s)://user:password@host:port/database, or chdb:/folder.
+        data_dir: Data folder of a `switchgear up` that does not run.
         cluster: A cluster of system.clusters: tables are made on all of it, replicated.
     """
     from switchgear_sinks import migrations  # noqa: PLC0415 - ClickHouse's client takes half a second to import
     from switchgear_sinks.store import open_store  # noqa: PLC0415 - as above
 
-    settings = load_settings(clickhouse_url=clickhouse, clickhouse_cluster=cluster)
+    settings = store_settings(clickhouse=clickhouse, data_dir=data_dir, clickhouse_cluster=cluster)
+    if settings is None:
+        raise WrongUsageError(
+            "No store is named.",
+            hint="Give --clickhouse or set SWITCHGEAR_CLICKHOUSE_URL for a server; give --data-dir for the data of a "
+            "`switchgear up` that does not run. One that runs brought its tables to its version when it started.",
+        )
     configure_client_logging(settings)
     layout = migrations.Layout.of(settings)
     reader = None if tenant_reader is None else _reader(tenant_reader)
@@ -60,10 +73,14 @@ async def migrate(
         with migrations.explained("Making the tenant's reader", _RIGHTS):
             for statement in access:
                 await store.command(statement)
-        print(f"{len(applied)} migrations applied." if applied else "The tables are as they should be.")
+        done = f"{len(applied)} migrations applied to" if applied else "The tables are as they should be in"
+        print(f"{done} {store.location}.")
         if reader is not None:
             made = f"made, password {password}" if password is not None else "was there already"
-            print(f"The user {reader[1]} ({made}) reads the rows of {reader[0] or 'no tenant'} and no others.")
+            print(
+                f"The user {reader[1]} ({made}) reads the rows of {reader[0] or 'no tenant'} and no others, "
+                f"in {store.location}."
+            )
 
 
 def _reader(text: str) -> tuple[str, str]:

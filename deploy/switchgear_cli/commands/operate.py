@@ -1,4 +1,4 @@
-"""``switchgear open | close | reset | disable | metrics-only | auto TOOL``: an operator's word to the whole fleet."""
+"""``switchgear open | close | reset | disable | metrics-only | auto TOOL...``: an operator's word to the whole fleet."""
 
 from __future__ import annotations
 
@@ -10,64 +10,61 @@ from switchgear_cli.operate.run import How, Which, operate
 
 _ALL = Which()
 _DEFAULT = How()
+_Tools = Annotated[str, Parameter(required=True)]
 _For = Annotated[str | None, Parameter(name="--for")]
 
 
 def force_open(
-    tool: str,
-    *,
+    *tool: _Tools,
     for_: _For = None,
     which: Which = _ALL,
     how: How = _DEFAULT,
 ) -> int:
-    """Refuse a tool's calls everywhere: until told otherwise, or for a time, after which probes decide.
+    """Refuse the calls of tools everywhere: until another command, or for a time, after which probes decide.
 
-    A tool that nobody has called yet is refused from its first call on.
+    With --create, a tool that has not been called yet is refused from its first call on.
 
     Args:
-        tool: Name of the tool.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
         for_: How long: 90s, 10m, 2h, 1d. No end where it is not given.
-        which: One circuit alone, where not all are meant.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("force_open", tool, how, duration=for_, **which.of(tool))
+    return operate("open", "force_open", tool, how, which, duration=for_)
 
 
 def close(
-    tool: str,
-    *,
+    *tool: _Tools,
     which: Which = _ALL,
     how: How = _DEFAULT,
 ) -> int:
     """Let a tool's calls through again; what is counted from now on may open it.
 
     Args:
-        tool: Name of the tool.
-        which: One circuit alone, where not all are meant.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("close", tool, how, **which.of(tool))
+    return operate("close", "close", tool, how, which)
 
 
 def reset(
-    tool: str,
-    *,
+    *tool: _Tools,
     which: Which = _ALL,
     how: How = _DEFAULT,
 ) -> int:
     """Close a tool's circuits and forget their evidence and waits.
 
     Args:
-        tool: Name of the tool.
-        which: One circuit alone, where not all are meant.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("reset", tool, how, **which.of(tool))
+    return operate("reset", "reset", tool, how, which)
 
 
 def disable(
-    tool: str,
-    *,
+    *tool: _Tools,
     for_: _For = None,
     which: Which = _ALL,
     how: How = _DEFAULT,
@@ -75,17 +72,16 @@ def disable(
     """Let every call of a tool through and count none, whatever the processes' own breakers say.
 
     Args:
-        tool: Name of the tool.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
         for_: How long: 90s, 10m, 2h, 1d; then as by auto. No end where it is not given.
-        which: One circuit alone, where not all are meant.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("disable", tool, how, duration=for_, **which.of(tool))
+    return operate("disable", "disable", tool, how, which, duration=for_)
 
 
 def metrics_only(
-    tool: str,
-    *,
+    *tool: _Tools,
     for_: _For = None,
     which: Which = _ALL,
     how: How = _DEFAULT,
@@ -93,25 +89,24 @@ def metrics_only(
     """Let every call of a tool through and count them: what would have opened is reported.
 
     Args:
-        tool: Name of the tool.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
         for_: How long: 90s, 10m, 2h, 1d; then as by auto. No end where it is not given.
-        which: One circuit alone, where not all are meant.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("metrics_only", tool, how, duration=for_, **which.of(tool))
+    return operate("metrics-only", "metrics_only", tool, how, which, duration=for_)
 
 
 def auto(
-    tool: str,
-    *,
+    *tool: _Tools,
     which: Which = _ALL,
     how: How = _DEFAULT,
 ) -> int:
     """Take an operator's command back: the policy decides again. What a rule opened stays open.
 
     Args:
-        tool: Name of the tool.
-        which: One circuit alone, where not all are meant.
+        tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
+        which: Which circuits of them.
         how: The rest.
     """
-    return operate("auto", tool, how, **which.of(tool))
+    return operate("auto", "auto", tool, how, which)

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import json as json_module
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 
 from switchgear.policies import Explanation, PolicySet
+from switchgear.policies.policy_set import BUILT_IN
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.operate.run import How, operate
+from switchgear_cli.operate.run import How, Names, clear_policy, set_policy
 from switchgear_cli.operate.values import policy_from
 from switchgear_cli.reads import output
 from switchgear_cli.reads.fitted import Column, FittedTable, name, words
 from switchgear_cli.reads.formats import plain
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import load_settings
 
 policy = App(name="policy", help="Check, explain and set the policies of tools.")
 _DEFAULT = How()
+_NAMES = Names()
+_READ_S: Final = 20.0
+_GLANCE_S: Final = 3.0
+"""Longest look for values set by `policy set` where --live was not given, in seconds."""
 
 
 @policy.command
-def check(file: Path) -> int:
+def check(policy_file: Path | None = None) -> int:
     """Read a policy file and say what is wrong with it, or how many tables it has.
 
     Args:
-        file: TOML or YAML, with the keys default and tools.
+        policy_file: Policy file, TOML or YAML, with the keys default and tools; the settings' policy_file where it is not given.
     """
+    file = policy_file or load_settings().policy_file
+    if file is None:
+        raise WrongUsageError("No policy file is named.", hint="Give one, or set SWITCHGEAR_POLICY_FILE.")
     patterns = PolicySet.load(file).patterns
     print(f"{file}: valid, {len(patterns)} table{'' if len(patterns) == 1 else 's'} beside the default.")
     return 0
@@ -39,62 +49,89 @@ def check(file: Path) -> int:
 @policy.command
 def show(
     tool: str,
+    /,
     *,
-    file: Path | None = None,
-    live: Annotated[bool, Parameter(negative=())] = False,
+    policy_file: Path | None = None,
+    live: bool | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
     bootstrap_servers: str | None = None,
     topic_prefix: str | None = None,
 ) -> int:
     """Print a tool's effective policy and where each value came from.
 
+    Values that operators have set over the file's (`policy set`) are shown with --live. Without it a remark says whether there are any, where
+    Kafka tells that within a few seconds.
+
     Args:
         tool: Name of the tool.
-        file: Policy file; the settings' policy_file where it is not given.
-        live: With what operators have set over it (`policy set`), asked of Kafka.
+        policy_file: Policy file, TOML or YAML; the settings' policy_file where it is not given.
+        live: With what operators have set over it, asked of Kafka. --no-live doesn't ask at all.
         json: One JSON object instead of a table.
-        bootstrap_servers: Kafka brokers, host:port, comma-separated; with --live.
-        topic_prefix: Before every topic name; with --live.
+        bootstrap_servers: Kafka brokers, host:port, comma-separated.
+        topic_prefix: Before every topic name.
     """
-    explained = PolicySet.load(file or load_settings().policy_file).explain(tool)
-    if live:
-        settings = client_settings(kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
-        configure_client_logging(settings)
-        from switchgear_cli.operate.in_force import in_force  # noqa: PLC0415 - imports aiokafka, 100 ms
+    explained = PolicySet.load(policy_file or load_settings().policy_file).explain(tool)
+    settings = client_settings(kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
+    configure_client_logging(settings)
+    set_live: dict[str, str] | None = None
+    remark = ""
+    if live is not False:
+        from switchgear_cli.operate.in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-        explained = asyncio.run(in_force(settings, explained))
+        try:
+            with_live = asyncio.run(in_force(settings, explained, timeout_s=_READ_S if live else _GLANCE_S))
+        except SwitchgearError as error:
+            if live:
+                raise
+            remark = f"Values set by `policy set` were not looked at: {error.message}"
+        else:
+            set_live = overridden(with_live)
+            explained = with_live if live else explained
     if json:
-        print(json_module.dumps({**explained.model_dump(mode="json")}, sort_keys=True))
-    else:
-        output.show(_table(explained))
+        print(json_module.dumps({**explained.model_dump(mode="json"), "overridden": set_live}, sort_keys=True))
+        return 0
+    output.show(_table(explained))
+    if set_live and not live:
+        fields = ", ".join(f"{field} ({source})" for field, source in set_live.items())
+        remark = f"`policy set` holds other values of {fields}: --live shows them."
+    if remark:
+        print(f"switchgear: {plain(remark)}", file=sys.stderr)
     return 0
 
 
 @policy.command(name="set")
-def set_values(glob: str, *assignments: str, file: Path | None = None, how: How = _DEFAULT) -> int:
+def set_values(
+    tool: str,
+    /,
+    *assignments: str,
+    values_file: Path | None = None,
+    names: Names = _NAMES,
+    how: How = _DEFAULT,
+) -> int:
     """Set values of a tool's policy while everything runs, over the policy file's. What is not named stays as it is.
 
     They outlive restarts, until `policy clear`. A glob holds for every tool that it covers, those to come included; the more specific
     one wins, and a tool's own values win over all globs.
 
     Args:
-        glob: Name of a tool, or a glob (quote it).
+        tool: Name of a tool, or a glob (quote it).
         assignments: key=value; off turns a rule off; cusum.key=value sets a part; lists with commas.
-        file: TOML or YAML with the same keys; what is assigned goes over it.
+        values_file: TOML or YAML with the same keys at its top level; what is assigned goes over it.
+        names: Which names are known.
         how: The rest.
     """
-    return operate("set_policy", glob, how, policy=policy_from(assignments, file))
+    return set_policy(tool, policy_from(assignments, values_file), how, names)
 
 
 @policy.command
-def clear(glob: str, *, how: How = _DEFAULT) -> int:
+def clear(tool: str, /, *, how: How = _DEFAULT) -> int:
     """Take back what was set for a tool or a glob: the policy file's values hold again.
 
     Args:
-        glob: The very name or glob that was given to `policy set`.
+        tool: The very name or glob that was given to `policy set`.
         how: The rest.
     """
-    return operate("set_policy", glob, how, policy=BreakerPolicy())
+    return clear_policy(tool, how)
 
 
 def _table(explained: Explanation) -> FittedTable:
@@ -103,7 +140,7 @@ def _table(explained: Explanation) -> FittedTable:
     cusum = values.pop("cusum")
     rows = {**values, **({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})}
     for key in sorted(rows):
-        table.add(key, plain(_in_words(rows[key])), plain(explained.sources[key]))
+        table.add(key, plain(_in_words(rows[key])), plain(explained.sources.get(key, BUILT_IN)))
     return table
 
 

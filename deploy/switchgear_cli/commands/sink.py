@@ -6,13 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from switchgear_cli.discovery import check_only_sink
 from switchgear_cli.logs import configure_logging
 from switchgear_schemas.settings import load_settings
 
 
 async def sink(
     *,
-    kafka: Annotated[str | None, Parameter(help="Brokers, host:port, comma-separated.")] = None,
+    bootstrap_servers: Annotated[str | None, Parameter(help="Kafka brokers, host:port, comma-separated.")] = None,
+    topic_prefix: Annotated[str | None, Parameter(help="Before every topic name.")] = None,
     clickhouse: Annotated[
         str | None, Parameter(help="http(s)://user:password@host:port/database, or chdb: / chdb:/folder.")
     ] = None,
@@ -36,12 +38,14 @@ async def sink(
     from switchgear_sinks.service import run_sink  # noqa: PLC0415 - ClickHouse's client takes half a second to import
 
     settings = load_settings(
-        kafka_bootstrap_servers=kafka,
+        kafka_bootstrap_servers=bootstrap_servers,
+        topic_prefix=topic_prefix,
         clickhouse_url=clickhouse,
         api_http=http,
         retention_days=retention_days,
         log_level=log_level,
         log_format=log_format,
     )
+    check_only_sink(settings)
     configure_logging(settings)
     await run_sink(settings, api=api, instance_id=instance_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from switchgear_cli.reads import formats, output, tables
 from switchgear_cli.reads.client import connect
@@ -13,9 +14,9 @@ from switchgear_cli.reads.client import connect
 def slow(
     *,
     threshold_ms: float = 5000,
-    limit: int = 20,
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     tool: str | None = None,
-    hours: float | None = None,
+    hours: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
@@ -25,7 +26,7 @@ def slow(
         threshold_ms: Only calls that took longer, in milliseconds.
         limit: Calls at most.
         tool: Only this tool's.
-        hours: How far back; everything stored where not given.
+        hours: How far back, in hours; everything stored where not given.
         api_url: Where the HTTP API is.
         json: One JSON document instead of a table.
     """

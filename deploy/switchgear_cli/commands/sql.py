@@ -13,6 +13,7 @@ from switchgear_cli.reads.client import connect
 
 def sql(
     query: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
     *,
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,

@@ -7,11 +7,13 @@ import json as json_module
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
+from cyclopts.validators import Number
+from rich.text import Text
 
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.reads import output
+from switchgear_cli.reads.fitted import Column, FittedTable, name
 from switchgear_cli.topic_difference import TopicReport
 from switchgear_cli.topics import ensure_topics
 
@@ -25,7 +27,7 @@ async def ensure(
     topic_prefix: str | None = None,
     partitions: int | None = None,
     replication_factor: int | None = None,
-    timeout: float = 20.0,  # noqa: ASYNC109 - an option of the command line, handed to the call that limits itself
+    timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 20.0,  # noqa: ASYNC109 - an option of the command line, handed to the call that limits itself
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Create the topics that are missing; report, without touching them, those that exist and differ.
@@ -37,7 +39,7 @@ async def ensure(
         topic_prefix: Before every topic name.
         partitions: Partitions of a topic that is created.
         replication_factor: Replicas of a topic that is created.
-        timeout: Seconds to wait for a broker.
+        timeout: Longest wait for a broker, in seconds.
         json: One JSON array instead of a table.
     """
     settings = client_settings(
@@ -51,20 +53,18 @@ async def ensure(
     if json:
         print(json_module.dumps([dataclasses.asdict(report) for report in reports]))
     else:
-        Console(soft_wrap=True, emoji=False).print(_table(reports))
+        output.show(_table(reports))
+        print(f"Kafka: {settings.kafka_bootstrap_servers}")
     return 0
 
 
-def _table(reports: list[TopicReport]) -> Table:
-    table = Table("topic", "status", "difference", "wanted", "found", box=None, header_style="bold")
-    colours = {"created": "green", "ok": "default", "differs": "yellow"}
+def _table(reports: list[TopicReport]) -> FittedTable:
+    table = FittedTable(name("topic"), Column("status"), Column("difference"), name("wanted"), name("found"))
+    colours = {"created": "green", "differs": "yellow"}
     for report in reports:
-        status = f"[{colours[report.status]}]{report.status}[/]"
-        first, *others = report.differences or (None,)
-        table.add_row(
-            report.name, status, *((first.name, first.wanted, first.found) if first is not None else ("", "", ""))
-        )
-        for other in others:
-            if other is not None:
-                table.add_row("", "", other.name, other.wanted, other.found)
+        status = Text(report.status, style=colours.get(report.status, ""))
+        if not report.differences:
+            table.add(report.name, status, "", "", "")
+        for each in report.differences:
+            table.add(report.name, status, each.name, each.wanted, each.found)
     return table

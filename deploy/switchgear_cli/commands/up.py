@@ -21,7 +21,7 @@ async def up(
     api_port: Annotated[int | None, Parameter(help="Port of the HTTP API; 8620 or the next free one.")] = None,
     kafka_port: Annotated[int | None, Parameter(help="Port of Kafka; 9092 or the next free one.")] = None,
     workers: Annotated[int, Parameter(help="How many stream workers.")] = 1,
-    demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet.")] = False,
+    demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet; --no-demo takes it back.")] = False,
 ) -> None:
     """Run Kafka, a stream worker, the sink with ClickHouse's engine, and the HTTP API, until Ctrl-C.
 

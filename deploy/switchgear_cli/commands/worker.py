@@ -14,11 +14,12 @@ from switchgear_schemas.settings import load_settings
 
 def worker(
     *,
-    kafka: Annotated[str | None, Parameter(help="Brokers, host:port, comma-separated.")] = None,
+    bootstrap_servers: Annotated[str | None, Parameter(help="Kafka brokers, host:port, comma-separated.")] = None,
+    topic_prefix: Annotated[str | None, Parameter(help="Before every topic name.")] = None,
     http: Annotated[
         str | None, Parameter(help="host:port of /healthz, /readyz and /metrics; port 0: any free one.")
     ] = None,
-    policy_file: Annotated[Path | None, Parameter(help="Breaker policies, TOML or YAML.")] = None,
+    policy_file: Annotated[Path | None, Parameter(help="Policy file, TOML or YAML.")] = None,
     late_after_s: Annotated[
         float | None, Parameter(help="An event that arrives this long after it was recorded is stored, not counted.")
     ] = None,
@@ -41,7 +42,8 @@ def worker(
     from switchgear_stream.worker import run_worker  # noqa: PLC0415 - likewise
 
     settings = load_settings(
-        kafka_bootstrap_servers=kafka,
+        kafka_bootstrap_servers=bootstrap_servers,
+        topic_prefix=topic_prefix,
         worker_http=http,
         policy_file=policy_file,
         late_after_s=late_after_s,

@@ -1,14 +1,16 @@
-"""Confirm: wait, with a limit, until the fleet shows that a command was applied, or why it was not."""
+"""Confirm: wait, with a limit, until the fleet shows that commands were applied, or why they were not."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from switchgear_cli.operate.given import Given, shows
@@ -20,38 +22,46 @@ _POLL_MS: Final = 100
 _ASK_S: Final = 0.3
 """Between two looks at what the workers have committed: they commit twice a second."""
 _EXPLAIN_S: Final = 3.0
+_SETTLE_S: Final = 10.0
+"""For reading what is in the topics already, after the workers have committed past a command."""
+
+
+class Sent(NamedTuple):
+    """A command, and where its copies are: partition of the commands topic to offset."""
+
+    command: Command
+    places: Mapping[int, int]
 
 
 class Confirmation:
-    """Follows the circuits of one tool's partition, and the dead letters, from the moment it was started.
+    """Follows the circuits of the commands' partitions, and the dead letters, from the moment it was started.
 
     A command shows in a record of its own where it changed anything. Where it did not, the workers' committed offset past it says
     that it was applied: records are on the broker before the offset is.
     """
 
-    def __init__(self, settings: Settings, command: Command) -> None:
+    def __init__(self, settings: Settings, commands: Sequence[Command]) -> None:
         self._settings = settings
-        self._command = command
-        self._circuit_id = command.circuit_id or command.tool_name
-        self._circuits = TopicPartition(settings.topics.circuits, 0)
+        self._commands = {_circuit_id(command): command for command in commands}
+        self._circuits: list[TopicPartition] = []
         self._consumer = AIOKafkaConsumer(**settings.kafka.options(), group_id=None, enable_auto_commit=False)
         self._admin = AIOKafkaAdminClient(**settings.kafka.options())
-        self._found: Circuit | None = None
+        self._found: dict[str, Circuit] = {}
         self._letters: dict[str, DeadLetter] = {}
 
     async def start(self, partitions: int) -> None:
-        """Stand at the present end of both topics; call before the command is sent.
+        """Stand at the present end of both topics; call before the commands are sent.
 
         Args:
-            partitions: of the commands topic, as the broker has it: the owner's number is the same in the circuits topic.
+            partitions: of the commands topic, as the broker has it: an owner's number is the same in the circuits topic.
         """
-        owner = owner_partition(self._command.tool_name, partitions)
-        self._circuits = TopicPartition(self._circuits.topic, owner)
+        topics = self._settings.topics
+        owners = {owner_partition(command.tool_name, partitions) for command in self._commands.values()}
+        self._circuits = [TopicPartition(topics.circuits, owner) for owner in sorted(owners)]
         await self._consumer.start()
         await self._admin.start()
-        dead = self._settings.topics.dead
-        numbers = sorted(self._consumer.partitions_for_topic(dead) or await self._learn(dead))
-        self._consumer.assign([self._circuits, *(TopicPartition(dead, number) for number in numbers)])
+        numbers = sorted(self._consumer.partitions_for_topic(topics.dead) or await self._learn(topics.dead))
+        self._consumer.assign([*self._circuits, *(TopicPartition(topics.dead, number) for number in numbers)])
         await self._consumer.seek_to_end()
 
     async def stop(self) -> None:
@@ -59,34 +69,43 @@ class Confirmation:
         await self._consumer.stop()
         await self._admin.close()
 
-    async def wait(self, places: Mapping[int, int], timeout_s: float) -> Given:
-        """Wait for the command at ``places`` (partition of the commands topic to offset)."""
-        command, deadline = self._command, time.monotonic() + timeout_s
+    async def wait(self, sent: Sequence[Sent], timeout_s: float) -> list[Given]:
+        """Wait for all of them, together at most ``timeout_s`` seconds; the answers are in the order of ``sent``."""
+        deadline = time.monotonic() + timeout_s
         look_at = time.monotonic() + _ASK_S
-        while time.monotonic() < deadline:
+        given: dict[str, Given] = {}
+        waiting = {_circuit_id(one.command): one for one in sent}
+        while waiting and time.monotonic() < deadline:
             await self._read()
-            refused = self._refused(places)
-            if refused is not None:
-                return Given(command, "refused", reason=f"the worker refused it: {refused.reason}.")
-            if self._found is not None and len(places) == 1:
-                return Given(command, "applied", self._found)
+            given |= self._seen(waiting, settled=False)
             if time.monotonic() >= look_at:
+                passed = await self._passed(waiting)
+                if passed and await self._read_to_end():
+                    given |= self._seen(passed, settled=True)
                 look_at = time.monotonic() + _ASK_S
-                if await self._committed(places):
-                    return await self._settled(places)
-        return Given(command, "unconfirmed", reason=await self._explain(timeout_s))
+            waiting = {circuit_id: one for circuit_id, one in waiting.items() if circuit_id not in given}
+        if waiting:
+            why = await self._explain(timeout_s)
+            given |= {key: Given(one.command, "unconfirmed", reason=why) for key, one in waiting.items()}
+        await self._show_unchanged(given)
+        return [given[_circuit_id(one.command)] for one in sent]
 
-    async def _settled(self, places: Mapping[int, int]) -> Given:
-        """Applied for certain: what it changed is in the topics by now."""
-        await self._read_to_end()
-        refused = self._refused(places)
-        if refused is not None:
-            return Given(self._command, "refused", reason=f"the worker refused it: {refused.reason}.")
-        if len(places) > 1:
-            return Given(self._command, "applied", reason=f"by the owners of all {len(places)} partitions")
-        if self._found is not None:
-            return Given(self._command, "applied", self._found)
-        return Given(self._command, "unchanged", await self._newest())
+    def _seen(self, sent: Mapping[str, Sent], *, settled: bool) -> dict[str, Given]:
+        """What is known of each by now; ``settled``: they were applied for certain, and what they changed was read."""
+        found: dict[str, Given] = {}
+        for circuit_id, (command, places) in sent.items():
+            refused = self._refused(places)
+            circuit = self._found.get(circuit_id)
+            if refused is not None:
+                found[circuit_id] = Given(command, "refused", reason=f"the worker refused it: {refused.reason}.")
+            elif circuit is not None and len(places) == 1:
+                found[circuit_id] = Given(command, "applied", circuit)
+            elif settled and len(places) > 1:
+                by_all = f"by the owners of all {len(places)} partitions"
+                found[circuit_id] = Given(command, "applied", reason=by_all)
+            elif settled:
+                found[circuit_id] = Given(command, "unchanged")
+        return found
 
     async def _read(self) -> None:
         for records in (await self._consumer.getmany(timeout_ms=_POLL_MS)).values():
@@ -94,52 +113,78 @@ class Confirmation:
                 self._take(record)
 
     def _take(self, record: Any) -> None:
-        if record.topic != self._circuits.topic:
-            self._letters[(record.key or b"").decode(errors="replace")] = DeadLetter.from_record(
-                record.value, record.headers
-            )
+        if record.topic == self._settings.topics.dead:
+            letter = DeadLetter.from_record(record.value, record.headers)
+            self._letters[(record.key or b"").decode(errors="replace")] = letter
             return
         circuit = self._decode(record)
-        if circuit is not None and shows(circuit, self._command):
-            self._found = circuit
+        if circuit is not None and shows(circuit, self._commands[circuit.circuit_id]):
+            self._found[circuit.circuit_id] = circuit
 
     def _decode(self, record: Any) -> Circuit | None:
-        if not record.value or record.key != self._circuit_id.encode():
+        if not record.value or (record.key or b"").decode(errors="replace") not in self._commands:
             return None
         try:
-            return Circuit.model_validate_json(record.value)
+            circuit = Circuit.model_validate_json(record.value)
         except ValidationError:  # of a newer worker, or a stranger's: it shows nothing to us
             return None
+        return circuit if circuit.circuit_id in self._commands else None
 
     def _refused(self, places: Mapping[int, int]) -> DeadLetter | None:
         commands = self._settings.topics.commands
         keys = (f"{commands}-{partition}-{offset}" for partition, offset in places.items())
         return next((self._letters[key] for key in keys if key in self._letters), None)
 
-    async def _committed(self, places: Mapping[int, int]) -> bool:
-        found = await self._admin.list_consumer_group_offsets(self._settings.topics.worker_group)
+    async def _passed(self, waiting: Mapping[str, Sent]) -> dict[str, Sent]:
+        """Those that the workers have committed past."""
+        try:
+            found = await self._admin.list_consumer_group_offsets(self._settings.topics.worker_group)
+        except KafkaError:  # a broker that goes away or moves its groups: asked again until the deadline
+            return {}
         commands = self._settings.topics.commands
         known = {tp.partition: entry.offset for tp, entry in found.items() if tp.topic == commands}
-        return all(known.get(partition, -1) > offset for partition, offset in places.items())
 
-    async def _read_to_end(self) -> None:
-        ends = await self._consumer.end_offsets(self._consumer.assignment())
+        def passed(one: Sent) -> bool:
+            return all(known.get(partition, -1) > offset for partition, offset in one.places.items())
+
+        return {circuit_id: one for circuit_id, one in waiting.items() if passed(one)}
+
+    async def _read_to_end(self) -> bool:
+        """Take everything that is in the topics now; False where that took too long."""
+        try:
+            async with asyncio.timeout(_SETTLE_S):
+                ends = await self._consumer.end_offsets(self._consumer.assignment())
+                while any([await self._consumer.position(place) < end for place, end in ends.items()]):
+                    await self._read()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _show_unchanged(self, given: dict[str, Given]) -> None:
+        """Give the newest record of each circuit that did not change, from the beginning of its partition."""
+        unchanged = {circuit_id for circuit_id, one in given.items() if one.outcome == "unchanged"}
+        if not unchanged:
+            return
+        newest: dict[str, Circuit] = {}
+        reason = ""
+        try:
+            async with asyncio.timeout(_SETTLE_S):
+                await self._read_newest(unchanged, newest)
+        except TimeoutError:
+            newest, reason = {}, "its newest record was not read in time"
+        for circuit_id in unchanged:
+            given[circuit_id] = replace(given[circuit_id], circuit=newest.get(circuit_id), reason=reason)
+
+    async def _read_newest(self, wanted: set[str], newest: dict[str, Circuit]) -> None:
+        self._consumer.assign(self._circuits)
+        await self._consumer.seek_to_beginning(*self._circuits)
+        ends = await self._consumer.end_offsets(self._circuits)
         while any([await self._consumer.position(place) < end for place, end in ends.items()]):
-            await self._read()
-
-    async def _newest(self) -> Circuit | None:
-        """The circuit's newest record, from the beginning of its partition: nothing has changed since."""
-        self._consumer.assign([self._circuits])
-        await self._consumer.seek_to_beginning(self._circuits)
-        end = (await self._consumer.end_offsets([self._circuits]))[self._circuits]
-        newest: Circuit | None = None
-        while await self._consumer.position(self._circuits) < end:
             for records in (await self._consumer.getmany(timeout_ms=_POLL_MS)).values():
-                for record in records:
-                    circuit = self._decode(record)
-                    if circuit is not None and (newest is None or circuit.version >= newest.version):
-                        newest = circuit
-        return newest
+                for circuit in filter(None, map(self._decode, records)):
+                    known = newest.get(circuit.circuit_id)
+                    if circuit.circuit_id in wanted and (known is None or circuit.version >= known.version):
+                        newest[circuit.circuit_id] = circuit
 
     async def _learn(self, topic: str) -> set[int]:
         """The partitions of a topic that this client has not met yet."""
@@ -158,3 +203,7 @@ class Confirmation:
         if not members:
             return f"not confirmed: no worker runs (the group {group} has no members). {later}"
         return f"not confirmed within {timeout_s:g} s, though {len(members)} worker(s) run: see their lag. {later}"
+
+
+def _circuit_id(command: Command) -> str:
+    return command.circuit_id or command.tool_name

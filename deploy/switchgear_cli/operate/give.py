@@ -1,15 +1,16 @@
-"""Give: send a command to the partition of its tool's owner (a policy by glob to every partition), and see it applied."""
+"""Give: send commands, each to the partition of its tool's owner (a policy by glob to every partition), and see them applied."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from switchgear.policies.glob import is_glob
-from switchgear_cli.operate.confirm import Confirmation
+from switchgear_cli.operate.confirm import Confirmation, Sent
 from switchgear_cli.operate.given import Given
 from switchgear_schemas import BrokerUnavailableError, Command
 from switchgear_schemas.partitioner import owner_partition
@@ -19,14 +20,17 @@ _CONNECT_S: Final = 15.0
 _CLOSE_S: Final = 3.0
 
 
-async def give(settings: Settings, command: Command, *, wait_s: float | None) -> Given:
-    """Send it and wait at most ``wait_s`` seconds for the fleet to show it; None does not wait.
+async def give(settings: Settings, commands: Sequence[Command], *, wait_s: float | None) -> list[Given]:
+    """Send them and wait at most ``wait_s`` seconds, for all together, until the fleet shows them; None does not wait.
+
+    Returns:
+        What became of each, in the order of ``commands``.
 
     Raises:
-        BrokerUnavailableError: no broker took it; nothing was changed.
+        BrokerUnavailableError: no broker took them. Of several, some may be in the log: sent again they change nothing more.
     """
     producer = AIOKafkaProducer(**settings.kafka.options(), acks="all", enable_idempotence=True)
-    confirmation = None if wait_s is None else Confirmation(settings, command)
+    confirmation = None if wait_s is None else Confirmation(settings, commands)
     try:
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -39,29 +43,33 @@ async def give(settings: Settings, command: Command, *, wait_s: float | None) ->
                     )
                 if confirmation is not None:
                     await confirmation.start(count)
-                places = await _send(producer, settings, command, count)
+                sent = await _send(producer, settings, commands, count)
         except (TimeoutError, KafkaError) as error:
+            what = "the command" if len(commands) == 1 else f"all {len(commands)} commands"
             raise BrokerUnavailableError(
-                f"No Kafka broker at {settings.kafka_bootstrap_servers} took the command ({type(error).__name__}).",
+                f"No Kafka broker at {settings.kafka_bootstrap_servers} took {what} ({type(error).__name__}).",
                 hint="Start one with `switchgear up`, or give --bootstrap-servers.",
             ) from error
         if confirmation is None or wait_s is None:
-            return Given(command, "sent")
-        return await confirmation.wait(places, wait_s)
+            return [Given(command, "sent") for command in commands]
+        return await confirmation.wait(sent, wait_s)
     finally:
         await _close(producer, confirmation)
 
 
-async def _send(producer: AIOKafkaProducer, settings: Settings, command: Command, count: int) -> dict[int, int]:
-    """Every copy acknowledged: partition to offset."""
-    by_glob = command.verb == "set_policy" and is_glob(command.tool_name)
-    partitions = range(count) if by_glob else [owner_partition(command.tool_name, count)]
-    key, value = command.tool_name.encode(), command.to_bytes()
-    sent = [
-        await producer.send(settings.topics.commands, key=key, value=value, partition=partition)
-        for partition in partitions
+async def _send(producer: AIOKafkaProducer, settings: Settings, commands: Sequence[Command], count: int) -> list[Sent]:
+    """Every copy acknowledged."""
+    topic = settings.topics.commands
+    waiting = []
+    for command in commands:
+        by_glob = command.verb == "set_policy" and is_glob(command.tool_name)
+        partitions = range(count) if by_glob else [owner_partition(command.tool_name, count)]
+        key, value = command.tool_name.encode(), command.to_bytes()
+        waiting.append([await producer.send(topic, key=key, value=value, partition=number) for number in partitions])
+    return [
+        Sent(command, {answer.partition: answer.offset for answer in await asyncio.gather(*copies)})
+        for command, copies in zip(commands, waiting, strict=True)
     ]
-    return {answer.partition: answer.offset for answer in await asyncio.gather(*sent)}
 
 
 async def _close(producer: AIOKafkaProducer, confirmation: Confirmation | None) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
+from switchgear_schemas.explain import explain
+from switchgear_schemas.policy import BreakerPolicy
 
 Outcome = Literal["applied", "unchanged", "sent", "refused", "unconfirmed"]
 
@@ -41,11 +43,19 @@ class Given:
             return f"{name}: sent, not waited for."
         if self.outcome in {"refused", "unconfirmed"}:
             return f"{name}: {self.reason}"
-        if self.command.verb == "set_policy" and self.circuit is None:
-            return f"{name}: the policy is set{f' ({self.reason})' if self.reason else ''}."
+        if self.command.policy is not None:
+            return f"{name}: {self._policy(self.command.policy)}{f' ({self.reason})' if self.reason else ''}."
+        if self.outcome == "unchanged" and self.reason:
+            return f"{name}: nothing changed ({self.reason})."
         if self.outcome == "unchanged":
-            return f"{name}: {_state(self.circuit)} already; nothing changed."
+            return f"{name}: {_state(self.circuit)} already{_evidence(self.circuit)}; nothing changed."
         return f"{name}: {_state(self.circuit)}{_why(self.circuit)}."
+
+    def _policy(self, policy: BreakerPolicy) -> str:
+        unchanged = self.outcome == "unchanged"
+        if not policy.model_fields_set:
+            return "nothing was set; nothing changed" if unchanged else "what was set is taken back"
+        return "these values are set already; nothing changed" if unchanged else "the policy is set"
 
     def document(self) -> dict[str, Any]:
         """For a program."""
@@ -75,6 +85,13 @@ def _state(circuit: Circuit | None) -> str:
     until = circuit.open_until if circuit.state == "open" else circuit.stands_until
     words = circuit.state.replace("_", " ")
     return f"{words} until {until:%Y-%m-%d %H:%M:%S} UTC" if until is not None else words
+
+
+def _evidence(circuit: Circuit | None) -> str:
+    """Say why it is in its state, unless an operator commanded it."""
+    if circuit is None or circuit.cause is None or circuit.cause.actor:
+        return ""
+    return f": {explain(circuit.cause, circuit.counts, state=circuit.state)}"
 
 
 def _why(circuit: Circuit | None) -> str:

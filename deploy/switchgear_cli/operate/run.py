@@ -1,10 +1,11 @@
-"""From a command line to a command, its answer printed."""
+"""From a command line to commands, their answers printed."""
 
 from __future__ import annotations
 
 import asyncio
 import json as json_module
 import sys
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -13,14 +14,19 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import ValidationError
 
-from switchgear_cli.discovery import client_settings
+from switchgear.policies.glob import is_glob
+from switchgear_cli.discovery import API, KAFKA, client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.operate.actor import this_person
-from switchgear_cli.operate.duration import parse_duration
+from switchgear_cli.operate.given import Outcome
+from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.settings import Settings
 
-NOT_CONFIRMED: Final = 1
+NOT_DONE: Final = 1
+INTERRUPTED: Final = 130
 
 
 @Parameter(name="*")
@@ -32,8 +38,8 @@ class How:
         reason: Why, for the record and for those whose calls it refuses.
         actor: Who commands it; user@host where it is not given.
         wait: Wait for the record that shows it.
-        timeout: Longest wait, in seconds.
-        json: One JSON object instead of a sentence.
+        timeout: Longest wait, in seconds, for all tools together.
+        json: One JSON object a line, one for each tool, instead of sentences.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
     """
@@ -46,63 +52,186 @@ class How:
     bootstrap_servers: str | None = None
     topic_prefix: str | None = None
 
+    def settings(self, names: Names | None = None) -> Settings:
+        """The settings, logging prepared; ``names`` where the API is asked for them, too."""
+        found = client_settings(
+            use=(KAFKA,) if names is None else (KAFKA, API),
+            kafka_bootstrap_servers=self.bootstrap_servers,
+            topic_prefix=self.topic_prefix,
+            api_url=None if names is None else names.api_url,
+        )
+        configure_client_logging(found)
+        return found
+
+    def command(self, tool: str, verb: Verb, **fields: Any) -> Command:
+        """One command.
+
+        Raises:
+            WrongUsageError: it can't be one.
+        """
+        try:
+            return Command(tool_name=tool, verb=verb, actor=self.actor or this_person(), reason=self.reason, **fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            said = first["msg"].removeprefix("Value error, ")
+            raise WrongUsageError(f"{where}: {said}." if where else f"{said}.") from None
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Which:
-    """Which of a tool's circuits: all of them, and those to come, where none is named.
+class Names:
+    """Which names are known.
 
     Args:
+        create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
+        api_url: Where the HTTP API is; it knows the tools that calls are stored of.
+    """
+
+    create: Annotated[bool, Parameter(negative=())] = False
+    api_url: str | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Which(Names):
+    """Which circuits: all of the tools named, and those to come, where none is chosen.
+
+    Args:
+        yes: Don't ask before the tools that a glob matches are changed.
         circuit: Only the circuit of this id.
         user: Only the circuit of this user.
         session: Only the circuit of this session.
     """
 
+    yes: Annotated[bool, Parameter(negative=())] = False
     circuit: str | None = None
     user: str | None = None
     session: str | None = None
 
-    def of(self, tool: str) -> dict[str, str]:
-        """The circuit named, as a field of the command.
+    def check(self, words: Sequence[str]) -> None:
+        """See that the choice is one.
 
         Raises:
-            WrongUsageError: more than one is.
+            WrongUsageError: more than one is given, or ``--circuit`` for several tools.
         """
-        scoped = {"user": self.user, "session": self.session}
-        named = [f"{tool}|{scope}={whose}" for scope, whose in scoped.items() if whose is not None]
-        if self.circuit is not None:
-            named.append(self.circuit)
-        if len(named) > 1:
+        if sum(chosen is not None for chosen in (self.circuit, self.user, self.session)) > 1:
             raise WrongUsageError("--circuit, --user and --session name one circuit each.", hint="Give one of them.")
-        return {"circuit_id": named[0]} if named else {}
+        if self.circuit is not None and len(set(words)) > 1:
+            raise WrongUsageError("--circuit names one circuit of one tool.", hint="Name that tool alone.")
+
+    def circuit_of(self, tool: str) -> str:
+        """The id of the circuit that is meant; the tool's name stands for all of its circuits."""
+        if self.circuit is not None:
+            return self.circuit
+        for scope, whose in (("user", self.user), ("session", self.session)):
+            if whose is not None:
+                return f"{tool}|{scope}={whose}"
+        return tool
+
+    def fields(self, circuit_id: str) -> dict[str, str]:
+        """The circuit chosen, as a field of the command."""
+        chosen = (self.circuit, self.user, self.session) != (None, None, None)
+        return {"circuit_id": circuit_id} if chosen else {}
 
 
-def operate(verb: Verb, tool: str, how: How, *, duration: str | None = None, **fields: Any) -> int:
-    """Send one command and print what became of it.
+def operate(
+    command: str, verb: Verb, words: Sequence[str], how: How, which: Which, *, duration: str | None = None
+) -> int:
+    """Send the verb to every tool that ``words`` mean, and print what became of it.
+
+    Args:
+        command: Name of the command, for messages.
+        verb: What is commanded.
+        words: Names of tools, and globs.
+        how: The common options.
+        which: Which circuits of them.
+        duration: How long it holds, as people write it.
 
     Returns:
-        The exit code: 0 applied (or sent, where nobody waits), 1 not confirmed or refused, with the reason.
+        The exit code: 0 applied (or sent, with --no-wait), 1 not confirmed, refused or declined.
 
     Raises:
-        WrongUsageError: the command can't be one.
+        WrongUsageError: the command can't be one, or the tools are not known.
         BrokerUnavailableError: no broker took it.
     """
-    if duration is not None:
-        fields["until"] = datetime.now(UTC) + parse_duration(duration)
-    try:
-        command = Command(tool_name=tool, verb=verb, actor=how.actor or this_person(), reason=how.reason, **fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise WrongUsageError(f"{where}: {said}." if where else f"{said}.") from None
-    settings = client_settings(kafka_bootstrap_servers=how.bootstrap_servers, topic_prefix=how.topic_prefix)
-    configure_client_logging(settings)
+    which.check(words)
+    until = None if duration is None else datetime.now(UTC) + parse_duration(duration)
+    fields = {} if until is None else {"until": until}
+    for word in words:
+        how.command(word, verb, **fields, **which.fields(which.circuit_of(word)))
+    settings = how.settings(which)
+    from switchgear_cli.operate.targets import agreed, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+    targets = asyncio.run(resolve(settings, words, create=which.create, circuit_of=which.circuit_of))
+    if not agreed(targets, command, yes=which.yes):
+        return NOT_DONE
+    if duration is not None:  # the answer may have taken its time
+        fields = {"until": datetime.now(UTC) + parse_duration(duration)}
+    commands = [how.command(tool, verb, **fields, **which.fields(cid)) for tool, cid in targets.circuits.items()]
+    return send(settings, commands, how)
+
+
+def set_policy(name: str, policy: BreakerPolicy, how: How, names: Names) -> int:
+    """Set values of a tool's or a glob's policy; a glob is not expanded, it holds for the tools to come too.
+
+    Returns:
+        The exit code, as of :func:`operate`.
+
+    Raises:
+        WrongUsageError: nothing knows the tool.
+        BrokerUnavailableError: no broker took it.
+    """
+    command, settings = how.command(name, "set_policy", policy=policy), how.settings(names)
+    from switchgear_cli.operate.targets import resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+    if not is_glob(name):
+        asyncio.run(resolve(settings, [name], create=names.create))
+    return send(settings, [command], how)
+
+
+def clear_policy(name: str, how: How) -> int:
+    """Take back what was set for a tool or a glob.
+
+    Returns:
+        The exit code, as of :func:`operate`; 1 where nothing was set.
+
+    Raises:
+        NothingSetError: nothing is set for that name; nothing was sent.
+        BrokerUnavailableError: no broker took it.
+    """
+    command, settings = how.command(name, "set_policy", policy=BreakerPolicy()), how.settings()
+    from switchgear_cli.operate.targets import check_is_set  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+    asyncio.run(check_is_set(settings, name))
+    return send(settings, [command], how, done=("applied", "sent"))
+
+
+def send(
+    settings: Settings,
+    commands: Sequence[Command],
+    how: How,
+    *,
+    done: Collection[Outcome] = ("applied", "unchanged", "sent"),
+) -> int:
+    """Send the commands and print what became of each.
+
+    Returns:
+        The exit code: 0 where every outcome is among ``done``.
+
+    Raises:
+        BrokerUnavailableError: no broker took them.
+    """
     from switchgear_cli.operate.give import give  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
 
-    given = asyncio.run(give(settings, command, wait_s=how.timeout if how.wait else None))
-    if how.json:
-        print(json_module.dumps(given.document()))
-    else:
-        print(given.sentence(), file=sys.stdout if given.done else sys.stderr)
-    return 0 if given.done else NOT_CONFIRMED
+    try:
+        answers = asyncio.run(give(settings, commands, wait_s=how.timeout if how.wait else None))
+    except KeyboardInterrupt:
+        print("switchgear: Interrupted. What was sent is applied as soon as a worker reads it.", file=sys.stderr)
+        return INTERRUPTED
+    for given in answers:
+        if how.json:
+            print(json_module.dumps(given.document()))
+        else:
+            print(given.sentence(), file=sys.stdout if given.outcome in done else sys.stderr)
+    return 0 if all(given.outcome in done for given in answers) else NOT_DONE

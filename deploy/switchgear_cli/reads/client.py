@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from switchgear_cli.discovery import client_settings
+from switchgear_cli.discovery import API, client_settings
 from switchgear_schemas.errors import SwitchgearError
 
 CONNECT_LIMIT_S: Final = 3.0
@@ -24,22 +24,23 @@ class ApiAnswerError(SwitchgearError):
 
 
 class ApiClient:
-    """Reads one API. Use it as ``with``.
+    """One API: everything that it tells, and the retention, which it changes. Use it as ``with``.
 
     Args:
         url: Where the API is, e.g. ``http://127.0.0.1:8620``.
+        answer_limit_s: How long to wait for an answer, in seconds.
 
     Every method returns the JSON object as it came, and raises:
         ApiUnavailableError: the API could not be reached, did not answer in time, or is no Switchgear.
         ApiAnswerError: it refused the request.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, url: str, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
+        self.url = url.rstrip("/")
         try:
             # a proxy of the environment is not asked for: the API is on this machine, or in the same network
             self._http = httpx.Client(
-                base_url=self._url, timeout=httpx.Timeout(ANSWER_LIMIT_S, connect=CONNECT_LIMIT_S), trust_env=False
+                base_url=self.url, timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S), trust_env=False
             )
         except httpx.InvalidURL as error:
             raise ApiUnavailableError(f"{url!r} is no address: {error}.", hint=_WAY_OUT) from None
@@ -80,6 +81,19 @@ class ApiClient:
         """The rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})
 
+    def retention(self) -> dict[str, Any]:
+        """How long rows are kept, and in which store."""
+        return self._get("/v1/retention")
+
+    def set_retention(self, days: int, tenant: str | None = None, *, new_rows_only: bool = False) -> dict[str, Any]:
+        """Keep rows for so many days; the rules in force then."""
+        return self._send("PUT", "/v1/retention", json={"days": days, "tenant": tenant, "new_rows_only": new_rows_only})
+
+    def reset_retention(self, tenant: str | None = None, *, new_rows_only: bool = False) -> dict[str, Any]:
+        """Take a rule back; the rules in force then."""
+        given = {} if tenant is None else {"tenant": tenant}
+        return self._send("DELETE", "/v1/retention", params=given | {"new_rows_only": str(int(new_rows_only))})
+
     def __enter__(self) -> Self:
         return self
 
@@ -96,16 +110,16 @@ class ApiClient:
         try:
             answer = self._http.request(method, path, **arguments)
         except httpx.TimeoutException:
-            raise ApiUnavailableError(f"The API at {self._url} did not answer in time.", hint=_WAY_OUT) from None
+            raise ApiUnavailableError(f"The API at {self.url} did not answer in time.", hint=_WAY_OUT) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
-            raise ApiUnavailableError(f"The API at {self._url} cannot be reached ({reason}).", hint=_WAY_OUT) from None
+            raise ApiUnavailableError(f"The API at {self.url} cannot be reached ({reason}).", hint=_WAY_OUT) from None
         content = _object(answer)
         if answer.is_success and content is not None:
             return content
         if content is None or "error" not in content:
             raise ApiUnavailableError(
-                f"What answers at {self._url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
+                f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
             )
         raise ApiAnswerError(str(content["error"]), hint=str(content.get("hint") or ""))
 
@@ -120,7 +134,7 @@ def connect(api_url: str | None = None) -> ApiClient:
         SettingsError: a setting is wrong.
         ApiUnavailableError: the address is none.
     """
-    url = client_settings(api_url=api_url).api_url
+    url = client_settings(use=(API,), api_url=api_url).api_url
     assert url is not None  # client_settings fills it
     return ApiClient(url)
 

@@ -16,6 +16,8 @@ NAME_WIDTH: Final = 45
 """Up to this many columns a name is never folded; lesser columns go and sentences wrap first."""
 LEAST_NAME: Final = 12
 EASY_WORDS: Final = 30
+GOOD_WORDS: Final = 24
+"""Lesser columns go before a sentence gets less than this."""
 LEAST_WORDS: Final = 12
 
 
@@ -104,7 +106,7 @@ class FittedTable:
         return kept, widths
 
     def _least(self, kept: list[int], natural: dict[int, int]) -> int:
-        limits = {Kind.NAME: NAME_WIDTH, Kind.WORDS: LEAST_WORDS}
+        limits = {Kind.NAME: NAME_WIDTH, Kind.WORDS: GOOD_WORDS}
         return _total(min(natural[place], limits.get(self._columns[place].kind, natural[place])) for place in kept)
 
     def _least_needed(self, kept: list[int]) -> int | None:

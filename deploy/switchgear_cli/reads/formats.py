@@ -22,6 +22,7 @@ STATE_STYLES: Final = {
     "unhealthy": "bold red",
     "error": "red",
     "unknown": "dim",
+    "cancelled": "dim",
     "rejected": "dim",
 }
 NOTHING: Final = "-"

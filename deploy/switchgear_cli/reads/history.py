@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from switchgear.history import HistoryLine, parse_line
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_cli.usage import WrongUsageError
 
 PAGE: Final = 5_000
 """Calls a page; the API may give fewer (``sql_max_rows``)."""
@@ -18,7 +18,7 @@ _TEXT: Final = ("tool_name", "status", "error_class", "emitter_id", "user_id", "
 _NUMBERS: Final = ("execution_time_ms", "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens")
 
 
-class StoredHistoryError(SwitchgearError):
+class StoredHistoryError(WrongUsageError):
     """The stored history can't be read as asked for."""
 
 

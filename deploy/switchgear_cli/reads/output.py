@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console, RenderableType
 
 from switchgear_cli.reads.formats import plain
-from switchgear_cli.reads.tables import WIDTH
+
+_UNLIMITED: Final = 1_000_000
+"""Columns; no row is that long."""
 
 
 def show(renderable: RenderableType) -> None:
-    """Print for people: as wide as the terminal, 100 columns in a pipe; colours in a terminal only."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(renderable, highlight=False)
+    """Print for people; colours in a terminal only.
+
+    A terminal's width is kept, or that of ``COLUMNS``. In a pipe or a file without ``COLUMNS`` every row is one line, however long.
+    """
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        Console().print(renderable, highlight=False)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_UNLIMITED).print(renderable, highlight=False)
+    for line in text.getvalue().splitlines():
+        print(line.rstrip())
 
 
 def show_json(answer: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The API's answers as tables of at most 100 columns."""
+"""The API's answers as tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.text import Text
 
 from switchgear_cli.reads.fitted import Column, FittedTable, name, number, words
 from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, plain, share, state
+from switchgear_schemas.explain import explain
 
 Answer = Mapping[str, Any]
-WIDTH: Final = 100
 
 
 def tools(answer: Answer) -> RenderableType:
@@ -21,21 +21,24 @@ def tools(answer: Answer) -> RenderableType:
     reports = answer["tool_reports"]
     if not reports:
         return Text("No tool has been called yet. `switchgear emit FILE` or a guarded call makes the first.")
+    unjudged = [key for key in _UNJUDGED if any(each.get(key) for each in reports)]
     table = FittedTable(
         name("tool"), Column("health"), Column("circuit"), number("calls"), number("failed", lesser=1),
-        number("success"), number("avg", lesser=3), number("p95"), number("refused", lesser=2),
+        *(_UNJUDGED[key] for key in unjudged),
+        number("success"), number("avg", lesser=5), number("p95"), number("refused", lesser=4),
     )  # fmt: skip
     for each in sorted(reports, key=lambda one: (_ORDER.index(one["status"]), one["tool_name"])):
-        called = each["total_calls"] > 0
+        judged = each["success_rate"] > 0 or each["recent_errors"] > 0
         table.add(
             plain(each["tool_name"]),
             state(each["status"]),
             state(each["circuit_state"]),
             count(each["total_calls"]),
             count(each["recent_errors"]),
-            share(each["success_rate"]) if called else NOTHING,
-            duration(each["avg_latency_ms"]) if called else NOTHING,
-            duration(each["p95_latency_ms"]) if called else NOTHING,
+            *(count(each.get(key, 0)) for key in unjudged),
+            share(each["success_rate"]) if judged else NOTHING,
+            duration(each["avg_latency_ms"]) if judged else NOTHING,
+            duration(each["p95_latency_ms"]) if judged else NOTHING,
             count(each["rejected_calls"]),
         )
     counts = ", ".join(f"{tally} {status}" for status, tally in answer["summary"].items() if tally)
@@ -56,8 +59,8 @@ def tool(answer: Answer) -> RenderableType:
     for title, sentences in (("Issues", report["issues"]), ("What to do", report["recommendations"])):
         if sentences:
             parts += ["", Text(title, style="bold"), *(Text(f"  • {plain(each)}") for each in sentences)]
-    if answer["circuits"]:
-        parts += ["", _circuit_rows(answer["circuits"], now)]
+    if answer["circuits"] or answer.get("local_circuits"):
+        parts += ["", circuits({**answer, "checked_at": now})]
     if answer["errors"]["templates"]:
         table = FittedTable(name("error"), number("count"), Column("last seen"), words("message"))
         for each in answer["errors"]["templates"]:
@@ -72,10 +75,22 @@ def tool(answer: Answer) -> RenderableType:
 
 
 def circuits(answer: Answer) -> RenderableType:
-    """Every circuit as it is."""
-    if not answer["circuits"]:
-        return Text("No circuit yet: a worker makes one when a tool's first calls arrive.")
-    return _circuit_rows(answer["circuits"], answer["checked_at"])
+    """Every circuit as it is: the fleet's, and apart from them those that processes opened by themselves."""
+    fleets, local, now = answer["circuits"], answer.get("local_circuits"), answer["checked_at"]
+    if not local:
+        if not fleets:
+            return Text("No circuit yet: a worker makes one when a tool's first calls arrive.")
+        return _circuit_rows(fleets, now)
+    refusing = sum(each["state"] in _REFUSING for each in fleets)
+    title = f"Opened by processes on their own evidence (last {round(answer['local_within_s'] / 60)} minutes)"
+    return Group(
+        Text(f"Fleet: {_circuits_open(refusing)}.", style="bold"),
+        *([_circuit_rows(fleets, now)] if fleets else []),
+        "",
+        Text(title, style="bold"),
+        _local_rows(local, now),
+        Text(_LOCAL_MEANS, style="dim"),
+    )
 
 
 def circuit_history(answer: Answer) -> RenderableType:
@@ -108,7 +123,14 @@ def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
     return table
 
 
+_REFUSING: Final = ("open", "forced_open")
+_LOCAL_MEANS: Final = "Each of these processes refuses calls by its own circuit, not by the fleet's. When a process ends, its circuit is gone."
 _ORDER: Final = ("unhealthy", "degraded", "healthy", "unknown")
+_UNJUDGED: Final = {
+    "caller_errors": number("caller err.", lesser=2),
+    "cancelled_calls": number("cancelled", lesser=3),
+}
+"""Calls that say nothing of the tool: columns where a tool has some."""
 
 
 def _error(call: Answer) -> str:
@@ -135,26 +157,56 @@ def _circuit_rows(rows: Iterable[Answer], now: str) -> FittedTable:
     return table
 
 
-def _why_and_when(circuit: Answer, now: str) -> str:
-    """The cause; of an open circuit, when it may be probed, too."""
-    if circuit["state"] != "open" or circuit["open_until"] is None:
-        return _cause(circuit)
-    wait = ago(circuit["open_until"], now)
-    return f"{_cause(circuit)}; probe {wait if wait.startswith('in ') else 'due'}"
+def _circuits_open(number: int) -> str:
+    return "no circuit is open" if not number else "1 circuit is open" if number == 1 else f"{number} circuits are open"
+
+
+def _local_rows(rows: Iterable[Answer], now: str) -> FittedTable:
+    table = FittedTable(
+        name("tool"), Column("state", lesser=3), Column("service", lesser=1), number("processes"), number("refusals"),
+        Column("since", lesser=2), words("why"),
+    )  # fmt: skip
+    for each in rows:
+        whose = "" if each["scope"] == "tool" else f" (per {each['scope']})"
+        table.add(
+            f"{plain(each['tool_name'])}{whose}",
+            state(each["state"]),
+            plain(each["service"]) or NOTHING,
+            count(each["processes"]),
+            count(each["refusals"]),
+            ago(each["since"], now),
+            _why_and_when(each, now, f"last refusal {ago(each['last_refusal_at'], now)}"),
+        )
+    return table
+
+
+def _why_and_when(circuit: Answer, now: str, more: str = "") -> str:
+    """The cause, and ``more``; of an open circuit, when it may be probed, too."""
+    parts = [_cause(circuit), more]
+    if circuit["state"] == "open" and circuit["open_until"] is not None:
+        wait = ago(circuit["open_until"], now)
+        parts.append(f"probe {wait if wait.startswith('in ') else 'due'}")
+    return "; ".join(part for part in parts if part)
 
 
 def _figures(stats: Answer, answer: Answer, now: str) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    called = stats["total_calls"] > 0
-    rows = (
+    callers, cancelled = stats.get("caller_error_count", 0), stats.get("cancelled_count", 0)
+    judged = stats["success_rate"] > 0 or stats["error_count"] + stats["timeout_count"] > callers
+    rows = [
         ("calls", f"{count(stats['total_calls'])} ({count(answer['stored_calls'])} rows stored in all)"),
-        ("success", share(stats["success_rate"]) if called else NOTHING),
+        ("success", share(stats["success_rate"]) if judged else NOTHING),
         ("errors", f"{count(stats['error_count'])}, timeouts {count(stats['timeout_count'])}"),
         ("refused", f"{count(stats['rejected_count'])} (not among the calls)"),
-        ("latency", _latency(stats) if called else NOTHING),
+        ("latency", _latency(stats) if judged else NOTHING),
         ("last success", ago(answer["last_success"], now)),
         ("last failure", f"{ago(answer['last_failure'], now)} {plain(answer['last_error'])}".strip()),
-    )
+    ]
+    if cancelled:
+        after = duration(stats["avg_cancelled_ms"])
+        rows.insert(3, ("cancelled", f"{count(cancelled)}, after {after} on average (not in the success rate)"))
+    if callers:
+        rows.insert(3, ("caller errors", f"{count(callers)} of these (not in the success rate)"))
     for heading, value in rows:
         table.add_row(Text(heading, style="dim"), Text(value))
     return table
@@ -166,15 +218,7 @@ def _latency(stats: Answer) -> str:
 
 
 def _cause(circuit: Answer) -> str:
-    cause = circuit["cause"] or {}
-    parts = [str(cause.get("rule") or "")]
-    if cause.get("value") is not None and cause.get("threshold") is not None:
-        parts.append(f"{cause['value']:.4g} ≥ {cause['threshold']:.4g}")
-    if cause.get("actor"):
-        parts.append(f"by {cause['actor']}")
-    if cause.get("reason") and (cause.get("actor") or len(parts) == 1):
-        parts.append(f"({cause['reason']})")
-    return plain(" ".join(part for part in parts if part))
+    return plain(explain(circuit["cause"], circuit.get("counts"), state=circuit["state"]))
 
 
 def _hours(hours: float) -> str:

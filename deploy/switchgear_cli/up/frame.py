@@ -79,6 +79,6 @@ def _transitions(transitions: Iterable[TransitionLine]) -> Table:
             Text(f"{transition.previous or 'new'} → ").append(
                 transition.state, style=STATE_COLOURS.get(transition.state, "")
             ),
-            Text(transition.rule, style="bright_black"),
+            Text(transition.why, style="bright_black", overflow="ellipsis", no_wrap=True),
         )
     return table

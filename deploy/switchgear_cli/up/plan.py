@@ -8,6 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from switchgear_cli.local.ports import HOST, choose_port
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import CONFIG_VARIABLE, PREFIX, Settings
@@ -70,7 +72,7 @@ class Plan:
         changed = settings.model_fields_set | set(self._decided())
         for name in sorted(changed):
             value = getattr(settings, name)
-            if value is not None and not name.startswith(("kafka_sasl", "kafka_ssl")):
+            if value is not None and not (isinstance(value, SecretStr) or name.startswith(("kafka_sasl", "kafka_ssl"))):
                 found[f"{PREFIX}{name.upper()}"] = str(value)
         if worker_port is not None:
             found[f"{PREFIX}WORKER_HTTP"] = f"{HOST}:{worker_port}"

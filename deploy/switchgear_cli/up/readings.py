@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import httpx
 
+from switchgear_cli.reads.formats import plain
 from switchgear_cli.up.status import Readings, TransitionLine
+from switchgear_schemas.explain import explain
 
 _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
@@ -61,7 +63,7 @@ def transitions(history: Iterable[Mapping[str, Any]]) -> list[TransitionLine]:
             tool_name=record["tool_name"],
             previous=record["previous_state"] or "",
             state=record["state"],
-            rule=(record["cause"] or {}).get("rule", ""),
+            why=plain(explain(record["cause"], record.get("counts"), state=record["state"])),
         )
         for record in history
         if record["state"] != record["previous_state"] and (record["previous_state"] or record["state"] != "closed")

@@ -125,6 +125,9 @@ class _System:
         self._view.say(
             f"ready in {self._ready_s:.1f} s: API {plan.api_url}, Kafka {plan.bootstrap}, data {plan.data_dir}"
         )
+        self._view.say("For your own processes, and for commands where several systems run:")
+        for line in self._found_at({}).exports():
+            self._view.say(line)
         if plan.demo:
             self._supervisor.start(self._demo())
             self._view.say('Demo traffic: services named demo-…, metadata {"demo": true}; --no-demo leaves it out.')
@@ -207,19 +210,28 @@ class _System:
         )
 
     def _record(self) -> None:
-        """Write ``up.json`` where it is not current: process ids change when a component is started again."""
+        """Write the records where they are not current: process ids change when a component is started again."""
+        data_dir = self._plan.data_dir
+        try:
+            UpRecord.announce(data_dir)
+        except OSError as error:  # commands find it by the lines to export
+            if self._recorded is None:
+                self._view.say(f"Commands can't find this system by themselves: {error.strerror}: {error.filename}.")
         pids = {s.component.name: pid for s in self._supervisor.all if (pid := s.component.pid) is not None}
-        if pids == self._recorded:
-            return
-        UpRecord(
+        if pids != self._recorded:
+            self._found_at(pids).write(data_dir)
+            self._recorded = pids
+
+    def _found_at(self, pids: dict[str, int]) -> UpRecord:
+        return UpRecord(
             pid=os.getpid(),
+            data_dir=str(self._plan.data_dir).encode(errors="replace").decode(),
             kafka_bootstrap_servers=self._plan.bootstrap,
             api_url=self._plan.api_url,
             topic_prefix=self._plan.settings.topic_prefix,
             started_at=self._started_at,
             pids=pids,
-        ).write(self._plan.data_dir)
-        self._recorded = pids
+        )
 
     def _told_to_stop(self) -> None:
         if self._stop.is_set():

@@ -43,7 +43,7 @@ class TransitionLine:
     tool_name: str
     previous: str
     state: str
-    rule: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

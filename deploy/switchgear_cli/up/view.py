@@ -119,7 +119,7 @@ def component_line(component: ComponentStatus) -> str:
 
 
 def transition_line(transition: TransitionLine) -> str:
-    """``12:00:01 mcp:a:b closed → open (cusum)``."""
-    rule = f" ({transition.rule})" if transition.rule else ""
+    """``12:00:01 mcp:a:b closed → open: 5 calls in a row failed (the limit is 5)``."""
+    why = f": {transition.why}" if transition.why else ""
     at = transition.at.astimezone().strftime("%H:%M:%S")
-    return f"{at} {transition.tool_name} {transition.previous or 'new'} → {transition.state}{rule}"
+    return f"{at} {transition.tool_name} {transition.previous or 'new'} → {transition.state}{why}"

@@ -325,6 +325,7 @@ class Breaker(Core):
                 cause=snapshot.save_cause(self.cause),
                 half_open=None if self._half_open is None else self._half_open.dump(),
                 evidence=snapshot.save_evidence(self._evidence),
+                cause_details=snapshot.save_cause_details(self.cause),
             )
         )
 
@@ -344,7 +345,7 @@ class Breaker(Core):
         breaker.changed_at, breaker.open_until = saved.changed_at, saved.open_until
         breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
-        breaker.cause = snapshot.load_cause(saved.cause)
+        breaker.cause = snapshot.load_cause(saved.cause, saved.cause_details)
         if saved.half_open is not None:
             *numbers, outstanding = saved.half_open
             breaker._half_open = HalfOpen.load(numbers, outstanding)

@@ -24,6 +24,11 @@ class Cause(msgspec.Struct, frozen=True):
     reporters: int | None = None
     actor: str | None = None
     reason: str | None = None
+    failed: int | None = None
+    window_s: float | None = None
+    slow_call_duration_threshold_ms: float | None = None
+    tolerable_failure_rate: float | None = None
+    calls_between_false_opens: float | None = None
 
     def for_record(self) -> switchgear_schemas.Cause:
         """The same as part of a circuit's record."""

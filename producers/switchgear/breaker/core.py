@@ -10,6 +10,7 @@ from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.permit import Permit, Transition
 from switchgear.breaker.result import Outcome, Result
+from switchgear.breaker.rules import Breach
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, check_transition
 from switchgear.breaker.wait import open_until as end_of_wait
 from switchgear_schemas.words import CircuitState
@@ -168,15 +169,7 @@ class Core:
         found = self._evidence.breach()
         if found is None:
             return None
-        breach, reporters = found
-        cause = Cause(
-            rule=breach.rule,
-            value=float(breach.value),
-            threshold=float(breach.threshold),
-            sample=breach.sample,
-            reporters=reporters,
-            reason="would have opened" if self.state == "metrics_only" else None,
-        )
+        cause = self._cause_of(*found)
         if self.state != "metrics_only":
             return self._move("open", now, cause)
         if self.open_until is not None and now < self.open_until:
@@ -184,6 +177,25 @@ class Core:
         self.attempt += 1
         self.open_until = end_of_wait(self.circuit_id, self.attempt, self.policy, now, self._retry_at)
         return self._within(now, cause)
+
+    def _cause_of(self, breach: Breach, reporters: int | None) -> Cause:
+        policy, rule = self.policy, breach.rule
+        in_time = breach.windowed and policy.sliding_window_type == "time"
+        slow_ms = policy.slow_call_duration_threshold_ms if rule == "slow_call_rate" else None
+        cusum = policy.cusum if rule == "cusum" else None
+        return Cause(
+            rule=rule,
+            value=float(breach.value),
+            threshold=float(breach.threshold),
+            sample=breach.sample,
+            reporters=reporters,
+            reason="would have opened" if self.state == "metrics_only" else None,
+            failed=breach.failed,
+            window_s=float(policy.sliding_window_size) if in_time else None,
+            slow_call_duration_threshold_ms=slow_ms,
+            tolerable_failure_rate=None if cusum is None else cusum.tolerable_failure_rate,
+            calls_between_false_opens=None if cusum is None else float(cusum.calls_between_false_opens),
+        )
 
     def _probe(self, now: float, result: Result, lease_id: str | None) -> Transition | None:
         half_open = self._half_open

@@ -42,7 +42,17 @@ def _is_forgiving(limits: Thresholds, window: Window) -> bool:
 class Evidence:
     """Window, run of failures, CUSUM and reporters of one circuit; constant time a call."""
 
-    __slots__ = ("_forgiving", "callers", "cusum", "failers", "limits", "streak", "window")
+    __slots__ = (
+        "_forgiving",
+        "callers",
+        "cusum",
+        "cusum_calls",
+        "cusum_failed",
+        "failers",
+        "limits",
+        "streak",
+        "window",
+    )
 
     def __init__(self, policy: BreakerPolicy, now: float) -> None:
         self.limits = thresholds_of(policy)
@@ -51,6 +61,8 @@ class Evidence:
         """Failures since the last success."""
         self.cusum = 0
         """In the detector's units; never above its height, so that a sum held back by too few reporters can fall."""
+        self.cusum_calls = self.cusum_failed = 0
+        """Calls since the sum was last zero, and the failed ones of these; only meant while it is above zero."""
         self.failers: Reporters | None = None
         self.callers: Reporters | None = None
         if policy.minimum_reporters > 1:
@@ -95,6 +107,7 @@ class Evidence:
             if self.cusum:
                 total = self.cusum - limits.down
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() costs three times as much
+                self.cusum_calls += 1
             if self.callers is not None:
                 self.callers.add(result.reporter, window.stamp)
                 if slow and self.failers is not None:
@@ -121,6 +134,10 @@ class Evidence:
         window.add_failed(now, slow, min(result.tokens, MOST_TOKENS))
         self.streak += 1
         if limits.up:
+            if not self.cusum:
+                self.cusum_calls = self.cusum_failed = 0
+            self.cusum_calls += 1
+            self.cusum_failed += 1
             self.cusum = min(self.cusum + limits.up, int(limits.height))
         if self.callers is not None and self.failers is not None:
             self.callers.add(result.reporter, window.stamp)
@@ -140,6 +157,7 @@ class Evidence:
             slow=window.slow,
             tokens=window.tokens,
             cusum=self.cusum,
+            cusum_sample=(self.cusum_calls, self.cusum_failed),
         )
         if found is None or self.failers is None or self.callers is None:
             return None if found is None else (found, None)

@@ -77,7 +77,9 @@ class HalfOpen:
             return False, _cause("probes_ignored", self.ignored, permits * IGNORED_PER_PERMIT, self.ignored)
         if policy.half_open_decision == "first_failure":
             if self.bad:
-                return False, _cause("probe_failed" if self.failed else "probe_slow", self.bad, 1, self.finished)
+                if self.failed:
+                    return False, _cause("probe_failed", self.bad, 1, self.finished)
+                return False, _cause("probe_slow", self.bad, 1, self.finished, policy.slow_call_duration_threshold_ms)
             needed = policy.success_threshold_to_close
             if self.good >= needed:
                 return True, _cause("probe_succeeded", self.good, needed, self.finished)
@@ -89,7 +91,8 @@ class HalfOpen:
         if threshold is not None and rate >= threshold:
             return False, _cause("probe_failure_rate", rate, threshold, self.finished)
         if slow_threshold is not None and slow >= slow_threshold:
-            return False, _cause("probe_slow_call_rate", slow, slow_threshold, self.finished)
+            slow_ms = policy.slow_call_duration_threshold_ms
+            return False, _cause("probe_slow_call_rate", slow, slow_threshold, self.finished, slow_ms)
         return True, _cause("probe_failure_rate", rate, threshold, self.finished)
 
     def dump(self) -> list[object]:
@@ -107,5 +110,11 @@ class HalfOpen:
         return half_open
 
 
-def _cause(rule: str, value: float, threshold: float | None, sample: int) -> Cause:
-    return Cause(rule, float(value), None if threshold is None else float(threshold), sample)
+def _cause(rule: str, value: float, threshold: float | None, sample: int, slow_ms: float | None = None) -> Cause:
+    return Cause(
+        rule,
+        float(value),
+        None if threshold is None else float(threshold),
+        sample,
+        slow_call_duration_threshold_ms=slow_ms,
+    )

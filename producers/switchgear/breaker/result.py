@@ -22,7 +22,7 @@ class Outcome(IntEnum):
     SUCCESS = 0
     FAILURE = 1
     IGNORED = 2
-    """Neither: cancelled, denied, unauthorised, or of a class that the policy does not count."""
+    """Neither: cancelled, denied, unauthorised, ignored by a rule, or of a class that the policy does not count."""
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -46,10 +46,11 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 def outcome_of(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> Outcome:
     """Map an event's status and error class to the outcome that ``policy`` makes of it.
 
-    A timeout without a class is of class ``timeout``, an error without one of class ``unknown``. A class in
-    ``counted_error_classes`` is a failure. Of the others, those in which the tool answered (``tool``,
+    A cancelled call is of class ``cancelled``, whatever class it names. A timeout without a class is of class ``timeout``,
+    an error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, those in which the tool answered (``tool``,
     ``invalid_input``) are successes, since the tool works: three answers "bad URL" in a row are no reason to close a
-    healthy server to everybody (NousResearch/hermes-agent#11113). The rest is ignored.
+    healthy server to everybody (NousResearch/hermes-agent#11113). The rest is ignored; so is a success of class ``policy``,
+    which its caller's rule takes out.
 
     Args:
         status: How the call ended; ``rejected`` was never made and is ignored.
@@ -57,10 +58,12 @@ def outcome_of(status: Status, error_class: ErrorClass | None, policy: BreakerPo
         policy: Whose ``counted_error_classes`` decides.
     """
     if status == "success":
-        return Outcome.SUCCESS
+        return Outcome.IGNORED if error_class == "policy" else Outcome.SUCCESS
     if status == "rejected":
         return Outcome.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
+    if status == "cancelled":
+        kind = "cancelled"
     if kind in policy.counted_error_classes:
         return Outcome.FAILURE
     return Outcome.SUCCESS if kind in ANSWERED else Outcome.IGNORED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -56,30 +56,58 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
 
 
 class Breach(msgspec.Struct, frozen=True, gc=False):
-    """A rule that is breached: what it measured, what it was compared to, over how many calls."""
+    """A rule that is breached: what it measured, what it was compared to, over how many calls, and how many of them failed."""
 
     rule: str
     value: float
     threshold: float
     sample: int
+    failed: int | None = None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the sample is the calls of the policy's window."""
+        return self.rule not in _WITHOUT_WINDOW
+
+
+_WITHOUT_WINDOW: Final = frozenset({"consecutive_failures", "cusum"})
 
 
 def breach_of(  # noqa: PLR0911 - a return a rule
-    limits: Thresholds, *, streak: int, calls: int, failed: int, slow: int, tokens: int, cusum: int
+    limits: Thresholds,
+    *,
+    streak: int,
+    calls: int,
+    failed: int,
+    slow: int,
+    tokens: int,
+    cusum: int,
+    cusum_sample: tuple[int, int],
 ) -> Breach | None:
-    """The first rule that is breached, in the order of the documentation; None where none is."""
+    """The first rule that is breached, in the order of the documentation; None where none is.
+
+    Args:
+        limits: What is compared with.
+        streak: Failures since the last success.
+        calls: Calls in the window.
+        failed: Of these, the failed ones.
+        slow: Of these, the slow ones.
+        tokens: Tokens of the failed ones.
+        cusum: The sum, in the detector's units.
+        cusum_sample: Calls since the sum was last zero, and the failed ones of these.
+    """
     if streak >= limits.consecutive:
-        return Breach("consecutive_failures", streak, limits.consecutive, streak)
+        return Breach("consecutive_failures", streak, limits.consecutive, streak, streak)
     if failed >= limits.count:
-        return Breach("failure_count", failed, limits.count, calls)
+        return Breach("failure_count", failed, limits.count, calls, failed)
     if calls >= limits.minimum_calls:
         if failed / calls >= limits.rate:
-            return Breach("failure_rate", failed / calls, limits.rate, calls)
+            return Breach("failure_rate", failed / calls, limits.rate, calls, failed)
         if slow / calls >= limits.slow_rate:
-            return Breach("slow_call_rate", slow / calls, limits.slow_rate, calls)
+            return Breach("slow_call_rate", slow / calls, limits.slow_rate, calls, failed)
     if tokens >= limits.tokens:
-        return Breach("wasted_tokens", tokens, limits.tokens, calls)
+        return Breach("wasted_tokens", tokens, limits.tokens, calls, failed)
     if limits.cusum is not None and cusum >= limits.height:
         unit = limits.cusum.unit
-        return Breach("cusum", cusum * unit, limits.cusum.height * unit, calls)
+        return Breach("cusum", cusum * unit, limits.cusum.height * unit, *cusum_sample)
     return None

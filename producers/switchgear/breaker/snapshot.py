@@ -42,6 +42,8 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     reporters: int
     failers: list[tuple[str, int]]
     callers: list[tuple[str, int]]
+    cusum_calls: int = 0
+    cusum_failed: int = 0
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -64,6 +66,8 @@ class Saved(msgspec.Struct, array_like=True):
     cause: list[Any] | None
     half_open: list[Any] | None
     evidence: SavedEvidence
+    cause_details: list[Any] | None = None
+    """The fields of the cause that came later; ``cause`` keeps its length, which older readers check."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -93,27 +97,24 @@ def decode(data: bytes) -> Saved:
     return saved
 
 
+_CAUSE: Final = Cause.__struct_fields__[:7]
+_CAUSE_DETAILS: Final = Cause.__struct_fields__[7:]
+
+
 def save_cause(cause: Cause | None) -> list[Any] | None:
-    """A cause as a list, without the names."""
-    if cause is None:
-        return None
-    return [cause.rule, cause.value, cause.threshold, cause.sample, cause.reporters, cause.actor, cause.reason]
+    """A cause as a list, without the names; :func:`save_cause_details` has the rest."""
+    return None if cause is None else [getattr(cause, name) for name in _CAUSE]
 
 
-def load_cause(saved: list[Any] | None) -> Cause | None:
-    """The inverse of :func:`save_cause`."""
-    if saved is None:
-        return None
-    rule, value, threshold, sample, reporters, actor, reason = saved
-    return Cause(
-        rule=rule,
-        value=value,
-        threshold=threshold,
-        sample=sample,
-        reporters=reporters,
-        actor=actor,
-        reason=reason,
-    )
+def save_cause_details(cause: Cause | None) -> list[Any] | None:
+    """What :func:`save_cause` leaves out; None where there is nothing."""
+    details = [getattr(cause, name, None) for name in _CAUSE_DETAILS]
+    return None if all(detail is None for detail in details) else details
+
+
+def load_cause(saved: list[Any] | None, details: list[Any] | None) -> Cause | None:
+    """The inverse of :func:`save_cause` and :func:`save_cause_details`."""
+    return None if saved is None else Cause(*saved, *(details or ()))
 
 
 def save_evidence(evidence: Evidence) -> SavedEvidence:
@@ -135,6 +136,8 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         reporters=limits.minimum_reporters,
         failers=[] if evidence.failers is None else list(evidence.failers.seen.items()),
         callers=[] if evidence.callers is None else list(evidence.callers.seen.items()),
+        cusum_calls=evidence.cusum_calls if evidence.cusum else 0,
+        cusum_failed=evidence.cusum_failed if evidence.cusum else 0,
     )
 
 
@@ -150,6 +153,7 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
         minimum_reporters=saved.reporters,
     )
     evidence.streak, evidence.cusum = saved.streak, saved.cusum
+    evidence.cusum_calls, evidence.cusum_failed = saved.cusum_calls, saved.cusum_failed
     if saved.window_type == "time":
         evidence.window = time = TimeWindow(saved.size, saved.panes, now)
         time.stamp = saved.stamp

@@ -14,6 +14,7 @@ _PANE: Final = 6
 _CALL: Final = 2
 _HALF_OPEN: Final = 7
 _CAUSE: Final = 7
+_CAUSE_DETAILS: Final = 5
 _MOST_FLAGS: Final = 3
 _MOST_PANES: Final = 120
 _MOST_SIZE: Final = 86_400
@@ -53,7 +54,7 @@ def _wrong(saved: Saved) -> Iterator[str]:
         yield f"it is {state} {'with' if saved.half_open is not None else 'without'} probes"
     if saved.half_open is not None and not _is_half_open(saved.half_open):
         yield "half_open is no count of probes"
-    if saved.cause is not None and not _is_cause(saved.cause):
+    if not _is_cause(saved.cause, saved.cause_details):
         yield "cause is none"
     yield from _wrong_evidence(saved.evidence)
 
@@ -71,7 +72,7 @@ def _wrong_evidence(saved: SavedEvidence) -> Iterator[str]:
     yield from _wrong_entries(saved)
     if saved.slow_ms is not None and not saved.slow_ms > 0:
         yield f"slow_ms is {saved.slow_ms}"
-    yield from _negative(saved, "ignored", "up", "down", "cusum", "streak")
+    yield from _negative(saved, "ignored", "up", "down", "cusum", "streak", "cusum_calls", "cusum_failed")
     if not 1 <= saved.reporters <= _MOST_REPORTERS:
         yield f"reporters is {saved.reporters}"
     for name in ("failers", "callers"):
@@ -114,8 +115,10 @@ def _is_half_open(saved: list[Any]) -> bool:
     )
 
 
-def _is_cause(saved: list[Any]) -> bool:
-    if len(saved) != _CAUSE:
+def _is_cause(saved: list[Any] | None, details: list[Any] | None) -> bool:
+    if saved is None:
+        return details is None
+    if len(saved) != _CAUSE or (details is not None and not _are_details(details)):
         return False
     rule, value, threshold, sample, reporters, actor, reason = saved
     return (
@@ -126,4 +129,10 @@ def _is_cause(saved: list[Any]) -> bool:
         )
         and all(number is None or (type(number) is int and number >= 0) for number in (sample, reporters))
         and all(text is None or isinstance(text, str) for text in (actor, reason))
+    )
+
+
+def _are_details(saved: list[Any]) -> bool:
+    return len(saved) == _CAUSE_DETAILS and all(
+        number is None or (type(number) in (int, float) and number >= 0 and math.isfinite(number)) for number in saved
     )

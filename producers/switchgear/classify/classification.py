@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from switchgear_schemas.words import ErrorClass
 
@@ -16,6 +16,14 @@ class Classification:
 
     error_class: ErrorClass
     retry_after_s: float | None = None
+
+
+IGNORE: Final = Classification("policy")
+"""The call says nothing of the tool's health: it counts neither as a success nor as a failure.
+
+For a rule (``classify``, ``classify_result``) to return; ``permit.ignore()`` says the same of one call. It is the class
+``policy``, by which workers and readers of every version leave a call out.
+"""
 
 
 Classifier = Callable[[BaseException], "Classification | ErrorClass | None"]

@@ -13,7 +13,7 @@ MAX_TEXT: Final = 2_000
 """Characters of a result's text that are looked at."""
 _PLAIN: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
 
-TextRule = Callable[[str], "ErrorClass | None"]
+TextRule = Callable[[str], "Classification | ErrorClass | None"]
 
 
 def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classification | None:
@@ -26,7 +26,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
 
     Args:
         result: What the tool returned.
-        by_text: From the result's text to a class, None for ``tool``. :func:`outage_in_text` is one.
+        by_text: From the result's text to a class or a Classification, None for ``tool``. :func:`outage_in_text` is one.
     """
     kind = type(result)
     if kind in _PLAIN:
@@ -40,7 +40,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     if not failed:
         return None
     found = None if by_text is None else by_text(result_text(result))
-    return Classification(found or "tool")
+    return found if isinstance(found, Classification) else Classification(found or "tool")
 
 
 def result_text(result: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Self
 
 from switchgear import arguments
 from switchgear.background import Background
-from switchgear.emitter.at_exit import leave_at_exit, time_left
+from switchgear.emitter.at_exit import EXIT_TIMEOUT_S, LastFlush, leave_at_exit
 from switchgear.emitter.buffer import Buffer, Item, own
 from switchgear.emitter.delivery import deliver
 from switchgear.emitter.doorbell import Doorbell
@@ -29,6 +29,7 @@ from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.receipt import Receipt
 from switchgear.emitter.record import Parcel, check_record
 from switchgear.emitter.status import EmitterStatus
+from switchgear.from_env import FromEnv
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.ids import mint_emitter_id
@@ -40,9 +41,10 @@ _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _STOW_LIMIT_S: Final = 2.0
 _END_LIMIT_S: Final = 10.0
+_LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost"
 
 
-class Emitter:
+class Emitter(FromEnv):
     """Sends executions to ``<prefix>executions``, keyed by tool, acknowledged by every in-sync replica.
 
     :meth:`emit` returns at once and never raises into the call; :meth:`send` and :meth:`submit` are for those who must know.
@@ -59,7 +61,7 @@ class Emitter:
             Processes may share it: each has a folder of its own in it, and takes over those of the dead.
         spool_bytes: most bytes of this process in it; when full the oldest go. 16 MiB at least.
         spool_fsync: wait for the disk itself after each write, so that a power cut loses nothing either.
-        exit_timeout: longest wait for the last events when the interpreter ends, in seconds; without a connection it doesn't wait.
+        exit_timeout: longest wait for the last events when the process ends, in seconds. The wait is short if no broker can be reached.
         background: the thread to run in; an own one unless given.
 
     Raises:
@@ -68,6 +70,8 @@ class Emitter:
 
     takes_tuples: ClassVar[bool] = True
     """The guard may append a plain success to ``_items`` itself; a subclass that must see every event in emit() says no."""
+
+    _settings = ("service", "topic_prefix", "spool_dir")
 
     def __init__(
         self,
@@ -82,7 +86,7 @@ class Emitter:
         spool_dir: str | os.PathLike[str] | None = None,
         spool_bytes: int = 268_435_456,
         spool_fsync: bool = False,
-        exit_timeout: float = 2.0,
+        exit_timeout: float = EXIT_TIMEOUT_S,
         background: Background | None = None,
     ) -> None:
         arguments.sending(
@@ -93,14 +97,13 @@ class Emitter:
             spool_dir=spool_dir,
             spool_bytes=spool_bytes,
             spool_fsync=spool_fsync,
+            exit_timeout=exit_timeout,
         )
         arguments.number("linger_s", linger_s)
         arguments.whole("in_flight", in_flight)
-        arguments.number("exit_timeout", exit_timeout)
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).executions
-        self._service, self._linger_s, self._in_flight = service, linger_s, in_flight
-        self._compression, self._exit_timeout = compression, exit_timeout
+        self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
         self._buffer = Buffer(buffer_size)
         # At hand, here and in guard/plain.py, which appends to it: they are on every call's path.
@@ -126,6 +129,7 @@ class Emitter:
         self._background.add("emitter", self._work)
         self._background.after_fork.append(self._forked)
         self._background.after_death.append(self._orphaned)
+        self._last_flush = LastFlush(self._background, lambda: self._outbox, exit_timeout)
         leave_at_exit(self)
 
     # -- callers ------------------------------------------------------------------------------------------------------
@@ -173,7 +177,7 @@ class Emitter:
         for number, record in enumerate(records):
             check_record(number, *record)
         self._background.loop()
-        return self._background.run(self._deliver(records))
+        return self._background.run(deliver(records, lambda: self._outbox, self._in_flight, self._count_sent))
 
     def connect(self, timeout: float) -> bool:
         """Start now and wait until a producer is ready; False when ``timeout`` seconds did not suffice. Not for event loops."""
@@ -189,7 +193,7 @@ class Emitter:
         Returns:
             False when ``timeout`` seconds did not suffice, or it was closed without an answer for every event.
         """
-        return flushed(self, self._buffer, self._hurry_up, self._mark, timeout)
+        return flushed(self, self._buffer, self._hurry_up, self._mark, self._last_flush.hopeless, timeout)
 
     async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
         """:meth:`flush` for event loops."""
@@ -224,11 +228,11 @@ class Emitter:
         if self._feeder is not None and not flushed and self._background.alive:
             self._feeder.stow(_STOW_LIMIT_S)
         status = self.status()
-        if status.dropped > dropped or not (flushed or status.spooled):
-            log.error("closed with %d events that Kafka did not acknowledge", status.dropped - dropped)
+        if lost := status.dropped - dropped:
+            log.error(_LOST, lost, self._connection.bootstrap_servers)
         if status.spooled:
             log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
-        self._background.close(time_left(5.0, self._exit_timeout))
+        self._background.close(self._last_flush.join_limit_s(flushed=flushed))
         if self._feeder is not None:
             self._feeder.close(_STOW_LIMIT_S)
 
@@ -352,23 +356,12 @@ class Emitter:
     def _encode(self, items: Sequence[Item]) -> list[Parcel]:
         self._moments.look()
         return encode_items(
-            items,
-            emitter_id=self.emitter_id,
-            service=self._service,
-            moments=self._moments,
-            failed=self._not_encoded,
+            items, emitter_id=self.emitter_id, service=self._service, moments=self._moments, failed=self._not_encoded
         )
 
     def _not_encoded(self, error: Exception) -> None:
         self._encoding_failed += 1
         log.error("an event was not sent: %s", error)
-
-    async def _deliver(self, records: Sequence[tuple[str, bytes]]) -> Receipt:
-        outbox = self._outbox
-        while outbox is None:  # the thread has just started
-            await asyncio.sleep(_POLL_S)
-            outbox = self._outbox
-        return await deliver(records, outbox, self._in_flight, self._count_sent)
 
     def _count_sent(self) -> None:
         self._sent += 1
@@ -395,6 +388,12 @@ class Emitter:
         self._idle = True
 
     def leave(self, waited_s: float) -> None:
-        """The interpreter ends: send what can be sent soon, keep the rest in the spool, or count it as dropped."""
-        left = max(0.0, self._exit_timeout - waited_s)
-        self.close(left if self.status().connected else min(0.2, left))
+        """Close at the end of the process: send what can be sent in time, keep the rest in the spool, or count it as dropped."""
+        limit_s = self._last_flush.begin(waited_s)
+        for callback in self.before_close:
+            callback()
+        if len(self._buffer) and not self._closed:
+            self._background.start_or_run_here(
+                lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
+            )
+        self.close(limit_s if self._background.alive else 0.0)

@@ -26,7 +26,12 @@ class Flushed(Protocol):
 
 
 def flushed(
-    emitter: Flushed, buffer: Buffer, hurry: Callable[[], None], mark: Callable[[], Future[Mark] | None], timeout: float
+    emitter: Flushed,
+    buffer: Buffer,
+    hurry: Callable[[], None],
+    mark: Callable[[], Future[Mark] | None],
+    hopeless: Callable[[], bool],
+    timeout: float,
 ) -> bool:
     """Wait until everything that is in ``buffer`` now, or was before, has its answer. Not for event loops.
 
@@ -35,6 +40,7 @@ def flushed(
         buffer: of the emitter.
         hurry: has it send at once.
         mark: what its outbox holds, taken in its loop; None where that is not all that left the buffer.
+        hopeless: whether to stop waiting before the time is over.
         timeout: seconds.
 
     Returns:
@@ -51,7 +57,7 @@ def flushed(
             marked = mark()
         if marked is not None and marked.done() and not marked.exception() and marked.result().answered:
             return True
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= deadline or hopeless():
             return False
         time.sleep(_POLL_S)
     return emitter.ended is not False  # a closed one has nothing left to wait for, lost events neither

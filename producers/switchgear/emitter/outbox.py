@@ -11,6 +11,7 @@ retired (see ``verdict``): a fresh one takes over at once, the old one is closed
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import sys
@@ -52,6 +53,7 @@ class Outbox:
         self._lanes: dict[int, Lane] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._space = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._progress_at = time.monotonic()
@@ -60,6 +62,8 @@ class Outbox:
         self.failed = 0
         self.abandoned = 0
         """Records without an answer at the end, but for those that are on disk."""
+        self.failed_attempts = 0
+        """Attempts to connect that failed since the last connection, or since someone set it to 0."""
         self.last_error: str | None = None
 
     @property
@@ -75,6 +79,10 @@ class Outbox:
     async def mark(self) -> Mark:
         """What is here now."""
         return Mark([(lane, lane.offered) for lane in self._lanes.values()])
+
+    async def hurry(self) -> None:
+        """Try to connect now, without the rest of the pause between two attempts."""
+        self._hurry.set()
 
     def silent_s(self, now: float) -> float:
         """Seconds that Kafka has answered nothing although something waits for it: a connection, or an acknowledgement."""
@@ -106,12 +114,13 @@ class Outbox:
                         self._connection, self._topic, compression=self._compression, batch_bytes=self._batch_bytes
                     )
                 except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
+                    self.failed_attempts += 1
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
                     stop_if_cancelled()
-                    await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
+                    pause = await self._paused(pause)
                     continue
                 pause = _FIRST_PAUSE_S
+                self.failed_attempts = 0
                 log.info("connected to Kafka at %s", self._connection.bootstrap_servers)
                 self._wanted.clear()
                 self._progress_at = time.monotonic()
@@ -120,6 +129,15 @@ class Outbox:
                 await self._wanted.wait()
         finally:
             await self._end()
+
+    async def _paused(self, pause: float) -> float:
+        """Wait about ``pause`` seconds, or until someone is in a hurry. Returns the next pause."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311 - spreads reconnects
+                await self._hurry.wait()
+                self._hurry.clear()
+                return _FIRST_PAUSE_S
+        return min(2 * pause, _LONGEST_PAUSE_S)
 
     async def room(self) -> None:
         """Wait until connected with room for a record."""
@@ -194,8 +212,8 @@ class Outbox:
                     lane.attempts = 0
                     sent = count(parcels)
                     lane.one_by_one = max(0, lane.one_by_one - sent)
-                    lane.answered += sent
                     self._acknowledge(parcels, sent)
+                    lane.answered += sent  # last: a flush in another thread ends by it, and then looks at the counts
         finally:
             lane.busy = False
 
@@ -244,16 +262,17 @@ class Outbox:
         verdict = judge(error, len(records))
         if verdict is Verdict.SMALLER and link.batch_bytes <= _LEAST_BATCH_BYTES:
             verdict = Verdict.SPLIT
-        reason = f"{type(error).__name__}: {error}"
-        self._note(f"a batch of {len(records)} events failed with {reason}; {verdict.value}", 0)
+        missing = self._connection.missing_permission(error, "Write", self._topic)
+        reason = f"{type(error).__name__}: {error}" if missing is None else str(missing).rstrip(".")
+        self._note(f"a batch of {len(records)} events failed: {reason}; {verdict.value}", 0)
         splits = verdict in {Verdict.SMALLER, Verdict.SPLIT}
         hopeless = lane.attempts > _ATTEMPTS and not splits and not is_outage(error)
         if verdict is Verdict.REFUSE or hopeless:
             lane.attempts = 0
             lane.one_by_one = max(0, lane.one_by_one - len(records))
-            lane.answered += len(records)
             for record in records:
                 self._refuse(record, reason)
+            lane.answered += len(records)
             return
         for record in records:
             record.marked = record.marked or verdict is Verdict.UNSURE

@@ -50,7 +50,8 @@ class Link:
         known = await self.producer.client.fetch_all_metadata()
         if self._topic not in known.topics():
             raise BrokerUnavailableError(
-                f"The topic {self._topic} does not exist.", hint="Run `switchgear topics ensure`."
+                f"The topic {self._topic} does not exist, or this Kafka user may not see it.",
+                hint="Run `switchgear topics ensure`, or allow the user the operation Write there.",
             )
         self._count = len(await self.producer.partitions_for(self._topic))
 
@@ -101,9 +102,12 @@ async def open_link(
 
     Raises:
         BrokerUnavailableError: no broker answered in time, or the topic does not exist.
+        SwitchgearError: the user may not write to the topic.
     """
     with importing:
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
+
+        import switchgear_schemas.partitioner  # noqa: PLC0415, F401 - which the outbox needs next
 
     producer = AIOKafkaProducer(
         **connection.options(),
@@ -125,5 +129,8 @@ async def open_link(
             await link.close(1.0)
         if isinstance(error, TimeoutError):
             raise BrokerUnavailableError(f"no answer within {_CONNECT_LIMIT_S:g} s") from error
+        missing = connection.missing_permission(error, "Write", topic)
+        if missing is not None:
+            raise missing from error
         raise
     return link

@@ -48,12 +48,19 @@ def _fold(
 ) -> None:
     partition, offset = origin
     arrived = record.timestamp / 1000
+    if _takes_back(command) and shelf.find(command.tool_name) is None:
+        # Nothing stands, and a row would make a circuit of a name that may be a typing error. Without a row there is no fence: a replay
+        # that finds the tool's row by then applies the command as if it had come after the tool's first events.
+        changes.commands += 1
+        return
     tool = shelf.tool(command.tool_name, arrived)
     touch(tool)
     known = tool.remembers(str(command.command_id))
     # Refused before the fence is raised: a crash then makes the dead letter up.
     circuits = [] if known else _addressed(shelf, tool, command, arrived)
     layer = tool.row.policy if known or command.policy is None else _with_values(shelf, tool, command.policy)
+    if command.policy is not None and layer == tool.row.policy:
+        circuits = []  # the same values again, or none to take back: nothing changes
     if offset <= tool.row.command_fences.get(partition, -1):
         changes.duplicates += 1
         return
@@ -72,8 +79,13 @@ def _fold(
         touch(live)
 
 
+def _takes_back(command: Command) -> bool:
+    """The command undoes what stands: on a circuit that does not exist it changes nothing."""
+    return command.verb in {"close", "reset", "auto"} or (command.policy is not None and not given(command.policy))
+
+
 def _addressed(shelf: Shelf, tool: LiveCircuit, command: Command, now: float) -> Sequence[LiveCircuit]:
-    """The circuits that the command is about: the one it names, made where it is new, or all of the tool.
+    """The circuits that the command is about: the one it names (made where it is new, unless the command takes back), or all of the tool.
 
     Raises:
         InvalidExecutionError: it names a circuit that nothing would be counted in.
@@ -88,6 +100,8 @@ def _addressed(shelf: Shelf, tool: LiveCircuit, command: Command, now: float) ->
     if scope == "tool" or head != f"{name}|{scope}=" or not whose:
         wanted = name if scope == "tool" else f"{name}|{scope}=…"
         raise InvalidExecutionError("circuit_id", f"the policy's scope is {scope}: circuits of this tool are {wanted}")
+    if _takes_back(command) and shelf.find(circuit_id) is None:
+        return []
     live = shelf.scoped(tool, scope, whose, now)
     if live is tool:
         raise InvalidExecutionError("circuit_id", "the tool has as many circuits as it may, and none of them is idle")

@@ -221,7 +221,7 @@ class FleetFold:
         if outcome is Outcome.FAILURE:
             row.total_failed += 1
             row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif event.status != "success":
+        elif event.status != "success" or outcome is Outcome.IGNORED:
             row.total_ignored += 1
         tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
         wait_s = event.retry_after_s

@@ -37,6 +37,9 @@ def fold_standing(
         changes.duplicates += 1
         return
     layer = merged(standing.tables.get(command.tool_name), given(command.policy))
+    if layer == standing.tables.get(command.tool_name):
+        changes.commands += 1  # the same values again, or none to take back: nothing changes
+        return
     before = dict(standing.tables)
     try:
         standing.set(command, layer)

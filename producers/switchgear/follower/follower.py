@@ -21,6 +21,7 @@ from switchgear.follower.last_answer import LastAnswer
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
+from switchgear.from_env import FromEnv
 from switchgear.importing import importing
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.topics import TopicNames
@@ -33,14 +34,19 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _STOP_LIMIT_S: Final = 2.0
 _LAG_EVERY_S: Final = 1.0
+_LOOK_S: Final = 0.005
+_LONGEST_LOOK_S: Final = 0.05
+"""For coroutines: a thousand may wait at once."""
 
 
 class _TopicMadeAnewError(Exception):
     """The topic was deleted, and perhaps created again, so versions start again too; or it has more partitions now."""
 
 
-class CircuitFollower:
+class CircuitFollower(FromEnv):
     """Keeps ``table`` current in the background. ``listeners`` are called with every changed view, in the background thread."""
+
+    _settings = ("topic_prefix",)
 
     def __init__(
         self,
@@ -59,6 +65,8 @@ class CircuitFollower:
         self.broker_time = BrokerTime()
         self.loaded = False
         """The topic was read to the end it had when we came."""
+        self._read_here = False
+        """By this process: what a forked child has of its parent may be old."""
         self.listeners: list[Callable[[CircuitView], None]] = []
         self._consumer: Any = None
         self._answered = LastAnswer()
@@ -71,17 +79,19 @@ class CircuitFollower:
         self._background.loop()
 
     def wait_loaded(self, timeout: float) -> bool:
-        """Block until the circuits are loaded, at most ``timeout`` seconds. Not for event loops."""
+        """Block until this process has loaded the circuits, at most ``timeout`` seconds. Not for event loops."""
         deadline = time.monotonic() + timeout
-        begun = False
-        while True:
-            if not begun:
-                with contextlib.suppress(NotStartedError):  # there may be a thread for us before the time is over
-                    self.start()
-                    begun = True
-            if self.loaded or time.monotonic() >= deadline:
-                return self.loaded
-            time.sleep(0.005)
+        while self._waits_on(deadline):
+            time.sleep(_LOOK_S)
+        return self.loaded and self._read_here
+
+    async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the same signature as wait_loaded
+        """:meth:`wait_loaded` without blocking the event loop."""
+        deadline, pause = time.monotonic() + timeout, _LOOK_S
+        while self._waits_on(deadline):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_LOOK_S)
+        return self.loaded and self._read_here
 
     def close(self, timeout: float = 5.0) -> bool:
         """End the background thread (shared or own)."""
@@ -105,6 +115,13 @@ class CircuitFollower:
             stale=age_s is None or age_s >= STALE_AFTER_S,
         )
 
+    def _waits_on(self, deadline: float) -> bool:
+        if self._background.closed or (self.loaded and self._read_here) or time.monotonic() >= deadline:
+            return False
+        with contextlib.suppress(NotStartedError):  # there may be a thread for us before the time is over
+            self.start()
+        return True
+
     async def _run(self) -> None:
         pause = _FIRST_PAUSE_S
         anew = False
@@ -116,7 +133,8 @@ class CircuitFollower:
                 anew = True
                 continue
             except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
-                message = f"{type(error).__name__}: {error}"
+                missing = self._connection.missing_permission(error, "Read", self._topic)
+                message = f"{type(error).__name__}: {error}" if missing is None else str(missing)
                 age_s = self.age_s()
                 if age_s is not None and age_s < _LONGEST_PAUSE_S:
                     pause = _FIRST_PAUSE_S  # it worked until now
@@ -161,7 +179,7 @@ class CircuitFollower:
                     if table is not self.table:
                         self.table.replace(table)
                         table = self.table
-                    self.loaded = True
+                    self.loaded = self._read_here = True
                     log.info("%d circuits loaded from %s", len(table.views), self._topic)
         finally:
             self._consumer = None
@@ -203,6 +221,7 @@ class CircuitFollower:
         return True
 
     def _forked(self) -> None:
-        """In a child: the table is still right, the connection is the parent's."""
+        """In a child: the table is as it was at the fork, the connection is the parent's."""
         self._consumer = None
+        self._read_here = False
         self._answered.forget()

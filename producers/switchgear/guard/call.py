@@ -10,13 +10,13 @@ import msgspec
 
 from switchgear.answer import Answer
 from switchgear.breaker.group import candidates
-from switchgear.classify import Classification
+from switchgear.classify import IGNORE, Classification
 from switchgear.guard.gate import Asking
 from switchgear.guard.never_entered import never_entered
 from switchgear.guard.permit import Permit
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.rerouted import for_function, for_tool, told_of_strangers
-from switchgear.guard.result_failure import text_in
+from switchgear.guard.result_failure import HARMLESS, failure_in, text_in
 from switchgear.guard.stand_ins import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
 from switchgear.usage import NOTHING, Usage
 from switchgear_schemas.words import DEFAULT_COUNTED
@@ -277,12 +277,15 @@ class Call:
         try:
             usage = NOTHING if acting.usage is None else acting.used(result)
             failure = acting.failure_in(result)
-            text = "" if failure is None else text_in(result)
+            text = None if failure is None or _says_it_is_well(result, failure) else text_in(result)
         except BaseException as stop:  # out of a function of the user's: Ctrl-C, an exit
             self.left(stop, NOTHING)
             raise
+        if failure == IGNORE:
+            self.permit.ignore(text, **self._told(usage))
+            return
         if failure is not None:
-            self._report_failure(text, failure, usage)
+            self._report_failure(text or "", failure, usage)
             return
         self.finished(usage)
         if self.served_by == "call":
@@ -292,17 +295,10 @@ class Call:
         """It ended well, at the cost of ``usage``."""
         permit = self.permit
         assert permit is not None
-        metadata = {"duplicates": self._count} if self._count > 1 else None
-        if usage is NOTHING:
-            permit.success(metadata=metadata)
+        if usage is NOTHING and self._count <= 1:
+            permit.success()
         else:
-            permit.success(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cache_creation_tokens=usage.cache_creation_tokens,
-                cost_usd=usage.cost_usd,
-                metadata=metadata,
-            )
+            permit.success(**self._told(usage))
 
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
         """It ended with ``error``, at the cost of ``usage``."""
@@ -352,16 +348,23 @@ class Call:
         if self._noted is not None and classification.error_class in NOT_THE_CALLERS:
             self._gave_nothing()
         if permit is not None:
-            permit.failure(
-                error,
-                classification=classification,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cache_creation_tokens=usage.cache_creation_tokens,
-                cost_usd=usage.cost_usd,
-                metadata={"duplicates": self._count} if self._count > 1 else None,
-            )
+            permit.failure(error, classification=classification, **self._told(usage))
+
+    def _told(self, usage: Usage) -> dict[str, Any]:
+        """What every report takes besides."""
+        return {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_creation_tokens": usage.cache_creation_tokens,
+            "cost_usd": usage.cost_usd,
+            "metadata": {"duplicates": self._count} if self._count > 1 else None,
+        }
 
     def answer(self) -> Answer[Any]:
         """What the caller gets, with where it came from."""
         return Answer(self.value, self.tool, self.served_by, self.stale, self.age_s)
+
+
+def _says_it_is_well(result: Any, failure: Classification) -> bool:
+    """A rule ignores ``result``, which does not say itself that the tool failed, as MCP's results do."""
+    return failure == IGNORE and (type(result) in HARMLESS or failure_in(result) is None)

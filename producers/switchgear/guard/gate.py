@@ -20,6 +20,7 @@ from switchgear.guard.probe import ProbeDesk
 from switchgear.guard.rejection import Rejection
 from switchgear.guard.report import RefusalReporter
 from switchgear.guard.verdict import Verdict, judge
+from switchgear_schemas.words import Scope
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -62,10 +63,12 @@ class Gate(OutcomeRecorder):
         if follower is not None:
             follower.broker_time.wall = wall
             self._wall = follower.broker_time
+        self._of_session = False
+        """The breakers are a session's own."""
         self.routed: set[str] = set()
         """Tools that have a fallback here: their refusals are not the end of the call."""
         self.desk = ProbeDesk(silence_s=silence_s, clock=clock)
-        self.refusals = None if emitter is None else RefusalReporter(emitter, clock)
+        self.refusals = None if emitter is None else RefusalReporter(emitter, clock, wall)
         if emitter is not None:
             self.desk.emitter_id = emitter.emitter_id
         if follower is not None:
@@ -108,7 +111,7 @@ class Gate(OutcomeRecorder):
             if self.teller is not None:  # an open circuit whose wait is over becomes half-open by being asked
                 self.teller.tell()
         if isinstance(inner, BreakerRejection):
-            return _local_refusal(tool, inner, circuit, view)
+            return self._local_refusal(tool, inner, circuit, view)
         generation = self._unseen() if view is None else view.generation
         return Permit(self, tool, circuit, inner, now, generation, caller, lease)
 
@@ -194,6 +197,7 @@ class Gate(OutcomeRecorder):
         twin = copy.copy(self)
         local.on_move = self.local.on_move
         twin.local = local
+        twin._of_session = True  # noqa: SLF001 - of this class
         twin._circuits = local.circuits  # noqa: SLF001 - of this class
         return twin
 
@@ -221,7 +225,7 @@ class Gate(OutcomeRecorder):
         now = self._clock()
         inner = circuit.try_acquire(now)
         if isinstance(inner, BreakerRejection):
-            return _local_refusal(view.tool_name, inner, circuit, view)
+            return self._local_refusal(view.tool_name, inner, circuit, view)
         answer = self.desk.ask(view)
         if answer is None:
             self._put_back(circuit, inner)
@@ -274,17 +278,18 @@ class Gate(OutcomeRecorder):
             last_error=view.last_error,
             fallback=next((tool for tool in view.fallback if not self.is_open(tool)), None),
             generation=view.generation,
+            scope=view.scope,
         )
 
-
-def _local_refusal(tool: str, inner: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None) -> Rejection:
-    return Rejection(
-        tool=tool,
-        state=inner.state,
-        source="local",
-        reason=circuit.words()[0],
-        retry_after_s=inner.retry_after_s,
-        last_error=circuit.shown_error(),
-        fallback=None if view is None or not view.fallback else view.fallback[0],
-        generation=None if view is None else view.generation,
-    )
+    def _local_refusal(
+        self, tool: str, inner: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None
+    ) -> Rejection:
+        reason, error = circuit.words()
+        fallback = None if view is None or not view.fallback else view.fallback[0]
+        generation = None if view is None else view.generation
+        scope: Scope = "tool" if inner.circuit_id == tool else circuit.breaker.policy.scope
+        if self._of_session:
+            scope = "session"
+        return Rejection(
+            tool, inner.state, "local", reason, inner.retry_after_s, error, fallback, generation, scope, inner.cause
+        )

@@ -152,8 +152,11 @@ class LocalCircuit:
         until = breaker.open_until
         if until is None or now >= until or breaker.state != "open":
             return None
-        reason, error = self.words()
-        return Rejection(tool, "open", "local", reason, until - now, error, None, generation)
+        cause, error, reason, shown = self._words
+        if cause is not breaker.cause or error is not self.last_error:
+            cause = breaker.cause
+            reason, shown = self.words()
+        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", cause)
 
     def words(self) -> tuple[str, str | None]:
         """Why it is in its state, and the last error without secrets: put into words once, not at every refusal."""
@@ -164,10 +167,6 @@ class LocalCircuit:
             shown = None if error is None else redact(error)
             self._words = (cause, error, reason, shown)
         return reason, shown
-
-    def shown_error(self) -> str | None:
-        """The last error without secrets."""
-        return self.words()[1]
 
 
 class LocalBreakers(Shelves[LocalCircuit]):

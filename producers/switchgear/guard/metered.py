@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fork_safe import ForkSafe
 from switchgear.guard.permit import Permit, check_failure, check_metadata
-from switchgear.usage import Usage, usage_from, usage_of, whole
+from switchgear.usage import Usage, amount, usage_from, usage_of, whole
 from switchgear_schemas.words import ErrorClass
 
 if TYPE_CHECKING:
     from switchgear.classify import Classification
+    from switchgear.guard.gate import Gate
     from switchgear.session import Session
 
 NO_FAILURE: Final[frozenset[ErrorClass | None]] = frozenset({"cancelled", "policy"})
@@ -36,6 +37,7 @@ class MeteredPermit(Permit):
     def success(
         self,
         *,
+        duration_ms: float | None = None,
         output_size: int | None = 0,
         input_tokens: int | None = 0,
         output_tokens: int | None = 0,
@@ -48,6 +50,8 @@ class MeteredPermit(Permit):
         size = whole("output_size", output_size)
         if metadata is not None:
             check_metadata(metadata)
+        if duration_ms is not None:
+            duration_ms = amount("duration_ms", duration_ms)
         gate, self._gate = self._gate, None
         if gate is None:
             return
@@ -60,6 +64,7 @@ class MeteredPermit(Permit):
             all_told.cache_creation_tokens,
             all_told.cost_usd,
             metadata,
+            duration_ms,
         )
         for session in self._sessions:
             session.ended(told, failed=False)
@@ -68,6 +73,7 @@ class MeteredPermit(Permit):
         self,
         error: BaseException | str,
         *,
+        duration_ms: float | None = None,
         classification: Classification | ErrorClass | None = None,
         input_tokens: int | None = 0,
         output_tokens: int | None = 0,
@@ -78,6 +84,8 @@ class MeteredPermit(Permit):
         """See :meth:`Permit.failure`; what was reported meanwhile is added."""
         told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
         verdict = check_failure(error, classification, metadata)
+        if duration_ms is not None:
+            duration_ms = amount("duration_ms", duration_ms)
         gate, self._gate = self._gate, None
         if gate is None:
             return
@@ -92,9 +100,23 @@ class MeteredPermit(Permit):
             all_told.cost_usd,
             metadata,
             found,
+            duration_ms,
         )
         for session in self._sessions:
             session.ended(told, failed=found.error_class not in NO_FAILURE)
+
+    def _ignored(
+        self,
+        gate: Gate,
+        error: BaseException | str | None,
+        size: int,
+        usage: Usage,
+        metadata: Mapping[str, Any] | None,
+        duration_ms: float | None,
+    ) -> None:
+        super()._ignored(gate, error, size, sum(self._usage, usage), metadata, duration_ms)
+        for session in self._sessions:
+            session.ended(usage, failed=False)
 
     def release(self) -> None:
         """See :meth:`Permit.release`."""

@@ -28,7 +28,7 @@ OnDuplicate = Literal["refuse"] | Callable[["Duplicate"], object]
 
 
 ResultClassifier = Callable[[Any], "Classification | ErrorClass | None"]
-"""From a result to what kind of failure it is; None for one that is none."""
+"""From a result to what kind of failure it is; None for one that is none, ``IGNORE`` for one that says nothing of the tool."""
 
 
 class OptionError(SwitchgearError, ValueError):
@@ -76,10 +76,11 @@ class GuardOptions:
     duplicate_after: int = 3
     """Calls with the same tool, parameters and session from which on they are duplicates."""
     classify: Classifier | None = None
-    """A rule of this tool for its exceptions; None from it leaves them to the client's."""
+    """A rule of this tool for its exceptions; None from it leaves them to the client's, ``IGNORE`` takes the call out of
+    every count."""
     classify_result: ResultClassifier | None = None
     """A rule of this tool for results that are failures, with :func:`~switchgear.classify_result` (MCP's) as the default. The
-    caller gets the result all the same; it is reported as a failure and not kept in the cache."""
+    caller gets the result all the same. It is reported as a failure, or with ``IGNORE`` as neither, and not kept in the cache."""
     parameters: Callable[..., Any] | None = None
     """What identifies a call, from its arguments: for the hash, the cache, single flight and duplicates. Default: all of
     them, and the function itself."""

@@ -8,20 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.bounded_log import BoundedLog
-from switchgear.breaker import Result, outcome_of
-from switchgear.classify import Classification, Classifier, classify
+from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.classify import IGNORE, Classification, Classifier, classify
 from switchgear.classify.checked import checked
 from switchgear.emitter.event import Event
 from switchgear.guard.local import LocalBreakers, LocalCircuit
 from switchgear.guard.permit import Permit
 from switchgear.redact import Redactor, considered
-from switchgear_schemas.words import Status
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import status_of
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.telling import Teller
 
 log: Final = logging.getLogger("switchgear.guard")
+
+_SUCCESS: Final = Outcome.SUCCESS  # a look-up in an Enum takes longer than one here
+_IGNORED: Final = Outcome.IGNORED
 
 
 class OutcomeRecorder(ABC):
@@ -53,14 +57,20 @@ class OutcomeRecorder(ABC):
         cache_creation_tokens: int,
         cost_usd: float,
         metadata: Mapping[str, Any] | None,
+        duration_ms: float | None = None,
+        *,
+        ignored: bool = False,
     ) -> None:
-        """The call of ``permit`` ended well."""
+        """The call of ``permit`` ended well; ``ignored``: that says nothing of the tool. ``duration_ms`` is a caller's own."""
         now = self._clock()
-        duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
+        if duration_ms is None:
+            duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
         circuit = permit._circuit  # noqa: SLF001
         if circuit is not None:
-            result = Result(duration_ms=duration_ms, tokens=input_tokens + output_tokens + cache_creation_tokens)
+            outcome = _IGNORED if ignored else _SUCCESS
+            result = Result(outcome, duration_ms, input_tokens + output_tokens + cache_creation_tokens)
             circuit.record(now, result, permit._inner)  # noqa: SLF001
+        error_class = IGNORE.error_class if ignored else None
         emitter = self._emitter
         if emitter is not None:
             user_id, session_id, request_id = permit._caller  # noqa: SLF001
@@ -74,6 +84,7 @@ class OutcomeRecorder(ABC):
                     user_id=user_id,
                     session_id=session_id,
                     request_id=request_id,
+                    error_class=error_class,
                     parameters_hash=permit.parameters_hash,
                     output_size=output_size,
                     input_tokens=input_tokens,
@@ -82,10 +93,11 @@ class OutcomeRecorder(ABC):
                     cost_usd=cost_usd,
                     metadata=None if metadata is None else dict(metadata),
                     traceparent=None if self.teller is None else self.teller.traceparent(),
-                )
+                ),
+                urgent=ignored and permit._lease is not None,  # noqa: SLF001 - the next probe waits for it
             )
         if self.teller is not None:
-            self.teller.ended(permit, "success", duration_ms)
+            self.teller.ended(permit, "success", duration_ms, error_class)
 
     def failed(
         self,
@@ -97,17 +109,19 @@ class OutcomeRecorder(ABC):
         cost_usd: float,
         metadata: Mapping[str, Any] | None,
         classification: Classification | None = None,
+        duration_ms: float | None = None,
     ) -> None:
-        """The call of ``permit`` ended with an exception, or with a message of the tool's own."""
+        """The call of ``permit`` ended with an exception, or with a message of the tool's own; see :meth:`succeeded`."""
         now = self._clock()
-        duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
+        if duration_ms is None:
+            duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
         try:
             found = classification or self.classification(error)
             message = _message(error) if self.redact_with is None else self.redact_with(_message(error))
         except BaseException:  # Ctrl-C amid a rule of the user's: the call is over, and a probe's place free
             self.released(permit)
             raise
-        status: Status = "timeout" if found.error_class == "timeout" else "error"
+        status = status_of(found.error_class)
         kind = None if isinstance(error, str) else type(error).__name__
         circuit, inner = permit._circuit, permit._inner  # noqa: SLF001
         if circuit is not None:
@@ -175,6 +189,7 @@ def _message(error: BaseException | str) -> str:
     if isinstance(error, str):
         return considered(error)
     try:
-        return considered(str(error))
+        # An error of ours has one text for the model, and one for operators: this is theirs.
+        return considered(SwitchgearError.__str__(error) if isinstance(error, SwitchgearError) else str(error))
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
         return f"(its message can't be read: {type(broken).__name__})"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from switchgear.classify.checked import checked
-from switchgear.usage import ReportError, usage_from, whole
+from switchgear.classify.classification import IGNORE
+from switchgear.usage import ReportError, amount, usage_from, whole
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ def _written_out(identifier: object) -> str | None:
 
 
 class Permit:
-    """Report once: :meth:`success`, :meth:`failure` or :meth:`release`. The first report counts, later ones do nothing.
+    """Report once: :meth:`success`, :meth:`failure`, :meth:`ignore` or :meth:`release`. Later reports do nothing.
 
-    What a report is told is checked before it counts: after a ReportError (a SwitchgearError) the permit is as it was.
+    The arguments of a report are checked before it counts: after a ReportError (a SwitchgearError) the permit is as it was.
+    ``duration_ms`` is the call's duration where you measured it yourself, in milliseconds; without it, it is the time
+    since the permit was given.
     ``generation`` and ``lease_id`` are those of the fleet's circuit; with a ``lease_id`` the call is a probe.
     """
 
@@ -101,6 +104,7 @@ class Permit:
     def success(
         self,
         *,
+        duration_ms: float | None = None,
         output_size: int | None = 0,
         input_tokens: int | None = 0,
         output_tokens: int | None = 0,
@@ -117,16 +121,26 @@ class Permit:
         size = whole("output_size", output_size) if output_size else 0
         if metadata is not None:
             check_metadata(metadata)
+        if duration_ms is not None:
+            duration_ms = amount("duration_ms", duration_ms)
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.succeeded(
-                self, size, told.input_tokens, told.output_tokens, told.cache_creation_tokens, told.cost_usd, metadata
+                self,
+                size,
+                told.input_tokens,
+                told.output_tokens,
+                told.cache_creation_tokens,
+                told.cost_usd,
+                metadata,
+                duration_ms,
             )
 
     def failure(
         self,
         error: BaseException | str,
         *,
+        duration_ms: float | None = None,
         classification: Classification | ErrorClass | None = None,
         input_tokens: int | None = 0,
         output_tokens: int | None = 0,
@@ -143,6 +157,8 @@ class Permit:
         """
         told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
         found = check_failure(error, classification, metadata)
+        if duration_ms is not None:
+            duration_ms = amount("duration_ms", duration_ms)
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.failed(
@@ -154,7 +170,55 @@ class Permit:
                 told.cost_usd,
                 metadata,
                 found,
+                duration_ms,
             )
+
+    def ignore(
+        self,
+        error: BaseException | str | None = None,
+        *,
+        duration_ms: float | None = None,
+        output_size: int | None = 0,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The call was made, and says nothing of the tool's health: it counts neither as a success nor as a failure.
+
+        The event is sent all the same, of class ``policy``: with ``error`` as an error, without one as a success. A probe
+        is free for the next call. :meth:`release` is for a call that was never made: it leaves no event.
+
+        Raises:
+            SwitchgearError: naming the argument that is impossible.
+        """
+        told = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
+        size = whole("output_size", output_size)
+        if error is not None:
+            check_failure(error, None, metadata)
+        elif metadata is not None:
+            check_metadata(metadata)
+        if duration_ms is not None:
+            duration_ms = amount("duration_ms", duration_ms)
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            self._ignored(gate, error, size, told, metadata, duration_ms)
+
+    def _ignored(
+        self,
+        gate: Gate,
+        error: BaseException | str | None,
+        size: int,
+        usage: Usage,
+        metadata: Mapping[str, Any] | None,
+        duration_ms: float | None,
+    ) -> None:
+        tokens = usage.input_tokens, usage.output_tokens, usage.cache_creation_tokens
+        if error is None:
+            gate.succeeded(self, size, *tokens, usage.cost_usd, metadata, duration_ms, ignored=True)
+        else:
+            gate.failed(self, error, *tokens, usage.cost_usd, metadata, IGNORE, duration_ms)
 
     def tokens(self, usage: Usage | int) -> None:
         """Report tokens (and cost) while the call runs, as often as there is something to report; a plain number is of output.
@@ -171,7 +235,7 @@ class Permit:
         self._started += seconds
 
     def release(self) -> None:
-        """The call was never made: nothing is counted or recorded, and a probe is free for the next call."""
+        """The call was never made: nothing is counted or sent, and a probe is free for the next call."""
         gate, self._gate = self._gate, None
         if gate is not None:
             gate.released(self)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from switchgear.emitter.event import Event
 from switchgear.guard.permit import caller_of
-from switchgear.guard.rejection import Rejection
+from switchgear.guard.rejection import MOST_OF_AN_ERROR, Rejection
+from switchgear.one_line import one_line
 from switchgear_schemas.words import ServedBy
 
 if TYPE_CHECKING:
@@ -24,13 +28,14 @@ _NO_DETAILS: Final[Details] = ("none", None, "", None, None)
 
 
 class _Refusals:
-    """Of one tool. ``tally`` counts the refusals that wait to be told of, also in threads that hold no lock."""
+    """Of one tool by one source. ``tally`` counts those that wait to be reported, also in threads that hold no lock."""
 
     __slots__ = ("_looks", "_taken", "last_sent", "latest", "tally")
 
     def __init__(self, last_sent: float) -> None:
         self.last_sent = last_sent
-        self.latest: tuple[Rejection, Details] | None = None
+        self.latest: tuple[Rejection, Details, float] | None = None
+        """With the instant of the refusal, by the reporter's clock."""
         self.tally = itertools.count(1).__next__  # one step in C, so none is lost between two threads
         self._looks = 0
         self._taken = 0
@@ -47,18 +52,25 @@ class _Refusals:
 
 
 class RefusalReporter:
-    """At most one ``rejected`` event a tool and second, with the number it stands for in ``metadata.refused``.
+    """At most one ``rejected`` event a second for a tool and the source of its refusals, with the number it stands for.
 
     A hot loop on an open circuit so costs Kafka one event a second, and itself no event at all in between. The first refusal
-    goes at once, the rest are summed until the next one or the next :meth:`sweep`. A request for a probe always goes, past
-    any linger.
+    goes at once, the rest are summed until the next one or the next :meth:`sweep`; the event carries the time of the last. A
+    request for a probe always goes, past any linger.
+
+    Args:
+        emitter: Sends the events.
+        clock: Monotonic seconds.
+        wall: Seconds since 1970.
     """
 
-    def __init__(self, emitter: Emitter, clock: Callable[[], float]) -> None:
+    def __init__(self, emitter: Emitter, clock: Callable[[], float], wall: Callable[[], float] = time.time) -> None:
         self._emitter = emitter
         self._clock = clock
+        self._wall = wall
         self._lock = threading.RLock()  # a signal handler may close, or call a tool, amid any of these
-        self._tools: dict[str, _Refusals] = {}
+        self._tools: dict[tuple[str, str], _Refusals] = {}
+        """By tool and source."""
 
     def refused(
         self,
@@ -74,48 +86,50 @@ class RefusalReporter:
         """Report one refused call."""
         details = (served_by, fallback_tool, user_id, session_id, request_id)
         now = self._clock()
+        key = rejection.tool, rejection.source
         with self._lock:
-            known, first = self._tools.get(rejection.tool), None
+            known, first = self._tools.get(key), None
             if known is None:
                 first = _Refusals(now)
-                known = self._tools.setdefault(rejection.tool, first)  # in one step, for a signal handler's sake
+                known = self._tools.setdefault(key, first)  # in one step, for a signal handler's sake
             if known is not first and now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
                 known.tally()
-                known.latest = (rejection, details)
+                known.latest = (rejection, details, now)
                 return
             waited = known.take()
             known.last_sent = now
-        meaning = {"refused": waited + (0 if probe_requested else 1), "refused_by": rejection.source}
-        self._emitter.emit(_event(rejection, details, meaning, probe_requested), urgent=probe_requested)
+        refused = waited + (0 if probe_requested else 1)
+        self._emitter.emit(_event(rejection, details, refused, probe_requested), urgent=probe_requested)
 
     def refused_again(self, rejection: Rejection, now: float) -> None:
         """:meth:`refused` of a call without details, at ``now``: within the second it takes no lock and makes no event."""
-        known = self._tools.get(rejection.tool)
+        known = self._tools.get((rejection.tool, rejection.source))
         if known is not None and now < known.last_sent + REFUSAL_INTERVAL_S:
             known.tally()
-            known.latest = (rejection, _NO_DETAILS)
+            known.latest = (rejection, _NO_DETAILS, now)
         else:
             self.refused(rejection)
 
     def sweep(self, *, everything: bool = False) -> None:
         """Send what has waited for its second (or ``everything``); forget tools that were not refused for a minute."""
         now = self._clock()
-        ready: list[Event] = []
+        ready: list[tuple[Event, float]] = []
         with self._lock:
-            for tool in list(self._tools):
-                known = self._tools.get(tool)
+            for key in list(self._tools):
+                known = self._tools.get(key)
                 if known is None:
                     continue
                 latest = known.latest
                 if latest is not None and (everything or now >= known.last_sent + REFUSAL_INTERVAL_S):
                     refused = known.take()
                     if refused:  # else the last one was summed before it left its details
-                        ready.append(_event(*latest, {"refused": refused}, probe_requested=False))
+                        rejection, details, at = latest
+                        ready.append((_event(rejection, details, refused, probe_requested=False), max(0.0, now - at)))
                         known.last_sent = now
                 elif latest is None and now >= known.last_sent + _FORGET_AFTER_S:
-                    self._tools.pop(tool, None)
-        for event in ready:
-            self._emitter.emit(event)
+                    self._tools.pop(key, None)
+        for event, ago in ready:
+            self._emitter.emit(event, ended_at=self._wall() - ago)
 
     def forked(self) -> None:
         """In a child of a fork: the sums are the parent's."""
@@ -123,7 +137,7 @@ class RefusalReporter:
         self._tools.clear()
 
 
-def _event(rejection: Rejection, details: Details, meaning: dict[str, Any], probe_requested: bool) -> Event:
+def _event(rejection: Rejection, details: Details, refused: int, probe_requested: bool) -> Event:
     served_by, fallback_tool, *caller = details
     user_id, session_id, request_id = caller_of(*caller)
     return Event(
@@ -136,5 +150,23 @@ def _event(rejection: Rejection, details: Details, meaning: dict[str, Any], prob
         session_id=session_id,
         request_id=request_id,
         probe_requested=probe_requested,
-        metadata=meaning,
+        metadata={"refused": refused, "refused_by": rejection.source, **_circuit(rejection)},
     )
+
+
+def _circuit(rejection: Rejection) -> dict[str, Any]:
+    """Of a process's own circuit, which has no record: what a record would say."""
+    if rejection.source != "local":
+        return {}
+    found: dict[str, Any] = {"state": rejection.state, "scope": rejection.scope}
+    if rejection.retry_after_s is not None:
+        found["retry_after_s"] = round(rejection.retry_after_s, 3)
+    if rejection.cause is not None:
+        cause = msgspec.structs.asdict(rejection.cause)
+        found["cause"] = {name: value for name, value in cause.items() if value is not None}
+    if rejection.last_error:
+        shown = one_line(rejection.last_error, MOST_OF_AN_ERROR)
+        found["last_error"] = shown.encode(
+            "utf-8", "replace"
+        ).decode()  # else it takes the rest of the metadata with it
+    return found

@@ -71,6 +71,7 @@ def prepare(call: Call) -> None:
 
 async def aprepare(call: Call) -> None:
     """:func:`prepare` that does not block the event loop."""
+    await call.plan.runtime.astart()
     answer = call.first()
     if call.permit is None and answer is not None:
         await _adrive(call.otherwise(answer), call.plan.runtime)

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from switchgear.bounded_log import BoundedLog
@@ -39,7 +39,8 @@ class Runtime(ForkSafe):
 
     Args:
         gate: Decides.
-        start: Starts the client at its first call; afterwards it costs nothing.
+        start: Starts the client at its first call, and may wait then; afterwards it costs nothing.
+        astart: The same without blocking the event loop.
         fallbacks: The client's chains.
         hooks: Who is told of refusals; None for nobody.
         probe_wait: Longest wait for a probe lease, in seconds.
@@ -52,6 +53,7 @@ class Runtime(ForkSafe):
         self,
         gate: Gate,
         start: Callable[[], None],
+        astart: Callable[[], Awaitable[None]],
         *,
         fallbacks: Chains | None,
         hooks: HookList | None,
@@ -63,6 +65,7 @@ class Runtime(ForkSafe):
         super().__init__()
         self.gate = gate
         self.start = start
+        self.astart = astart
         self.fallbacks = FallbackMap()
         self.map_fallbacks(fallbacks or {})
         self.hooks = hooks
@@ -132,6 +135,7 @@ class Runtime(ForkSafe):
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
         """:meth:`ask` and, where it must be, :meth:`until`; reports nothing."""
+        await self.astart()
         answer = self.ask(tool, user_id, session_id, request_id)
         return await self.until(answer) if isinstance(answer, Asking) else answer
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from switchgear.numeric import is_whole
+from switchgear.one_line import MOST_NAME, one_line
 from switchgear_schemas.errors import SwitchgearError
 
 MOST_THREADS: Final = 64
@@ -33,22 +34,60 @@ None at all would do for a quiet pool. In a crowded one every call waits a littl
 class CallTimeoutError(SwitchgearError, TimeoutError):
     """The call took longer than the guard's ``timeout``. ``tool`` and ``limit_s`` say which and how long.
 
+    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model; ``message`` is for operators and logs.
     ``queued_s``: so much of it passed before a thread was free, where that was more than a short wait; else 0.
     """
 
     def __init__(self, tool: str, limit_s: float, queued_s: float = 0.0) -> None:
         waited = f"; {queued_s:.2g} s of them it waited for a thread" if queued_s else ""
-        super().__init__(f"{tool} did not answer within {limit_s:g} s{waited}.")
+        late = f"did not answer within {limit_s:g} s{waited}."
+        super().__init__(
+            f"The tool {one_line(tool, MOST_NAME)} {late} Do not repeat the call at once: it may still take effect."
+        )
+        self.message = f"{tool} {late}"
         self.tool = tool
         self.limit_s = limit_s
         self.queued_s = queued_s
 
-    def __reduce__(self) -> tuple[type[CallTimeoutError], tuple[str, float, float]]:
-        return type(self), (self.tool, self.limit_s, self.queued_s)
+    @property
+    def text(self) -> str:
+        """For the model."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type[CallTimeoutError], tuple[str, float, float], dict[str, Any]]:
+        return type(self), (self.tool, self.limit_s, self.queued_s), self.__dict__  # which holds notes
 
 
 class ThreadsBusyError(SwitchgearError):
-    """No thread was free for a call with a time limit, so it was not made. It counts against no circuit."""
+    """No thread was free for a call with a time limit, so it was not made. It counts against no circuit.
+
+    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` and ``hint`` are for operators: they
+    say which tools hold the threads, and what to do. A traceback shows them as a note.
+    """
+
+    def __init__(self, tool: str, why: str = "no thread was free for it", *, hint: str = "") -> None:
+        super().__init__(
+            f"The tool {one_line(tool, MOST_NAME)} was not called: too many calls are under way."
+            " Do not call it again now; go on without it, or try later.",
+            hint=hint,
+        )
+        self.message = f"{tool} was not called: {why}."
+        self.tool = tool
+        self.add_note(f"{self.message} {hint}".strip())
+
+    @property
+    def text(self) -> str:
+        """For the model."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type[ThreadsBusyError], tuple[str], dict[str, Any]]:
+        return type(self), (self.tool,), self.__dict__
 
 
 def check_in_task(tool: str) -> None:
@@ -286,14 +325,15 @@ class TimedThreads:
             try:
                 threading.Thread(target=self._serve, name="switchgear-timed", daemon=True).start()
             except RuntimeError as error:  # the system's limit, or the interpreter is ending
-                raise ThreadsBusyError(f"{work.tool} was not called: {error}.") from error
+                raise ThreadsBusyError(work.tool, str(error)) from error
             self._threads += 1
         self._waiting.append(work)
         self._changed.notify_all()
 
     def _busy_error(self, tool: str) -> ThreadsBusyError:
         return ThreadsBusyError(
-            f"{tool} was not called: all {self._limit} threads for calls with a time limit are busy ({self._shown()}).",
+            tool,
+            f"all {self._limit} threads for calls with a time limit are busy ({self._shown()})",
             hint="Give those tools a time limit of their own, or the client more timed_threads.",
         )
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
+from switchgear_sinks.migrations import RetentionError
 from switchgear_sinks.repository.faults import clickhouse_code, clickhouse_message
 
 log = structlog.get_logger()
@@ -26,13 +27,19 @@ class BadRequestError(SwitchgearError):
     """A parameter is missing, unknown or out of range; the message names it."""
 
 
+class ForbiddenError(SwitchgearError):
+    """Whoever asks, or the API itself, may not do that."""
+
+
 class BusyError(SwitchgearError):
     """Too many queries run already."""
 
 
 _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
     (BadRequestError, 400),
+    (RetentionError, 400),
     (SqlFailedError, 400),
+    (ForbiddenError, 403),
     (SqlRefusedError, 403),
     (NotFoundError, 404),
     (SqlLimitError, 422),

@@ -20,6 +20,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer, json_answer
 from switchgear_sinks.api.hosts import KnownHosts
 from switchgear_sinks.api.reads import Reads
+from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
 from switchgear_sinks.store import Store
 
@@ -95,12 +96,13 @@ def create_app(
         ("/v1/slow", reads.slow, "GET"),
         ("/v1/errors", reads.errors, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
+        ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
         ("/healthz", healthz, "GET"),
         ("/readyz", readyz, "GET"),
         ("/metrics", metrics, "GET"),
     )
     return Starlette(
-        routes=[Route(path, meter.over(path, handler), methods=[method]) for path, handler, method in handlers],
+        routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],
         exception_handlers={HTTPException: _http_error},
         middleware=[Middleware(KnownHosts, settings)],
     )

@@ -71,7 +71,10 @@ def host_name(host: str) -> str | None:
 def is_loopback(host: str) -> bool:
     """``localhost``, or an address that only this machine reaches."""
     plain = _plain(host.strip("[]"))
-    return plain == "localhost" or (_is_address(plain) and ip_address(plain).is_loopback)
+    if not _is_address(plain):
+        return plain == "localhost"
+    address = ip_address(plain)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _is_address(name: str) -> bool:

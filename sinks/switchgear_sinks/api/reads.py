@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
+from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
 OPENS_WITHIN = timedelta(hours=24)
@@ -51,6 +53,7 @@ class Reads:
                 "stats": await repository.get_tool_stats(name, now - timedelta(hours=hours), now),
                 "errors": await service.get_error_patterns(name, 5),
                 "circuits": circuits,
+                **await self._local(now, name),
                 "last_success": last["last_success"],
                 "last_failure": last["last_failure"],
                 "last_error": last["last_error"],
@@ -59,14 +62,19 @@ class Reads:
         )
 
     async def circuits(self, request: Request) -> Response:
-        """``GET /v1/circuits``: every circuit as it is; ``?history=1`` the records instead, newest first."""
+        """``GET /v1/circuits``: every circuit as it is; ``?history=1`` the records instead, newest first.
+
+        ``circuits`` are the fleet's. ``local_circuits`` are those that processes opened on their own evidence.
+        """
         given = Parameters(request.query_params, ("history", "limit", "tool"))
         now = datetime.now(UTC)
         if given.flag("history"):
             records = await self._circuits.history(given.text("tool"), given.limit(50))
             return json_answer({"history": records, "checked_at": now})
-        circuits = await self._circuits.current(now - OPENS_WITHIN, given.text("tool"))
-        return json_answer({"circuits": circuits, "checked_at": now})
+        circuits, local = await asyncio.gather(
+            self._circuits.current(now - OPENS_WITHIN, given.text("tool")), self._local(now, given.text("tool"))
+        )
+        return json_answer({"circuits": circuits, "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
         """``GET /v1/circuits/{id}``: one circuit."""
@@ -78,7 +86,7 @@ class Reads:
         circuits = await self._circuits.current(now - OPENS_WITHIN)
         found = [circuit for circuit in circuits if circuit["circuit_id"] == circuit_id]
         if not found:
-            raise _no_circuit(circuit_id)
+            raise await self._no_circuit(circuit_id)
         return json_answer({"circuit": found[0], "checked_at": now})
 
     async def circuit_history(self, request: Request) -> Response:
@@ -102,18 +110,29 @@ class Reads:
         calls = await self._repository(given).get_recent_errors(given.text("tool"), given.limit(10))
         return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})
 
+    async def _local(self, now: datetime, tool_name: str | None) -> dict[str, Any]:
+        found = await self._circuits.local(now - LOCAL_WITHIN, tool_name)
+        return {"local_circuits": found, "local_within_s": LOCAL_WITHIN.total_seconds()}
+
     async def _history(self, circuit_id: str, given: Parameters) -> Response:
         records: list[dict[str, Any]] = await self._circuits.history(circuit_id, given.limit(50))
         if not records:
-            raise _no_circuit(circuit_id)
+            raise await self._no_circuit(circuit_id)
         return json_answer({"history": records, "checked_at": datetime.now(UTC)})
+
+    async def _no_circuit(self, circuit_id: str) -> NotFoundError:
+        tool_name = circuit_id.partition("|")[0]
+        if await self._circuits.local(datetime.now(UTC) - LOCAL_WITHIN, tool_name):
+            return NotFoundError(
+                f"The fleet has no circuit {circuit_id!r}. Processes opened their own, which have no history.",
+                hint=f"`switchgear tool {tool_name}` shows them.",
+            )
+        return NotFoundError(
+            f"The circuit {circuit_id!r} does not exist.", hint="`switchgear circuits` lists all circuits."
+        )
 
     def _repository(self, given: Parameters) -> ToolMetricsRepository:
         return ToolMetricsRepository(self._store, tenant=given.text("tenant"))
 
     def _health(self, given: Parameters) -> ToolHealthService:
         return ToolHealthService(self._store, self._repository(given))
-
-
-def _no_circuit(circuit_id: str) -> NotFoundError:
-    return NotFoundError(f"There is no circuit {circuit_id!r}.", hint="`switchgear circuits` lists those there are.")

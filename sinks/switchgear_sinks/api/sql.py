@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.answers import BadRequestError, BusyError, json_answer
+from switchgear_sinks.api.answers import BusyError, json_answer
+from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.readonly import ReadOnlySql
 from switchgear_sinks.store import Store
 
-MAX_BODY_BYTES: Final = 1_000_000
 AT_ONCE: Final = 2
 """Queries at a time: whoever explores must not starve the sink, which has the same processors in the embedded engine."""
 GRACE_S: Final = 30.0
@@ -45,7 +45,7 @@ class SqlRoute:
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``."""
-        body = await _body(request)
+        body = await json_body(request, SqlBody, _SAMPLE)
         try:
             await asyncio.wait_for(self._turn.acquire(), self._wait_s)
         except TimeoutError:
@@ -55,18 +55,3 @@ class SqlRoute:
         finally:
             self._turn.release()
         return json_answer(result.to_dict())
-
-
-async def _body(request: Request) -> SqlBody:
-    # a browser asks before it sends this type to another site: a web page cannot query a local Switchgear
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise BadRequestError("The content type must be application/json.", hint=_SAMPLE)
-    content = b""
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > MAX_BODY_BYTES:
-            raise BadRequestError(f"The body is larger than {MAX_BODY_BYTES} bytes.")
-    try:
-        return msgspec.json.decode(content, type=SqlBody)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"The body is not as expected: {error}.", hint=_SAMPLE) from None

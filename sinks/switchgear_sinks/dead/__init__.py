@@ -2,7 +2,7 @@
 
 from switchgear_sinks.dead.letters import StoredLetter
 from switchgear_sinks.dead.retry import Outcome, Retry
-from switchgear_sinks.dead.selection import Selection, moment
+from switchgear_sinks.dead.selection import Selection
 from switchgear_sinks.dead.topic import read_letters
 
-__all__ = ["Outcome", "Retry", "Selection", "StoredLetter", "moment", "read_letters"]
+__all__ = ["Outcome", "Retry", "Selection", "StoredLetter", "read_letters"]

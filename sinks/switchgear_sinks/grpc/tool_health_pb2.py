@@ -29,25 +29,25 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11tool_health.proto\x12\rswitchgear.v1\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x17GetHealthSummaryRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\"\xfb\x01\n\rHealthSummary\x12\x33\n\x0eoverall_status\x18\x01 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x13\n\x0btotal_tools\x18\x02 \x01(\x04\x12\x0f\n\x07healthy\x18\x03 \x01(\x04\x12\x10\n\x08\x64\x65graded\x18\x04 \x01(\x04\x12\x11\n\tunhealthy\x18\x05 \x01(\x04\x12\x0f\n\x07unknown\x18\x06 \x01(\x04\x12)\n\x05tools\x18\x07 \x03(\x0b\x32\x1a.switchgear.v1.ToolSummary\x12.\n\nchecked_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa7\x01\n\x0bToolSummary\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12+\n\x06status\x18\x02 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x14\n\x0csuccess_rate\x18\x03 \x01(\x01\x12\x16\n\x0e\x61vg_latency_ms\x18\x04 \x01(\x01\x12\x13\n\x0btotal_calls\x18\x05 \x01(\x04\x12\x15\n\rrecent_errors\x18\x06 \x01(\x04\"9\n\x14GetToolHealthRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"\xbc\x02\n\x0eToolHealthInfo\x12+\n\x06status\x18\x01 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x13\n\x0btotal_calls\x18\x02 \x01(\x04\x12\x18\n\x10successful_calls\x18\x03 \x01(\x04\x12\x14\n\x0c\x66\x61iled_calls\x18\x04 \x01(\x04\x12\x14\n\x0csuccess_rate\x18\x05 \x01(\x01\x12\x16\n\x0e\x61vg_latency_ms\x18\x06 \x01(\x01\x12\x30\n\x0clast_success\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0clast_failure\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nlast_error\x18\t \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_last_error*\x9c\x01\n\x0cHealthStatus\x12\x1d\n\x19HEALTH_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15HEALTH_STATUS_HEALTHY\x10\x01\x12\x1a\n\x16HEALTH_STATUS_DEGRADED\x10\x02\x12\x1b\n\x17HEALTH_STATUS_UNHEALTHY\x10\x03\x12\x19\n\x15HEALTH_STATUS_UNKNOWN\x10\x04\x32\xbb\x01\n\nToolHealth\x12X\n\x10GetHealthSummary\x12&.switchgear.v1.GetHealthSummaryRequest\x1a\x1c.switchgear.v1.HealthSummary\x12S\n\rGetToolHealth\x12#.switchgear.v1.GetToolHealthRequest\x1a\x1d.switchgear.v1.ToolHealthInfob\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11tool_health.proto\x12\rswitchgear.v1\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x17GetHealthSummaryRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\"\xfb\x01\n\rHealthSummary\x12\x33\n\x0eoverall_status\x18\x01 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x13\n\x0btotal_tools\x18\x02 \x01(\x04\x12\x0f\n\x07healthy\x18\x03 \x01(\x04\x12\x10\n\x08\x64\x65graded\x18\x04 \x01(\x04\x12\x11\n\tunhealthy\x18\x05 \x01(\x04\x12\x0f\n\x07unknown\x18\x06 \x01(\x04\x12)\n\x05tools\x18\x07 \x03(\x0b\x32\x1a.switchgear.v1.ToolSummary\x12.\n\nchecked_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd7\x01\n\x0bToolSummary\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12+\n\x06status\x18\x02 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x14\n\x0csuccess_rate\x18\x03 \x01(\x01\x12\x16\n\x0e\x61vg_latency_ms\x18\x04 \x01(\x01\x12\x13\n\x0btotal_calls\x18\x05 \x01(\x04\x12\x15\n\rrecent_errors\x18\x06 \x01(\x04\x12\x15\n\rcaller_errors\x18\x07 \x01(\x04\x12\x17\n\x0f\x63\x61ncelled_calls\x18\x08 \x01(\x04\"9\n\x14GetToolHealthRequest\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\"\xec\x02\n\x0eToolHealthInfo\x12+\n\x06status\x18\x01 \x01(\x0e\x32\x1b.switchgear.v1.HealthStatus\x12\x13\n\x0btotal_calls\x18\x02 \x01(\x04\x12\x18\n\x10successful_calls\x18\x03 \x01(\x04\x12\x14\n\x0c\x66\x61iled_calls\x18\x04 \x01(\x04\x12\x14\n\x0csuccess_rate\x18\x05 \x01(\x01\x12\x16\n\x0e\x61vg_latency_ms\x18\x06 \x01(\x01\x12\x30\n\x0clast_success\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0clast_failure\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nlast_error\x18\t \x01(\tH\x00\x88\x01\x01\x12\x15\n\rcaller_errors\x18\n \x01(\x04\x12\x17\n\x0f\x63\x61ncelled_calls\x18\x0b \x01(\x04\x42\r\n\x0b_last_error*\x9c\x01\n\x0cHealthStatus\x12\x1d\n\x19HEALTH_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15HEALTH_STATUS_HEALTHY\x10\x01\x12\x1a\n\x16HEALTH_STATUS_DEGRADED\x10\x02\x12\x1b\n\x17HEALTH_STATUS_UNHEALTHY\x10\x03\x12\x19\n\x15HEALTH_STATUS_UNKNOWN\x10\x04\x32\xbb\x01\n\nToolHealth\x12X\n\x10GetHealthSummary\x12&.switchgear.v1.GetHealthSummaryRequest\x1a\x1c.switchgear.v1.HealthSummary\x12S\n\rGetToolHealth\x12#.switchgear.v1.GetToolHealthRequest\x1a\x1d.switchgear.v1.ToolHealthInfob\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tool_health_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HEALTHSTATUS']._serialized_start=915
-  _globals['_HEALTHSTATUS']._serialized_end=1071
+  _globals['_HEALTHSTATUS']._serialized_start=1011
+  _globals['_HEALTHSTATUS']._serialized_end=1167
   _globals['_GETHEALTHSUMMARYREQUEST']._serialized_start=69
   _globals['_GETHEALTHSUMMARYREQUEST']._serialized_end=110
   _globals['_HEALTHSUMMARY']._serialized_start=113
   _globals['_HEALTHSUMMARY']._serialized_end=364
   _globals['_TOOLSUMMARY']._serialized_start=367
-  _globals['_TOOLSUMMARY']._serialized_end=534
-  _globals['_GETTOOLHEALTHREQUEST']._serialized_start=536
-  _globals['_GETTOOLHEALTHREQUEST']._serialized_end=593
-  _globals['_TOOLHEALTHINFO']._serialized_start=596
-  _globals['_TOOLHEALTHINFO']._serialized_end=912
-  _globals['_TOOLHEALTH']._serialized_start=1074
-  _globals['_TOOLHEALTH']._serialized_end=1261
+  _globals['_TOOLSUMMARY']._serialized_end=582
+  _globals['_GETTOOLHEALTHREQUEST']._serialized_start=584
+  _globals['_GETTOOLHEALTHREQUEST']._serialized_end=641
+  _globals['_TOOLHEALTHINFO']._serialized_start=644
+  _globals['_TOOLHEALTHINFO']._serialized_end=1008
+  _globals['_TOOLHEALTH']._serialized_start=1170
+  _globals['_TOOLHEALTH']._serialized_end=1357
 # @@protoc_insertion_point(module_scope)

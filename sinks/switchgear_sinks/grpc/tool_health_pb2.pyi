@@ -54,20 +54,24 @@ class HealthSummary(_message.Message):
     def __init__(self, overall_status: _Optional[_Union[HealthStatus, str]] = ..., total_tools: _Optional[int] = ..., healthy: _Optional[int] = ..., degraded: _Optional[int] = ..., unhealthy: _Optional[int] = ..., unknown: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[ToolSummary, _Mapping]]] = ..., checked_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ToolSummary(_message.Message):
-    __slots__ = ("tool_name", "status", "success_rate", "avg_latency_ms", "total_calls", "recent_errors")
+    __slots__ = ("tool_name", "status", "success_rate", "avg_latency_ms", "total_calls", "recent_errors", "caller_errors", "cancelled_calls")
     TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_RATE_FIELD_NUMBER: _ClassVar[int]
     AVG_LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_CALLS_FIELD_NUMBER: _ClassVar[int]
     RECENT_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    CALLER_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_CALLS_FIELD_NUMBER: _ClassVar[int]
     tool_name: str
     status: HealthStatus
     success_rate: float
     avg_latency_ms: float
     total_calls: int
     recent_errors: int
-    def __init__(self, tool_name: _Optional[str] = ..., status: _Optional[_Union[HealthStatus, str]] = ..., success_rate: _Optional[float] = ..., avg_latency_ms: _Optional[float] = ..., total_calls: _Optional[int] = ..., recent_errors: _Optional[int] = ...) -> None: ...
+    caller_errors: int
+    cancelled_calls: int
+    def __init__(self, tool_name: _Optional[str] = ..., status: _Optional[_Union[HealthStatus, str]] = ..., success_rate: _Optional[float] = ..., avg_latency_ms: _Optional[float] = ..., total_calls: _Optional[int] = ..., recent_errors: _Optional[int] = ..., caller_errors: _Optional[int] = ..., cancelled_calls: _Optional[int] = ...) -> None: ...
 
 class GetToolHealthRequest(_message.Message):
     __slots__ = ("tool_name", "tenant")
@@ -78,7 +82,7 @@ class GetToolHealthRequest(_message.Message):
     def __init__(self, tool_name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class ToolHealthInfo(_message.Message):
-    __slots__ = ("status", "total_calls", "successful_calls", "failed_calls", "success_rate", "avg_latency_ms", "last_success", "last_failure", "last_error")
+    __slots__ = ("status", "total_calls", "successful_calls", "failed_calls", "success_rate", "avg_latency_ms", "last_success", "last_failure", "last_error", "caller_errors", "cancelled_calls")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_CALLS_FIELD_NUMBER: _ClassVar[int]
     SUCCESSFUL_CALLS_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +92,8 @@ class ToolHealthInfo(_message.Message):
     LAST_SUCCESS_FIELD_NUMBER: _ClassVar[int]
     LAST_FAILURE_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    CALLER_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_CALLS_FIELD_NUMBER: _ClassVar[int]
     status: HealthStatus
     total_calls: int
     successful_calls: int
@@ -97,4 +103,6 @@ class ToolHealthInfo(_message.Message):
     last_success: _timestamp_pb2.Timestamp
     last_failure: _timestamp_pb2.Timestamp
     last_error: str
-    def __init__(self, status: _Optional[_Union[HealthStatus, str]] = ..., total_calls: _Optional[int] = ..., successful_calls: _Optional[int] = ..., failed_calls: _Optional[int] = ..., success_rate: _Optional[float] = ..., avg_latency_ms: _Optional[float] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_failure: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ...) -> None: ...
+    caller_errors: int
+    cancelled_calls: int
+    def __init__(self, status: _Optional[_Union[HealthStatus, str]] = ..., total_calls: _Optional[int] = ..., successful_calls: _Optional[int] = ..., failed_calls: _Optional[int] = ..., success_rate: _Optional[float] = ..., avg_latency_ms: _Optional[float] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_failure: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., caller_errors: _Optional[int] = ..., cancelled_calls: _Optional[int] = ...) -> None: ...

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.health import HealthStatus
+from switchgear_schemas.words import ErrorClass
 
 SUCCESS_RATE_HEALTHY: Final = 0.95
 SUCCESS_RATE_DEGRADED: Final = 0.80
@@ -17,6 +19,8 @@ MIN_CALLS_FOR_ASSESSMENT: Final = 5
 _REFUSING: Final = ("open", "forced_open")
 _SEVERITY: Final = (HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY)
 _LONGEST_MESSAGE: Final = 160
+_NOTABLE: Final = 20
+"""Caller errors, or cancelled calls, that are at least one in so many calls are an issue: the share that costs a tool ``healthy``."""
 _ADVICE: Final = {
     "timeout": "Find out why {tool} is slow before raising its timeout; meanwhile give it a fallback.",
     "transport": "Check that {tool}'s server runs and can be reached from where its callers run.",
@@ -25,6 +29,20 @@ _ADVICE: Final = {
     "invalid_input": "Correct how {tool} is called: its schema or description leads callers to wrong arguments.",
     "server": "Tell whoever runs {tool}: the error is on its side; meanwhile give it a fallback.",
 }
+
+_CALLER_ERROR: Final[dict[ErrorClass, tuple[str, str]]] = {
+    "invalid_input": ("were rejected because of what the caller sent", _ADVICE["invalid_input"]),
+    "tool": (
+        "got an error as the tool's own answer",
+        "Read what {tool} answers (switchgear errors --tool {tool}): it works, and refuses what it is asked for.",
+    ),
+    "auth": ("were refused for their credentials", _ADVICE["auth"]),
+    "policy": (
+        "do not count, because another guarded tool refused or their caller ignores them",
+        "Look at the circuits of the tools that {tool} calls (switchgear circuits), where no rule of yours ignores these calls.",
+    ),
+}
+"""What happened, and what to do, by the class of a caller error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +72,26 @@ class Assessment:
 
 
 def assess(evidence: Evidence) -> Assessment:
-    """Judge one tool.
+    """Judge one tool by the calls that say something of it: all but caller errors and cancelled calls.
 
-    Fewer than five calls are no evidence (unknown), unless its circuit refuses calls (unhealthy). Else the worse of:
+    Fewer than five such calls are no evidence (unknown), unless its circuit refuses calls (unhealthy). Else the worse of:
     success rate (>= 0.95 healthy, >= 0.80 degraded) and average latency (<= 2000 ms healthy, <= 5000 ms degraded).
+    Caller errors and cancelled calls never change the verdict; where they are 5 % of all calls, they are an issue of their own.
     """
     stats, tool = evidence.stats, evidence.tool_name
     issues: list[str] = []
     advice: list[str] = []
     refusing = _refusing(evidence.circuit, evidence.now)
-    calls = int(stats["total_calls"])
-    if calls < MIN_CALLS_FOR_ASSESSMENT:
+    calls, judged = int(stats["total_calls"]), judged_calls(stats)
+    if judged < MIN_CALLS_FOR_ASSESSMENT:
         status = HealthStatus.UNHEALTHY if refusing else HealthStatus.UNKNOWN
-        if calls:
+        if judged < calls:
+            few = f"only {judged}" if judged else "none"
+            issues.append(
+                f"No verdict: {few} of the {calls} calls {_in(evidence)} say something of {tool}'s health; "
+                f"{MIN_CALLS_FOR_ASSESSMENT} are needed."
+            )
+        elif calls:
             issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a verdict {_in(evidence)}.")
         else:
             issues.append(f"No calls {_in(evidence)}.")
@@ -83,10 +108,23 @@ def assess(evidence: Evidence) -> Assessment:
             advice.append(
                 f"Look at the slowest calls of {tool} (switchgear slow), and set a timeout below what callers can wait."
             )
-    if calls and evidence.errors:
-        issues.append(_error_issue(evidence))
+    failed = _failures_of_the_tool(evidence)
+    if calls and failed:
+        issues.append(_error_issue(failed[0]))
+    _add_caller_errors(evidence, issues, advice)
+    _add_cancelled(evidence, issues, advice)
     _add_circuit(evidence, refusing=refusing, issues=issues, advice=advice)
     return Assessment(status, issues, advice)
+
+
+def failures(stats: Mapping[str, Any]) -> int:
+    """Errors and timeouts that are no caller errors, of a result of ``get_tool_stats``."""
+    return int(stats["error_count"]) + int(stats["timeout_count"]) - int(stats["caller_error_count"])
+
+
+def judged_calls(stats: Mapping[str, Any]) -> int:
+    """Calls that say something of the tool: neither caller errors nor cancelled."""
+    return int(stats["success_count"]) + failures(stats)
 
 
 def rate_status(success_rate: float) -> HealthStatus:
@@ -124,10 +162,11 @@ def system_status(statuses: Sequence[HealthStatus]) -> HealthStatus:
 
 def _rate_issue(evidence: Evidence, status: HealthStatus) -> str:
     stats = evidence.stats
-    failed = int(stats["error_count"]) + int(stats["timeout_count"])
+    failed, judged = failures(stats), judged_calls(stats)
+    which = "calls" if judged == int(stats["total_calls"]) else "judged calls"
     needed = SUCCESS_RATE_HEALTHY if status is HealthStatus.DEGRADED else SUCCESS_RATE_DEGRADED
     return (
-        f"Success rate {percent(stats['success_rate'])}, below {percent(needed)}: {failed} of {stats['total_calls']} calls "
+        f"Success rate {percent(stats['success_rate'])}, below {percent(needed)}: {failed} of {judged} {which} "
         f"failed {_in(evidence)} ({stats['timeout_count']} timed out)."
     )
 
@@ -139,18 +178,53 @@ def _latency_issue(evidence: Evidence, status: HealthStatus) -> str:
     return f"Average latency {stats['avg_time_ms']:.0f} ms, above {limit} ms {_in(evidence)}{tail}."
 
 
-def _error_issue(evidence: Evidence) -> str:
-    top = evidence.errors[0]
-    message = str(top["example"])
-    message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+def _failures_of_the_tool(evidence: Evidence) -> list[Mapping[str, Any]]:
+    return [each for each in evidence.errors if not each["caller_error"]]
+
+
+def _error_issue(top: Mapping[str, Any]) -> str:
+    message = _message(top)
     times = "once" if top["count"] == 1 else f"{top['count']} times"
     said = f": {message}" if message else ""
     return f"Most frequent error: {top['error_type']}, {times} since {_clock(top['first_seen'])}{said}"
 
 
+def _add_caller_errors(evidence: Evidence, issues: list[str], advice: list[str]) -> None:
+    stats, tool = evidence.stats, evidence.tool_name
+    if _NOTABLE * int(stats["caller_error_count"]) < max(1, int(stats["total_calls"])):
+        return
+    by_class: dict[ErrorClass, list[Mapping[str, Any]]] = {}
+    for each in evidence.errors:
+        if each["caller_error"]:
+            by_class.setdefault(each["caller_error"], []).append(each)
+    for kind, errors in sorted(by_class.items(), key=lambda found: -sum(each["count"] for each in found[1])):
+        happened, what_to_do = _CALLER_ERROR[kind]
+        count, named = sum(each["count"] for each in errors), str(errors[0]["error_type"])
+        said = "".join(f": {part}" for part in ("" if named == kind else named, _message(errors[0])) if part)
+        issues.append(f"{count} of {stats['total_calls']} calls {_in(evidence)} {happened} ({kind}){said}")
+        advice.append(what_to_do.format(tool=tool))
+
+
+def _add_cancelled(evidence: Evidence, issues: list[str], advice: list[str]) -> None:
+    stats, tool = evidence.stats, evidence.tool_name
+    cancelled = int(stats["cancelled_count"])
+    if _NOTABLE * cancelled < max(1, int(stats["total_calls"])):
+        return
+    average_ms = float(stats["avg_cancelled_ms"])
+    after = (
+        f"after {average_ms:.0f} ms on average" if average_ms < 1000 else f"after {average_ms / 1000:.1f} s on average"
+    )
+    issues.append(f"{cancelled} of {stats['total_calls']} calls {_in(evidence)} were cancelled by the caller, {after}.")
+    advice.append(f"Callers of {tool} give up {after}: look at their time limits.")
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    message = str(error["example"])
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+
+
 def _rate_advice(evidence: Evidence) -> str:
-    kinds = [str(top.get("error_class") or top["error_type"]).lower() for top in evidence.errors[:1]]
-    for kind in kinds:
+    for kind in (str(top["error_type"]).lower() for top in _failures_of_the_tool(evidence)[:1]):
         for known, advice in _ADVICE.items():
             if known.replace("_", "") in kind.replace("_", "").replace("ratelimit", "ratelimited"):
                 return advice.format(tool=evidence.tool_name)
@@ -164,10 +238,9 @@ def _add_circuit(evidence: Evidence, *, refusing: bool, issues: list[str], advic
     circuit, tool = evidence.circuit, evidence.tool_name
     if circuit is None or circuit["state"] in {"closed", "disabled", "metrics_only"}:
         return
-    cause = circuit.get("cause") or {}
-    why = cause.get("reason") or cause.get("rule") or "no cause recorded"
+    why = explain(circuit.get("cause"), circuit.get("counts"), state=circuit["state"]) or "no cause recorded"
     state = str(circuit["state"]).replace("_", " ")
-    issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])} ({why}).")
+    issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])}: {why}.")
     if circuit["state"] == "forced_open":
         advice.append(f"Close the circuit of {tool} again when the reason is gone: somebody forced it open.")
     elif refusing:
@@ -183,12 +256,6 @@ def _refusing(circuit: Mapping[str, Any] | None, now: datetime | None) -> bool:
         return False
     until = circuit.get("open_until")
     return circuit["state"] == "forced_open" or (until is not None and (now is None or now < until))
-
-
-def percent(share: float) -> str:
-    """0.9375 as ``93.75 %``; never rounded up to a threshold that was missed."""
-    text = f"{int(share * 10_000) / 100:.2f}".rstrip("0").rstrip(".")
-    return f"{text} %"
 
 
 def _in(evidence: Evidence) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from switchgear_schemas.health import HealthStatus, ToolHealthReport
-from switchgear_sinks.health.assessment import Evidence, assess
+from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, Evidence, assess, failures
 
 _REFUSING: Final = ("open", "forced_open", "half_open")
 
@@ -21,11 +21,13 @@ def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
         success_rate=stats["success_rate"],
         avg_latency_ms=stats["avg_time_ms"],
         total_calls=stats["total_calls"],
-        recent_errors=stats["error_count"] + stats["timeout_count"],
+        recent_errors=failures(stats),
         issues=verdict.issues,
         recommendations=verdict.recommendations,
         checked_at=now,
         rejected_calls=stats["rejected_count"],
+        caller_errors=stats["caller_error_count"],
+        cancelled_calls=stats["cancelled_count"],
         p50_latency_ms=stats["p50_time_ms"],
         p95_latency_ms=stats["p95_time_ms"],
         p99_latency_ms=stats["p99_time_ms"],
@@ -34,8 +36,13 @@ def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
 
 
 def needs_attention(report: ToolHealthReport) -> bool:
-    """Not healthy, or its circuit is not closed."""
-    return report.status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY} or report.circuit_state in _REFUSING
+    """Not healthy, its circuit is not closed, or at least half of its calls are caller errors or cancelled."""
+    unjudged = report.caller_errors + report.cancelled_calls
+    return (
+        report.status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY}
+        or report.circuit_state in _REFUSING
+        or (report.total_calls >= MIN_CALLS_FOR_ASSESSMENT and 2 * unjudged >= report.total_calls)
+    )
 
 
 def summary(statuses: Iterable[HealthStatus]) -> dict[str, int]:
@@ -59,8 +66,10 @@ def by_tool(types: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 def no_calls(tool_name: str, since: datetime) -> dict[str, Any]:
     """The statistics of a tool that was not called in the period."""
-    zeros = ("total_calls", "success_count", "error_count", "timeout_count", "rejected_count")
-    figures = ("success_rate", "avg_time_ms", "p50_time_ms", "p95_time_ms", "p99_time_ms")
+    zeros = (
+        "total_calls", "success_count", "error_count", "timeout_count", "rejected_count", "caller_error_count", "cancelled_count",
+    )  # fmt: skip
+    figures = ("success_rate", "avg_time_ms", "avg_cancelled_ms", "p50_time_ms", "p95_time_ms", "p99_time_ms")
     return (
         {"tool_name": tool_name, "period": {"since": since.isoformat(), "until": None}}
         | dict.fromkeys(zeros, 0)

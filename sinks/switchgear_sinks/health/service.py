@@ -22,7 +22,8 @@ class ToolHealthService:
     """Judges tools by their stored calls, and knows their circuits.
 
     Refused calls (``status = 'rejected'``) are no calls: a tool whose circuit is open is judged by the calls that were
-    made.
+    made. Caller errors and cancelled calls say nothing of the tool: they are counted, and reported with a recommendation of
+    their own. Which classes those are is the default policy's ``counted_error_classes``, whatever a tool's own policy counts.
 
     Args:
         db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
@@ -204,7 +205,7 @@ class ToolHealthService:
         Returns:
             ``overall_status``, ``total_tools``, the counts ``healthy``, ``degraded``, ``unhealthy``, ``unknown``,
             ``tools`` (a list of ``tool_name``, ``status``, ``success_rate``, ``avg_latency_ms``, ``total_calls``,
-            ``recent_errors``) and ``checked_at`` (datetime).
+            ``recent_errors``, ``caller_errors``, ``cancelled_calls``) and ``checked_at`` (datetime).
         """
         report = await self.check_all_tools_health()
         return {
@@ -219,6 +220,8 @@ class ToolHealthService:
                     "avg_latency_ms": each.avg_latency_ms,
                     "total_calls": each.total_calls,
                     "recent_errors": each.recent_errors,
+                    "caller_errors": each.caller_errors,
+                    "cancelled_calls": each.cancelled_calls,
                 }
                 for each in report.tool_reports
             ],
@@ -228,7 +231,8 @@ class ToolHealthService:
     async def get_tool_health(self, tool_name: str) -> dict[str, Any] | None:
         """The last 24 hours of a tool in the shape of the gRPC service; None for a tool neither called nor registered.
 
-        ``last_success``, ``last_failure`` and ``last_error`` look back over everything stored.
+        ``last_success``, ``last_failure`` and ``last_error`` look back over everything stored. Caller errors and cancelled
+        calls are neither successes nor failures.
         """
         report, last = await asyncio.gather(
             self.check_tool_health(tool_name, 24), self._repository.get_last_calls(tool_name)
@@ -238,8 +242,13 @@ class ToolHealthService:
         return {
             "status": report.status.value,
             "total_calls": report.total_calls,
-            "successful_calls": report.total_calls - report.recent_errors,
+            "successful_calls": report.total_calls
+            - report.recent_errors
+            - report.caller_errors
+            - report.cancelled_calls,
             "failed_calls": report.recent_errors,
+            "caller_errors": report.caller_errors,
+            "cancelled_calls": report.cancelled_calls,
             "success_rate": report.success_rate,
             "avg_latency_ms": report.avg_latency_ms,
             "last_success": last["last_success"],

@@ -4,8 +4,8 @@ from switchgear_sinks.migrations.failures import explained
 from switchgear_sinks.migrations.files import Migration, MigrationError, load_migrations
 from switchgear_sinks.migrations.layout import Layout
 from switchgear_sinks.migrations.ledger import LEDGER
-from switchgear_sinks.migrations.retention import apply_retention, plan_retention, restamp
-from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules, write_rule
+from switchgear_sinks.migrations.retention import apply_retention, change_retention, plan_retention, restamp
+from switchgear_sinks.migrations.retention_rules import RetentionError, RetentionRules, read_rules, write_rule
 from switchgear_sinks.migrations.runner import migrate, pending, planned
 from switchgear_sinks.migrations.tenant_reader import check_policies, has_user, tenant_reader
 
@@ -14,8 +14,10 @@ __all__ = [
     "Layout",
     "Migration",
     "MigrationError",
+    "RetentionError",
     "RetentionRules",
     "apply_retention",
+    "change_retention",
     "check_policies",
     "explained",
     "has_user",

@@ -16,7 +16,7 @@ import structlog
 
 from switchgear_sinks.migrations.files import MigrationError
 from switchgear_sinks.migrations.layout import Layout
-from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules
+from switchgear_sinks.migrations.retention_rules import RetentionRules, read_rules, write_rule
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
@@ -33,6 +33,7 @@ _TTLS: Final = {
     "tool_counts_1m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
     "tool_latency_15m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
     "tool_error_types_15m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
+    "tool_caller_errors_15m": f"arrived_at + toIntervalDay({ROLLUP_DAYS})",
     "circuit_transitions": f"toDateTime(kafka_timestamp) + toIntervalDay({ROLLUP_DAYS})",
 }
 
@@ -84,14 +85,42 @@ async def apply_retention(store: Store, layout: Layout) -> list[str]:
     return statements
 
 
-async def restamp(store: Store, layout: Layout) -> None:
+async def change_retention(
+    store: Store, layout: Layout, tenant: str | None, days: int | None, *, new_rows_only: bool = False, wait: bool
+) -> RetentionRules:
+    """Keep rows of ``tenant`` (None: of all tenants without a rule) for ``days``, and put that into force.
+
+    Args:
+        store: Its tables exist.
+        layout: One node or a cluster, and the default days.
+        tenant: Whose rows.
+        days: None takes the rule back.
+        new_rows_only: Leave the rows that are stored as they are.
+        wait: Return only when the rows that are stored have been changed, too.
+
+    Returns:
+        The rules in force now.
+
+    Raises:
+        RetentionError: The rule is out of range; nothing was changed.
+        ClickHouseError: ClickHouse refused a statement. A rule that was written before it stays, and the next sink that
+            starts applies it.
+    """
+    await write_rule(store, tenant, days)
+    await apply_retention(store, layout)
+    if not new_rows_only:
+        await restamp(store, layout, wait=wait)
+    return await read_rules(store, layout.retention_days)
+
+
+async def restamp(store: Store, layout: Layout, *, wait: bool) -> None:
     """Give rows that are stored the days of the rules in force as well, and drop those whose days are over.
 
-    Two mutations of one small column a table. A server does them in the background; the embedded engine, which ends with
-    its process, has done them when this returns.
+    Two mutations of one small column a table. ClickHouse does them in the background, and goes on with them when it
+    starts again; ``wait`` returns when they are done.
     """
     rules = await read_rules(store, layout.retention_days)
-    settings = {"mutations_sync": 2 if store.embedded else 0}
+    settings = {"mutations_sync": 2 if wait else 0}
     statements = [f"ALTER TABLE {RAW} {layout.on_cluster} MATERIALIZE COLUMN {_COLUMN}"]
     statements += [
         f"ALTER TABLE {table} {layout.on_cluster} UPDATE {_COLUMN} = {rules.expression} WHERE {_COLUMN} != {rules.expression}"

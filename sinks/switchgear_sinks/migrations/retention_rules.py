@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.words import MAX_NAME_LENGTH
 from switchgear_sinks.store import Store
 
 RULES: Final = "retention_rules"
 MAX_DAYS: Final = 3650
 MAX_TENANTS: Final = 10_000
 """Rules are written into the table's definition: thousands are fine, a million would not be."""
+
+
+class RetentionError(SwitchgearError):
+    """A rule cannot be kept: its days or its tenant are out of range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,11 @@ class RetentionRules:
     def days(self, tenant: str) -> int:
         """For new rows of ``tenant``."""
         return self.tenants.get(tenant, self.default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: ``default_days``, ``default_from``, ``tenants``."""
+        origin = "retention set" if self.from_command else "the setting retention_days"
+        return {"default_days": self.default, "default_from": origin, "tenants": dict(self.tenants)}
 
 
 async def read_rules(store: Store, default: int) -> RetentionRules:
@@ -59,14 +69,16 @@ async def write_rule(store: Store, tenant: str | None, days: int | None) -> None
     Only the rule: :func:`apply_retention` puts it into force.
 
     Raises:
-        SwitchgearError: ``days`` is out of range, or there are too many tenants with a rule.
+        RetentionError: ``days`` or ``tenant`` is out of range, or too many tenants have a rule.
     """
     if days is not None and not 1 <= days <= MAX_DAYS:
-        raise SwitchgearError(f"The retention must be from 1 to {MAX_DAYS} days, got {days}.")
+        raise RetentionError(f"The retention must be from 1 to {MAX_DAYS} days, got {days}.")
+    if tenant is not None and len(tenant) > MAX_NAME_LENGTH:
+        raise RetentionError(f"A tenant has at most {MAX_NAME_LENGTH} characters, got {len(tenant)}.")
     if tenant is not None and days is not None:
         others = (await read_rules(store, 1)).tenants.keys() - {tenant}
         if len(others) >= MAX_TENANTS:
-            raise SwitchgearError(f"No more than {MAX_TENANTS:,} tenants can have a retention of their own.")
+            raise RetentionError(f"No more than {MAX_TENANTS:,} tenants can have a retention of their own.")
     await store.writing.insert(RULES, [(tenant or "", tenant is None, days or 0)], ["tenant", "is_default", "days"])
 
 

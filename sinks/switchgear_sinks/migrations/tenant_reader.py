@@ -16,6 +16,7 @@ TENANT_TABLES: Final = (
     "tool_counts_1m",
     "tool_latency_15m",
     "tool_error_types_15m",
+    "tool_caller_errors_15m",
 )
 """Tables with a ``tenant`` column. Circuits are the whole fleet's: their history names no tenant and is not granted."""
 TENANT_VIEWS: Final = ("tool_stats_1h", "slow_executions", "error_patterns", "duplicate_calls", "waste_by_tool")

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from switchgear_sinks.repository.database import Database
+from switchgear_sinks.repository.local_circuits import local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
 
 RECORD: Final = (
@@ -36,7 +37,7 @@ _CLOSED: Final = "state = 'closed' AND previous_state NOT IN ('', 'closed')"
 
 
 class CircuitsRepository:
-    """Reads of ``circuit_transitions``. A circuit's state is its record with the highest version.
+    """Reads of ``circuit_transitions``, and of the refusals in ``tool_metrics``. A circuit's state is its record with the highest version.
 
     Args:
         db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
@@ -73,6 +74,23 @@ class CircuitsRepository:
         )
         known = {row["circuit_id"]: row for row in counted}
         return [_record(row) | _tally(known.get(row["circuit_id"])) for row in records]
+
+    async def local(self, since: datetime, tool_name: str | None = None) -> list[dict[str, Any]]:
+        """The circuits that processes opened on their own evidence, by tool, service and scope; the last to refuse first.
+
+        The fleet's circuit of the same tool may be closed. A circuit is left out once the tool has answered a later call of its process.
+        Of the circuits of users and sessions, those of a service are one entry.
+
+        Args:
+            since: Refusals are looked for from then, by the callers' clocks.
+            tool_name: Only this tool's circuits.
+
+        Returns:
+            ``tool_name``, ``service``, ``scope``, ``state``, ``processes`` (how many refuse), ``since`` and ``last_refusal_at`` (the
+            first and last refusal without an answered call between), ``refusals`` (calls refused), ``open_until`` (when the last of
+            them may try a call; None: not told), ``cause`` and ``last_error`` (of the newest refusal). At most 1,000.
+        """
+        return await local_circuits(self._db, since, tool_name)
 
     async def history(self, circuit_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """Records of a circuit, or of all of them, newest first; a version that was published twice is one."""

@@ -6,22 +6,39 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from switchgear_schemas.words import CALLER_ERRORS
+
 CALLS: Final = "status != 'rejected'"
 """A refused call was never made: it is no call, no success and no failure."""
+NOT_CANCELLED: Final = "error_class != 'cancelled'"
+"""Of rows with status ``error`` or ``timeout``: before the status ``cancelled``, cancelled calls were stored as errors of this class."""
+FAILED: Final = f"status IN ('error', 'timeout') AND {NOT_CANCELLED}"
+CANCELLED: Final = "(status = 'cancelled' OR status IN ('error', 'timeout') AND error_class = 'cancelled')"
+_CALLER_CLASSES: Final = ", ".join(f"'{each}'" for each in sorted(CALLER_ERRORS))
+TOOLS_OWN: Final = f"error_class NOT IN ({_CALLER_CLASSES})"
+"""Of failed calls: those that say something of the tool. The others are caller errors."""
+CALLER_ERROR: Final = f"({FAILED} AND error_class IN ({_CALLER_CLASSES}))"
+SUCCEEDED: Final = "(status = 'success' AND error_class != 'policy')"
+"""A success of class ``policy`` is one that its caller ignores."""
+JUDGED: Final = f"({SUCCEEDED} OR {FAILED} AND {TOOLS_OWN})"
+"""Calls that say something of the tool: health, rates and times are of these. Migration 0010 has the same rule."""
 
 STATS: Final = f"""
     countIf({CALLS}) AS total_calls,
-    countIf(status = 'success') AS success_count,
-    countIf(status = 'error') AS error_count,
-    countIf(status = 'timeout') AS timeout_count,
+    countIf({SUCCEEDED}) AS success_count,
+    countIf(status = 'error' AND {NOT_CANCELLED}) AS error_count,
+    countIf(status = 'timeout' AND {NOT_CANCELLED}) AS timeout_count,
     countIf(status = 'rejected') AS rejected_count,
-    if(total_calls = 0, 0, avgIf(execution_time_ms, {CALLS})) AS avg_time_ms,
-    minIf(execution_time_ms, {CALLS}) AS min_time_ms,
-    maxIf(execution_time_ms, {CALLS}) AS max_time_ms,
+    countIf({CALLER_ERROR}) AS caller_error_count,
+    countIf({CANCELLED}) AS cancelled_count,
+    if(cancelled_count = 0, 0, avgIf(execution_time_ms, {CANCELLED})) AS avg_cancelled_ms,
+    if(countIf({JUDGED}) = 0, 0, avgIf(execution_time_ms, {JUDGED})) AS avg_time_ms,
+    minIf(execution_time_ms, {JUDGED}) AS min_time_ms,
+    maxIf(execution_time_ms, {JUDGED}) AS max_time_ms,
     sum(input_size) AS total_input_bytes,
     sum(output_size) AS total_output_bytes,
     sum(cost_usd) AS total_cost_usd,
-    quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {CALLS}) AS percentiles
+    quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {JUDGED}) AS percentiles
 """
 
 _VOLATILE: Final = (

@@ -1,6 +1,6 @@
 """All tools over a long period, from the rollups: exact counts at the cost of a few thousand rows.
 
-Whole hours come from the sums an hour that ClickHouse keeps beside the counts a minute (projection ``by_hour``), the ragged ends from
+Whole hours come from the sums an hour that ClickHouse keeps beside the counts a minute (projection ``per_hour``), the ragged ends from
 the minutes, and what a period cuts of a minute from the raw rows: a period is counted to the microsecond.
 """
 
@@ -11,7 +11,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from switchgear_sinks.repository.queries import CALLS, microseconds
+from switchgear_sinks.repository.queries import (
+    CALLER_ERROR,
+    CALLS,
+    CANCELLED,
+    JUDGED,
+    NOT_CANCELLED,
+    SUCCEEDED,
+    microseconds,
+)
 
 LONG: Final = timedelta(hours=2)
 """From here on, the rows of the minutes that a period cuts are few beside those it has."""
@@ -22,15 +30,18 @@ _UNBOUNDED: Final = 4_102_444_800_000_000
 
 _ROLLED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(successes) AS success, sum(errors) AS error, sum(timeouts) AS timeout,
-    sum(rejections) AS rejected, sum(duration_us_sum) AS us, min(duration_ms_min) AS shortest,
+    sum(rejections) AS rejected, sum(caller_errors) AS caller, sum(cancellations) AS cancelled,
+    sum(cancelled_us_sum) AS cancelled_us, sum(duration_us_sum) AS us, min(duration_ms_min) AS shortest,
     max(duration_ms_max) AS longest, sum(input_size_sum) AS inputs, sum(output_size_sum) AS outputs,
     sum(cost_nanousd_sum) AS cost
 """
+_US: Final = "toUInt64(round(least(execution_time_ms, 1e9) * 1000))"
 _RAW: Final = f"""
-    countIf({CALLS}) AS made, countIf(status = 'success') AS success, countIf(status = 'error') AS error,
-    countIf(status = 'timeout') AS timeout, countIf(status = 'rejected') AS rejected,
-    sumIf(toUInt64(round(least(execution_time_ms, 1e9) * 1000)), {CALLS}) AS us,
-    min(if({CALLS}, execution_time_ms, inf)) AS shortest, max(if({CALLS}, execution_time_ms, 0.)) AS longest,
+    countIf({CALLS}) AS made, countIf({SUCCEEDED}) AS success, countIf(status = 'error' AND {NOT_CANCELLED}) AS error,
+    countIf(status = 'timeout' AND {NOT_CANCELLED}) AS timeout, countIf(status = 'rejected') AS rejected,
+    countIf({CALLER_ERROR}) AS caller, countIf({CANCELLED}) AS cancelled, sumIf({_US}, {CANCELLED}) AS cancelled_us,
+    sumIf({_US}, {JUDGED}) AS us,
+    min(if({JUDGED}, execution_time_ms, inf)) AS shortest, max(if({JUDGED}, execution_time_ms, 0.)) AS longest,
     sum(input_size) AS inputs, sum(output_size) AS outputs, sum(toUInt64(round(least(cost_usd, 1e6) * 1e9))) AS cost
 """
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
@@ -66,9 +77,11 @@ def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, di
         times |= {"start": start, "from": first, "to": last, "end": end}
     sql = f"""
         SELECT tool_name, sum(made) AS total_calls, sum(success) AS success_count, sum(error) AS error_count,
-            sum(timeout) AS timeout_count, sum(rejected) AS rejected_count,
-            if(total_calls = 0, 0, sum(us) / 1000 / total_calls) AS avg_time_ms,
-            if(total_calls = 0, 0, min(shortest)) AS min_time_ms, max(longest) AS max_time_ms,
+            sum(timeout) AS timeout_count, sum(rejected) AS rejected_count, sum(caller) AS caller_error_count,
+            sum(cancelled) AS cancelled_count, if(cancelled_count = 0, 0, sum(cancelled_us) / 1000 / cancelled_count) AS avg_cancelled_ms,
+            success_count + error_count + timeout_count - caller_error_count AS judged,
+            if(judged = 0, 0, sum(us) / 1000 / judged) AS avg_time_ms,
+            if(judged = 0, 0, min(shortest)) AS min_time_ms, max(longest) AS max_time_ms,
             sum(inputs) AS total_input_bytes, sum(outputs) AS total_output_bytes, sum(cost) / 1e9 AS total_cost_usd
         FROM ({" UNION ALL ".join(sources)}) GROUP BY tool_name ORDER BY tool_name
     """

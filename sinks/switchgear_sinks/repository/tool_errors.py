@@ -10,12 +10,21 @@ from typing import Any, Final
 
 from switchgear_schemas.execution import ErrorClass
 from switchgear_sinks.repository.database import Database
-from switchgear_sinks.repository.queries import Conditions, checked_limit, microseconds, select, template
+from switchgear_sinks.repository.queries import (
+    NOT_CANCELLED,
+    TOOLS_OWN,
+    Conditions,
+    checked_limit,
+    microseconds,
+    select,
+    template,
+)
 
 _TYPE: Final = (
     "multiIf(error_type != '', error_type, status = 'timeout', 'timeout', error_class != '', error_class, 'unknown')"
 )
 _CLASS: Final = "multiIf(error_class != '', error_class, status = 'timeout', 'timeout', 'unknown')"
+_CALLER: Final = f"if({TOOLS_OWN}, '', error_class)"
 _TALLY: Final = """count() AS n, argMax(error_message, recorded_at) AS example,
     min(recorded_at) AS first_seen, max(recorded_at) AS last_seen"""
 
@@ -24,7 +33,7 @@ _QUARTER_US: Final = 900_000_000
 
 
 class ToolErrorsRepository:
-    """Reads of ``tool_errors``: errors and timeouts, grouped.
+    """Reads of ``tool_errors``: errors and timeouts, grouped. Cancelled calls are neither.
 
     Args:
         db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
@@ -45,38 +54,42 @@ class ToolErrorsRepository:
                 error without one of class ``unknown``. None: all.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None)
-        if classes is not None:
+        if classes is None:
+            where.that(NOT_CANCELLED)
+        else:
             where.that(f"{_CLASS} IN {{classes:Array(String)}}", classes=sorted(classes))
         return int((await self._db.rows(select("count() AS n", "tool_errors", where), where.parameters))[0]["n"])
 
     async def types(self, tool_name: str | None = None, since: datetime | None = None) -> list[dict[str, Any]]:
         """Errors by tool and type, most frequent first.
 
-        Each has ``tool_name``, ``error_type``, ``count``, ``example`` (the newest message), ``first_seen``, ``last_seen``.
+        Each has ``tool_name``, ``error_type``, ``caller_error`` (its class; None for errors that say something of the tool),
+        ``count``, ``example`` (the newest message), ``first_seen``, ``last_seen``.
         An error that names no type goes by its status or class, e.g. ``timeout``. With ``since``, from the counts a
         quarter of an hour, and from the errors themselves in the quarter that it cuts: the same numbers, but errors that were
         removed from ``tool_errors`` are still in them.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name)
-        raw = f"""SELECT tool_name, {_TYPE} AS type, count() AS n, min(recorded_at) AS first_seen,
+        raw = f"""SELECT tool_name, {_TYPE} AS type, {_CALLER} AS caller, count() AS n, min(recorded_at) AS first_seen,
             max(recorded_at) AS last_seen, argMaxState(error_message, recorded_at) AS said FROM tool_errors"""
+        also = f"{where} AND" if str(where) else "WHERE"
         times: dict[str, int] = {}
         if since is None:
-            sources = f"{raw} {where} GROUP BY tool_name, type"
+            sources = f"{raw} {also} {NOT_CANCELLED} GROUP BY tool_name, type, caller"
         else:
             times = {"since": microseconds(since), "quarter": -(-microseconds(since) // _QUARTER_US) * _QUARTER_US}
-            also = f"{where} AND" if str(where) else "WHERE"
-            sources = f"""{raw} {also} recorded_at >= {_moment("since")} AND recorded_at < {_moment("quarter")}
-                GROUP BY tool_name, type
+            sources = f"""{raw} {also} {NOT_CANCELLED} AND recorded_at >= {_moment("since")} AND recorded_at < {_moment("quarter")}
+                GROUP BY tool_name, type, caller
                 UNION ALL
-                SELECT tool_name, error_type AS type, sum(errors) AS n, min(first_at) AS first_seen,
-                    max(last_at) AS last_seen, argMaxMergeState(tool_error_types_15m.example) AS said
-                FROM tool_error_types_15m {also} period >= {_moment("quarter")} GROUP BY tool_name, type"""
-        sql = f"""SELECT tool_name, type, sum(n) AS total, argMaxMerge(said) AS example, min(first_seen) AS first,
-            max(last_seen) AS last FROM ({sources}) GROUP BY tool_name, type ORDER BY total DESC, type"""
+                {_quarters("tool_error_types_15m", "''", also)}
+                UNION ALL
+                {_quarters("tool_caller_errors_15m", "error_class", also)}"""
+        sql = f"""SELECT tool_name, type, caller, sum(n) AS total, argMaxMerge(said) AS example, min(first_seen) AS first,
+            max(last_seen) AS last FROM ({sources}) GROUP BY tool_name, type, caller ORDER BY total DESC, type, caller"""
         return [
             {
-                "tool_name": row["tool_name"], "error_type": row["type"], "count": row["total"], "example": row["example"],
+                "tool_name": row["tool_name"], "error_type": row["type"], "caller_error": row["caller"] or None,
+                "count": row["total"], "example": row["example"],
                 "first_seen": row["first"], "last_seen": row["last"],
             }
             for row in await self._db.rows(sql, where.parameters | times)
@@ -90,13 +103,19 @@ class ToolErrorsRepository:
         Each has ``tool_name``, ``error_type``, ``template``, ``example`` (the newest), ``count``, ``first_seen``,
         ``last_seen``.
         """
-        where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None)
+        where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None).that(NOT_CANCELLED)
         columns = f"tool_name, {_TYPE} AS type, {template('error_message')} AS template, {_TALLY}"
         rest = "GROUP BY tool_name, type, template ORDER BY n DESC, last_seen DESC LIMIT {limit:UInt32} BY tool_name"
         rows = await self._db.rows(
             select(columns, "tool_errors", where, rest), where.parameters | {"limit": checked_limit(limit)}
         )
         return [_error_group(row) | {"template": row["template"]} for row in rows]
+
+
+def _quarters(table: str, caller: str, also: str) -> str:
+    return f"""SELECT tool_name, error_type AS type, {caller} AS caller, sum(errors) AS n, min(first_at) AS first_seen,
+        max(last_at) AS last_seen, argMaxMergeState({table}.example) AS said
+        FROM {table} {also} period >= {_moment("quarter")} GROUP BY tool_name, type, caller"""
 
 
 def _moment(name: str) -> str:

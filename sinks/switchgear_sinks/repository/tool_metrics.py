@@ -14,7 +14,14 @@ from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import rollups, slow_calls
 from switchgear_sinks.repository.database import Database
-from switchgear_sinks.repository.queries import STATS, Conditions, checked_limit, select
+from switchgear_sinks.repository.queries import (
+    NOT_CANCELLED,
+    STATS,
+    TOOLS_OWN,
+    Conditions,
+    checked_limit,
+    select,
+)
 from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
 from switchgear_sinks.store import Store
 
@@ -30,7 +37,11 @@ class ToolMetricsRepository:
     """Reads and writes of ``tool_metrics``.
 
     A row with ``status = 'rejected'`` is a call that a circuit refused: it was never made. It is in no total, rate or
-    time; statistics tell it apart as ``rejected_count``.
+    time; statistics count it as ``rejected_count``.
+
+    Rates and times are of the calls that say something of the tool: successes, and errors and timeouts whose class counts by
+    default or is not given. Caller errors (classes ``tool``, ``invalid_input``, ``auth``, ``policy``) and cancelled calls are
+    in ``total_calls`` and have counts of their own. A success that its caller ignores (class ``policy``) is in ``total_calls`` alone.
 
     Args:
         db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
@@ -89,8 +100,9 @@ class ToolMetricsRepository:
     ) -> dict[str, Any]:
         """Statistics of one tool over a period, both ends included; a tool without calls has zeros.
 
-        Beside the seeds' keys: ``rejected_count``, ``total_cost_usd``, ``p50_time_ms``, ``p95_time_ms``,
-        ``p99_time_ms`` (t-digest).
+        Beside the seeds' keys: ``rejected_count``, ``caller_error_count`` (part of ``error_count`` and ``timeout_count``),
+        ``cancelled_count`` and ``avg_cancelled_ms`` (of cancelled calls), ``total_cost_usd``, ``p50_time_ms``,
+        ``p95_time_ms``, ``p99_time_ms`` (t-digest).
         """
         where = self._where().equal("tool_name", tool_name).recorded(since, until)
         rows = await self._db.rows(select(STATS, "tool_metrics", where), where.parameters)
@@ -121,8 +133,8 @@ class ToolMetricsRepository:
         return {row["tool_name"]: _stats(row["tool_name"], row, since, until) for row in rows}
 
     async def get_recent_errors(self, tool_name: str | None = None, limit: int = 10) -> list[ToolMetric]:
-        """Errors and timeouts, newest first; of all tools where ``tool_name`` is None."""
-        return await self._newest("tool_errors", "errors + timeouts", tool_name, limit)
+        """Errors and timeouts, caller errors included, newest first; of all tools where ``tool_name`` is None."""
+        return await self._newest("tool_errors", "errors + timeouts", tool_name, limit, NOT_CANCELLED)
 
     async def get_all_tool_names(self) -> list[str]:
         """Names of all tools that have rows, sorted."""
@@ -170,7 +182,7 @@ class ToolMetricsRepository:
         return await self._newest("tool_metrics", "calls", tool_name, limit)
 
     async def get_last_calls(self, tool_name: str) -> dict[str, Any]:
-        """When a tool last succeeded and last failed, and with what.
+        """When a tool last succeeded and last failed, and with what. Caller errors are no failures of the tool.
 
         Returns:
             ``stored`` (rows of ``tool_metrics``, refused calls too), ``last_success`` and ``last_failure`` (from the counts
@@ -179,7 +191,7 @@ class ToolMetricsRepository:
         """
         where = self._where().equal("tool_name", tool_name)
         times = """max(last_success_at) AS succeeded, sum(successes) AS successes,
-            max(last_failure_at) AS failed, sum(errors) + sum(timeouts) AS failures"""
+            max(last_failure_at) AS failed, sum(errors) + sum(timeouts) - sum(caller_errors) AS failures"""
         stored, counted = await asyncio.gather(
             self._db.rows(select("count() AS n", "tool_metrics", where), where.parameters),
             self._db.rows(select(times, "tool_counts_1m", where), where.parameters),
@@ -188,7 +200,7 @@ class ToolMetricsRepository:
         if not row["failures"]:
             newest = []
         else:
-            where.recorded(row["failed"], None)
+            where.recorded(row["failed"], None).that(NOT_CANCELLED, TOOLS_OWN)
             sql = select("error_message, error_type, status", "tool_errors", where, "ORDER BY recorded_at DESC LIMIT 1")
             newest = await self._db.rows(sql, where.parameters)
         return {
@@ -222,13 +234,15 @@ class ToolMetricsRepository:
     def _where(self) -> Conditions:
         return Conditions(self._tenant)
 
-    async def _newest(self, table: str, counted: str, tool_name: str | None, limit: int) -> list[ToolMetric]:
-        """The newest rows of ``table``, which has as many a minute as ``tool_counts_1m`` says in ``counted``.
+    async def _newest(
+        self, table: str, counted: str, tool_name: str | None, limit: int, *terms: str
+    ) -> list[ToolMetric]:
+        """The newest rows of ``table`` that meet ``terms``; it has as many a minute as ``tool_counts_1m`` says in ``counted``.
 
         The counts tell since which hour, and then since which minute, there are as many as are wanted: only those rows are read.
         """
         order = "ORDER BY recorded_at DESC, metric_id"
-        where = self._where().equal("tool_name", tool_name)
+        where = self._where().equal("tool_name", tool_name).that(*terms)
         given = where.parameters | {"limit": checked_limit(limit), "after": 0}
         total = " + ".join(f"sum({column})" for column in counted.split(" + "))
         since: datetime | None = None
@@ -246,7 +260,7 @@ class ToolMetricsRepository:
             given["after"] = int(since.timestamp())
         if since is not None:
             found = await self._metrics(
-                table, self._where().equal("tool_name", tool_name).recorded(since, None), order, limit
+                table, self._where().equal("tool_name", tool_name).recorded(since, None).that(*terms), order, limit
             )
             if complete or len(found) >= limit:
                 return found
@@ -259,18 +273,21 @@ class ToolMetricsRepository:
 
 
 def _stats(tool_name: str, row: Mapping[str, Any], since: datetime | None, until: datetime | None) -> dict[str, Any]:
-    total = int(row["total_calls"])
-    known = list(row["percentiles"] or ()) if total else []
+    successes, errors, timeouts, callers = (
+        int(row[name]) for name in ("success_count", "error_count", "timeout_count", "caller_error_count")
+    )
+    judged = successes + errors + timeouts - callers
+    known = list(row["percentiles"] or ()) if judged else []
     shortest, longest = float(row["min_time_ms"]), float(row["max_time_ms"])
     # the middle of a histogram's bucket may lie outside what was measured
     p50, p95, p99 = (max(shortest, min(longest, float(value))) for value in known or (0.0, 0.0, 0.0))
     return {
         "tool_name": tool_name,
-        "total_calls": total,
-        "success_count": int(row["success_count"]),
-        "error_count": int(row["error_count"]),
-        "timeout_count": int(row["timeout_count"]),
-        "success_rate": int(row["success_count"]) / total if total else 0.0,
+        "total_calls": int(row["total_calls"]),
+        "success_count": successes,
+        "error_count": errors,
+        "timeout_count": timeouts,
+        "success_rate": successes / judged if judged else 0.0,
         "avg_time_ms": float(row["avg_time_ms"]),
         "min_time_ms": shortest,
         "max_time_ms": longest,
@@ -281,6 +298,9 @@ def _stats(tool_name: str, row: Mapping[str, Any], since: datetime | None, until
             "until": None if until is None else until.isoformat(),
         },
         "rejected_count": int(row["rejected_count"]),
+        "caller_error_count": callers,
+        "cancelled_count": int(row["cancelled_count"]),
+        "avg_cancelled_ms": float(row["avg_cancelled_ms"]),
         "total_cost_usd": float(row["total_cost_usd"]),
         "p50_time_ms": p50,
         "p95_time_ms": p95,

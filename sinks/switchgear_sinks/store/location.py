@@ -33,7 +33,10 @@ class StoreLocation:
 
     def __str__(self) -> str:
         """For messages: never with the password."""
-        return str(self.folder) if self.embedded else f"{self.scheme}://{self.host}:{self.port}"
+        if self.embedded:
+            return str(self.folder)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}/{self.database}"
 
     @classmethod
     def parse(cls, url: str, data_dir: Path) -> StoreLocation:

@@ -162,7 +162,11 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                         f"No Kafka broker answered at {self._connection.bootstrap_servers}.",
                         hint="Start it, or correct SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
                     ) from error
-                log.warning("no broker answers, trying again", brokers=self._connection.bootstrap_servers)
+                log.warning(
+                    "no broker answers, trying again",
+                    brokers=self._connection.bootstrap_servers,
+                    reason=str(error) or type(error).__name__,
+                )
             else:
                 if late:
                     raise SwitchgearError(

@@ -23,8 +23,8 @@ TICK_S = 0.04
 MOST_OPEN = 200
 """Batches that wait for their answers; more are not made before some come."""
 FLUSH_S = 12.0
-STATUSES = ("success", "error", "timeout", "rejected")
-WEIGHTS = (88, 6, 3, 3)
+STATUSES = ("success", "error", "timeout", "cancelled", "rejected")
+WEIGHTS = (88, 5, 3, 1, 3)
 CLASSES = ("transport", "server", "tool", "invalid_input", "unknown")
 
 

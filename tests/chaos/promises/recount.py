@@ -74,7 +74,7 @@ def _count(tally: Tally, event: Event, late_after_s: float) -> None:
         tally.rejected += 1
     else:
         tally.calls += 1
-        default = "timeout" if event.status == "timeout" else "unknown"
+        default = event.status if event.status in {"timeout", "cancelled"} else "unknown"
         if event.status != "success":
             counts = (event.error_class or default) in COUNTED
             tally.failed += counts

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from switchgear.policies import PolicySet
-from switchgear_cli.operate.give import give
+from switchgear_cli.operate.give import give as give_all
 from switchgear_cli.operate.in_force import in_force
 from switchgear_schemas import BreakerPolicy, Command
-from switchgear_stream.inspect import read_circuits
+from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.processes import run, switchgear
 from tests.support.stream import emit, eventually, version_faults
 
@@ -37,6 +38,12 @@ def start_worker(tmp_path):
 
 def _command(tool: str, verb: str, reason: str = "drill", **fields: object) -> Command:
     return Command.model_validate({"tool_name": tool, "verb": verb, "actor": "ada", "reason": reason, **fields})
+
+
+async def give(settings, command, *, wait_s):
+    """One command."""
+    (given,) = await give_all(settings, [command], wait_s=wait_s)
+    return given
 
 
 def _in(seconds: float) -> datetime:
@@ -94,7 +101,8 @@ async def test_commands_are_applied_seen_idempotent_and_outlive_the_worker(setti
 
     async def settled():
         found = {name: records[-1] for name, records in (await read_circuits(settings)).items()}
-        return found if "mcp:new" in found and found["timed"].state == "closed" else None
+        opened = "mcp:new" in found and found["mcp:new"].state == "open"
+        return found if opened and found["timed"].state == "closed" else None
 
     found = await eventually(settled, what="the policy applied and the time over")
     assert found["mcp:new"].state == "open"
@@ -105,7 +113,7 @@ async def test_commands_are_applied_seen_idempotent_and_outlive_the_worker(setti
 
 
 async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_what_it_did(settings, start_worker):
-    nobody = await asyncio.to_thread(run, "open", "search", "--timeout", "0.5", settings=settings)
+    nobody = await asyncio.to_thread(run, "open", "search", "--create", "--timeout", "0.5", settings=settings)
     assert (nobody.returncode, nobody.stdout) == (1, "")
     assert "no worker runs" in nobody.stderr
     assert "applied as soon as one reads it" in nobody.stderr
@@ -136,3 +144,163 @@ async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_wh
         return (await _last(settings, "search")).state == "closed"
 
     await eventually(closed, what="closed")
+
+
+async def _known(settings, *tools: str) -> None:
+    """Calls of the tools, and the worker has rows of them."""
+    await emit(settings, [{"tool_name": tool, "status": "success"} for tool in tools])
+
+    async def there():
+        return set(tools) <= set((await read_rows(settings)).keys())
+
+    await eventually(there, what="rows of all tools")
+
+
+def _ask(settings, *arguments: str):
+    """Run one command, off the event loop."""
+    return asyncio.to_thread(run, *arguments, settings=settings)
+
+
+async def test_a_glob_commands_the_known_tools_that_it_matches_and_none_of_its_own_name(settings, start_worker):
+    start_worker(settings)
+    await _known(settings, "mcp:weather:now", "mcp:weather:alerts", "mcp:maps:route")
+
+    unasked = await _ask(settings, "open", "mcp:weather:*")
+    assert (unasked.returncode, unasked.stdout) == (2, "")
+    assert "mcp:weather:alerts  closed" in unasked.stderr
+    assert "mcp:weather:now     closed" in unasked.stderr
+    assert "mcp:maps" not in unasked.stderr
+    assert "Nothing was sent. Add --yes to open 2 tools." in unasked.stderr
+    assert await read_circuits(settings) == {}
+
+    opened = await _ask(settings, "open", "mcp:weather:*", "--yes", "--reason", "drill", "--timeout", "30", "--json")
+    assert opened.returncode == 0, opened.stderr
+    answers = [json.loads(line) for line in opened.stdout.splitlines()]
+    assert [(answer["tool_name"], answer["circuit"]["state"]) for answer in answers] == [
+        ("mcp:weather:alerts", "forced_open"),
+        ("mcp:weather:now", "forced_open"),
+    ]
+    assert set(await read_circuits(settings)) == {"mcp:weather:now", "mcp:weather:alerts"}
+
+    again = await _ask(settings, "open", "mcp:*", "--yes", "--reason", "drill", "--timeout", "30")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("forced open already; nothing changed") == 2
+    assert "mcp:maps:route: forced open, version 1" in again.stdout
+
+    several = await _ask(settings, "auto", "mcp:maps:route", "mcp:weather:now", "--timeout", "30")
+    assert several.returncode == 0, several.stderr
+    assert several.stdout.count(": closed, version 2") == 2
+
+
+async def test_a_name_that_nothing_knows_is_not_commanded_without_create(settings, start_worker):
+    start_worker(settings)
+    await _known(settings, "mcp:weather:now")
+    for line in (
+        ["open", "mcp:wether:now"],
+        ["close", "mcp:wether:now"],
+        ["policy", "set", "mcp:wether:now", "jitter=0.5"],
+    ):
+        refused = await _ask(settings, *line)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "knows 'mcp:wether:now' (did you mean mcp:weather:now?)" in refused.stderr
+        assert "Stored calls were not asked" in refused.stderr
+    nothing = await _ask(settings, "open", "nothing:*", "--yes")
+    assert nothing.returncode == 2
+    assert "'nothing:*' matches no known tool. Known are mcp:weather:now." in nothing.stderr
+    unset = await _ask(settings, "policy", "clear", "nosuch")
+    assert (unset.returncode, unset.stdout) == (1, "")
+    assert "Nothing is set for 'nosuch'" in unset.stderr
+    assert (await read_circuits(settings), set(await read_rows(settings))) == ({}, {"mcp:weather:now"})
+
+    # Taking back what does not stand makes nothing either, not even of a name that is said to be right.
+    closed = await _ask(settings, "close", "nosuch", "--create", "--timeout", "30")
+    assert (closed.returncode, closed.stdout) == (0, "nosuch: closed already; nothing changed.\n")
+    assert set(await read_rows(settings)) == {"mcp:weather:now"}
+
+    created = await _ask(settings, "open", "mcp:new", "--create", "--timeout", "30")
+    assert created.returncode == 0, created.stderr
+    assert set(await read_circuits(settings)) == {"mcp:new"}
+    known = await _ask(settings, "auto", "mcp:new", "--timeout", "30")
+    assert known.returncode == 0, known.stderr
+
+
+async def test_policies_are_cleared_by_the_name_or_glob_that_they_were_set_for(settings, start_worker):
+    start_worker(settings)
+    await _known(settings, "mcp:a")
+    for name in ("mcp:a", "mcp:*"):
+        done = await _ask(settings, "policy", "set", name, "jitter=0.5", "--timeout", "30")
+        assert done.returncode == 0, done.stderr
+    other = await _ask(settings, "policy", "clear", "mcp:?")
+    assert other.returncode == 1
+    assert "Values are set for mcp:a, mcp:*." in other.stderr  # the nearest first
+    for name in ("mcp:a", "mcp:*"):
+        done = await _ask(settings, "policy", "clear", name, "--timeout", "30")
+        assert (done.returncode, "what was set is taken back" in done.stdout) == (0, True), done.stderr
+        again = await _ask(settings, "policy", "clear", name, "--timeout", "30")
+        assert again.returncode == 1
+
+
+async def test_a_policy_that_waits_to_be_read_can_be_cleared(settings, start_worker):
+    await _ask(settings, "policy", "set", "mcp:*", "jitter=0.5", "--no-wait")
+    cleared = await _ask(settings, "policy", "clear", "mcp:*", "--no-wait")
+    assert cleared.returncode == 0, cleared.stderr
+    start_worker(settings)
+    await _known(settings, "mcp:a")
+    shown = await in_force(settings, PolicySet.load(None).explain("mcp:a"))
+    assert shown.sources["jitter"] == "built-in default"
+
+
+async def test_a_users_circuit_is_commanded_where_it_exists_unless_it_is_to_be_created(
+    settings, start_worker, tmp_path
+):
+    file = tmp_path / "policies.toml"
+    file.write_text('[default]\nscope = "user"\n')
+    start_worker(settings, "--policy-file", str(file))
+    calls = [("mcp:a", "u1"), ("mcp:b", "u1"), ("mcp:b", "u2")]
+    await emit(settings, [{"tool_name": tool, "status": "success", "user_id": user} for tool, user in calls])
+
+    async def there():
+        return "mcp:b|user=u2" in await read_rows(settings)
+
+    await eventually(there, what="rows of all users")
+    unknown = await _ask(settings, "open", "mcp:a", "--user", "u2")
+    assert unknown.returncode == 2
+    assert "knows 'mcp:a|user=u2' (did you mean mcp:" in unknown.stderr
+    opened = await _ask(settings, "open", "mcp:*", "--user", "u2", "--yes", "--timeout", "30")
+    assert (opened.returncode, opened.stdout.count("\n")) == (0, 1), opened.stderr
+    assert opened.stdout.startswith("mcp:b|user=u2: forced open")
+    created = await _ask(settings, "open", "mcp:a", "--user", "u2", "--create", "--timeout", "30")
+    assert created.stdout.startswith("mcp:a|user=u2: forced open"), created.stderr
+
+
+async def test_of_several_tools_each_outcome_is_printed_and_one_failure_is_exit_code_1(settings, start_worker):
+    start_worker(settings)
+    await _known(settings, "a", "b")
+    done = await _ask(settings, "open", "a", "b", "--session", "s1", "--create", "--timeout", "30")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("the worker refused it: the policy's scope is tool") == 2
+
+
+async def test_a_thousand_tools_are_commanded_and_confirmed_together(settings, start_worker):
+    start_worker(settings)
+    tools = [f"mcp:many:{number}" for number in range(1_000)]
+    await _known(settings, *tools)
+    began = time.monotonic()
+    done = await _ask(settings, "disable", "mcp:many:*", "--yes", "--timeout", "60")
+    assert (done.returncode, done.stdout.count(": disabled, version 1")) == (0, 1_000), done.stderr
+    assert time.monotonic() - began < 60
+    assert len(await read_circuits(settings)) == 1_000
+
+
+async def test_tools_of_which_calls_are_stored_are_known_without_a_worker(make_settings, tmp_path):
+    settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
+    with switchgear("sink", log=tmp_path / "sink.log", settings=settings) as sink:
+        await emit(settings, [{"tool_name": "mcp:stored", "status": "success"}])
+
+        def stored():
+            return "mcp:stored" in run("tools", settings=settings).stdout
+
+        await asyncio.to_thread(sink.wait_until, stored, "the call is stored")
+        sent = await _ask(settings, "open", "mcp:*", "--yes", "--no-wait")
+        assert (sent.returncode, sent.stdout) == (0, "mcp:stored: sent, not waited for.\n"), sent.stderr
+        assert sent.stderr == ""

@@ -12,48 +12,11 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import load_settings
 from tests.support.processes import environment, run, switchgear
+from tests.support.up import READY_S, Up
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
-READY_S = 150  # two processors, shared with everything else that runs: 6 s on an idle machine
-
-
-class Up:
-    """A running `switchgear up` of this test, on its own folder and ports."""
-
-    def __init__(self, folder, *flags):
-        self.folder = folder
-        self.child = switchgear(
-            *("up", "--data-dir", str(folder), "--api-port", str(any_free_port()), *flags),
-            log=folder.parent / f"up-{time.monotonic_ns()}.log",
-        )
-        self.children = []
-
-    def __enter__(self):
-        self.child.__enter__()
-        self.child.wait_for_output("ready in ", READY_S)
-        return self
-
-    def __exit__(self, *exception):
-        self.child.__exit__(*exception)
-
-    def record(self):
-        return json.loads((self.folder / "up.json").read_text())
-
-    def tree(self):
-        """Every process of it, itself included."""
-        own = psutil.Process(self.child.pid)
-        return [own, *own.children(recursive=True)]
-
-    def ask(self, *arguments):
-        return run(*arguments, extra={"SWITCHGEAR_DATA_DIR": str(self.folder)})
-
-    def count(self):
-        done = self.ask("sql", "--json", "SELECT count() FROM tool_metrics")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["rows"][0][0]
 
 
 @pytest.fixture
@@ -196,6 +159,15 @@ def test_the_demo_is_labelled_and_a_circuit_opens_is_probed_and_closes(folder):
 def test_several_workers_share_the_tools(folder):
     with Up(folder, "--no-demo", "--workers", "2") as up:
         assert {"worker-1", "worker-2"} <= up.record()["pids"].keys()
+
+
+def test_without_a_folder_to_record_it_in_it_runs_and_says_so(folder, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with Up(folder, "--no-demo") as up:
+        assert "Commands can't find this system by themselves: Not a directory" in up.child.output()
+        assert up.count() == 0, "the data folder names it as well"
+        assert up.exported().keys() == {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "SWITCHGEAR_API_URL"}
 
 
 def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(folder):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 
 import pytest
 
@@ -37,3 +38,12 @@ def test_a_line_of_json_holds_the_whole_failure(capsys):
     (told,) = json.loads(line)["exception"]
     assert (told["exc_type"], told["exc_value"]) == ("ConnectionError", "no answer after 1 tries")
     assert "locals" not in told["frames"][-1]
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("1", False), ("", True)])
+def test_a_terminal_is_coloured_unless_no_color_is_set(capsys, monkeypatch, no_color, coloured):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    configure_logging(load_settings())
+    logging.getLogger("faust").error("it failed")
+    assert ("\x1b[" in capsys.readouterr().err) is coloured

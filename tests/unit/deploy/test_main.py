@@ -34,6 +34,7 @@ def test_help_lists_every_command_in_its_group(capsys):
         assert f" {entry.name} " in text
     places = [text.index(f"─ {group} ") for group in GROUPS]
     assert places == sorted(places)
+    assert "Exit codes: 0 done, 1 failed, 2 wrong usage" in text
 
 
 def test_no_command_at_all_shows_the_help(capsys):
@@ -63,6 +64,33 @@ def test_help_is_there_in_a_blink():
 def test_every_command_can_be_imported_and_has_help(entry, capsys):
     assert run([entry.name, "--help"]) == 0
     assert f"Usage: switchgear {entry.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [
+        ("cyclopts", "circuits"),  # the SDK alone
+        ("cyclopts", "--help"),
+        ("faust", "worker"),
+        ("clickhouse_connect", "sink"),
+        ("clickhouse_connect", "retention"),  # a group of commands: cyclopts wraps the error
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_with_the_extras(package, command):
+    code = f"import sys; sys.modules[{package!r}] = None; from switchgear_cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == FAILED
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"switchgear: This command needs the package {package}, which is not installed.")
+    assert "embedded (all)" in line
+
+
+def test_a_fault_in_an_import_of_our_own_is_not_taken_for_a_missing_package(raising):
+    raising(ModuleNotFoundError("No module named 'switchgear_cli.lost'", name="switchgear_cli.lost"))
+    with pytest.raises(ModuleNotFoundError):
+        run(["circuits"])
 
 
 def test_the_version_is_printed_by_flag_and_by_command(capsys):

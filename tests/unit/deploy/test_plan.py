@@ -120,3 +120,8 @@ def test_the_users_policies_win_over_the_demos(tmp_path):
 def test_a_relative_data_folder_is_made_absolute(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert make_plan(load_settings(data_dir="here")).data_dir == tmp_path / "here"
+
+
+def test_a_key_in_the_environment_is_not_handed_to_the_children(monkeypatch, tmp_path):
+    monkeypatch.setenv("SWITCHGEAR_PARAMETERS_KEY", "secret")
+    assert "SWITCHGEAR_PARAMETERS_KEY" not in make_plan(load_settings(data_dir=tmp_path)).environment({})

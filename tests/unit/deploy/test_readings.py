@@ -8,6 +8,8 @@ import pytest
 from switchgear_cli.up.readings import read, transitions
 from switchgear_cli.up.status import Readings, TransitionLine
 
+WORDS = "more calls failed than a healthy tool's do"
+
 
 def record(state, previous, at="2026-01-02T03:04:05.678901Z", rule="cusum"):
     return {
@@ -55,7 +57,7 @@ async def test_the_circuits_are_counted_by_state(client):
     assert found.stored == 7
     assert found.problem == ""
     assert found.transitions == (
-        TransitionLine(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), "mcp:a:b", "closed", "open", "cusum"),
+        TransitionLine(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), "mcp:a:b", "closed", "open", WORDS),
     )
 
 
@@ -91,5 +93,10 @@ def test_a_circuits_first_record_is_no_transition_unless_it_is_not_closed():
     assert [line.previous for line in transitions([record("forced_open", None)])] == [""]
 
 
-def test_a_record_without_a_cause_is_shown_without_a_rule():
-    assert transitions([record("closed", "open", rule=None)])[0].rule == ""
+def test_a_record_without_a_cause_is_shown_without_a_reason():
+    assert transitions([record("closed", "open", rule=None)])[0].why == ""
+
+
+def test_what_an_operator_wrote_can_not_steer_the_terminal():
+    forced = record("forced_open", "closed") | {"cause": {"rule": "command", "actor": "ada", "reason": "a\x1b[2Jb\nc"}}
+    assert transitions([forced])[0].why == "forced open by ada: a\ufffd[2Jb c"

@@ -14,8 +14,12 @@ from switchgear_cli.up.view import LineView, LiveView, component_line, make_view
 
 KAFKA = ComponentStatus("kafka", Phase.RUNNING, 11, 0, "127.0.0.1:9092", "")
 SINK = ComponentStatus("sink", Phase.WAITING, None, 2, "http://127.0.0.1:8620", "SIGKILL: last words [red]")
-OPENED = TransitionLine(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "mcp:a:b", "closed", "open", "cusum")
-CLOSED = TransitionLine(datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "probe_succeeded")
+OPENED = TransitionLine(
+    datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "mcp:a:b", "closed", "open", "8 of the last 8 calls failed"
+)
+CLOSED = TransitionLine(
+    datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "the probe call succeeded"
+)
 STATUS = Status(
     api_url="http://127.0.0.1:8620",
     bootstrap="127.0.0.1:9092",
@@ -54,6 +58,7 @@ def test_the_frame_shows_addresses_components_circuits_and_the_last_changes():
         "9 closed",
         "12,345 events stored",
         "closed → open",
+        "8 of the last 8 calls failed",
         "half_open → closed",
         "Ctrl-C",
     ):
@@ -127,3 +132,28 @@ def test_a_component_line_says_where_and_why():
 
 def test_a_first_transition_has_no_previous_state():
     assert " new → open" in transition_line(replace(OPENED, previous=""))
+
+
+def test_a_line_to_copy_is_not_broken_in_a_narrow_terminal():
+    line = "export SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9092"
+    console = Console(file=io.StringIO(), width=30, force_terminal=True, legacy_windows=False)
+    view = make_view(console)
+    view.start()
+    view.show(STATUS)
+    view.say(line)
+    view.stop()
+    assert f"{line}\n" in console.file.getvalue()
+
+
+def test_a_transition_line_says_why_in_words():
+    assert transition_line(OPENED).endswith("mcp:a:b closed → open: 8 of the last 8 calls failed")
+    assert transition_line(replace(OPENED, why="")).endswith("mcp:a:b closed → open")
+
+
+def test_a_long_reason_takes_one_line_of_the_frame():
+    long = replace(OPENED, why="9 of 12 calls within 60 s failed (75 %; the limit is 50 %), and so on " * 4)
+    text = drawn(replace(STATUS, readings=Readings(transitions=(long,))))
+    (line,) = [line for line in text.splitlines() if "mcp:a:b" in line]
+    assert "9 of 12 calls" in line
+    assert len(line) <= 120
+    assert text.count("of 12 calls") == line.count("of 12 calls")

@@ -100,7 +100,8 @@ def test_open_raises_circuit_open_error_with_the_message(clock, cooldown, shown)
     fail(breaker, 3)
     with pytest.raises(CircuitOpenError) as refused:
         breaker.call(down)
-    assert str(refused.value) == f"Circuit open — tool disabled for {shown}"
+    assert refused.value.message == f"Circuit open — tool disabled for {shown}"
+    assert str(refused.value).startswith(f"Circuit open — tool disabled for {shown}. The tool down is unavailable")
 
 
 def test_open_makes_no_actual_call(breaker, clock):

@@ -51,7 +51,7 @@ def test_a_cooldown_holds_for_the_next_opening_and_is_the_one_in_the_message(bre
     breaker.cooldown = 5
     fail(breaker, 3)
     error = refused(breaker)
-    assert (breaker.cooldown, str(error), error.retry_after_s) == (5, "Circuit open — tool disabled for 5s", 5.0)
+    assert (breaker.cooldown, error.message, error.retry_after_s) == (5, "Circuit open — tool disabled for 5s", 5.0)
     now[0] += 5
     assert breaker.call(int, "1") == 1
 

@@ -101,6 +101,8 @@ WRONG_WITH_KAFKA: list[tuple[str, object]] = [
     ("compression", "brotli"),
     ("compression", 5),
     ("compression", ["gzip"]),
+    ("exit_timeout", -1),
+    ("exit_timeout", "2"),
     ("spool_dir", 5),
     ("spool_dir", ""),
     ("spool_bytes", -1),

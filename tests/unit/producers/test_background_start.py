@@ -181,6 +181,38 @@ def test_a_close_before_there_is_a_loop_keeps_the_thread_from_starting(backgroun
     assert not background.alive
 
 
+def test_without_a_thread_the_jobs_run_in_the_callers_until_they_are_done(background, no_threads):
+    ran = []
+
+    async def job():
+        while True:
+            ran.append(threading.current_thread())
+            await asyncio.sleep(0.001)
+
+    background.add("job", job)
+    background.start_or_run_here(lambda: len(ran) >= 3, 60)
+    assert set(ran) == {threading.current_thread()}
+    assert not background.alive
+    ran.clear()
+    background.start_or_run_here(lambda: False, 0.05)
+    assert ran, "a limit ends them too"
+    assert background.close(0)
+
+
+def test_with_a_thread_to_be_had_nothing_runs_in_the_callers(background):
+    background.start_or_run_here(lambda: False, 60)
+    assert background.alive
+    assert runs(background)
+
+
+def test_who_starts_the_thread_calls_what_is_to_be_called_then(background):
+    called = []
+    background.on_start.append(lambda: called.append(threading.current_thread()))
+    background.loop()
+    background.loop()
+    assert called == [threading.current_thread()]
+
+
 def test_without_a_thread_calls_go_on_and_a_start_says_that_nothing_is_loaded(no_threads):
     gear = Switchgear("127.0.0.1:1")
     assert gear.start() is False

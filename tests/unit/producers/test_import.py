@@ -35,9 +35,9 @@ def run(code: str) -> str:
 
 
 def cpu_s(modules: str) -> float:
-    """CPU seconds of an import in a fresh process, the best of three."""
+    """CPU seconds of an import in a fresh process."""
     code = f"import time; began = time.process_time(); import {modules}; print(time.process_time() - began)"
-    return min(float(run(code)) for _ in range(3))
+    return float(run(code))
 
 
 def test_it_imports_nothing_that_it_does_not_need_at_once():
@@ -60,9 +60,13 @@ print([name for name in {SERVERS!r} if name in sys.modules])
 
 
 def test_it_takes_no_longer_than_its_contracts_models_alone():
-    """Which it does not import: 130 ms and 120 on a slow and busy core. Room for half as much again."""
-    models = cpu_s("switchgear_schemas.execution, switchgear_schemas.circuit, switchgear_schemas.command")
-    assert cpu_s("switchgear") < 1.5 * models
+    """It doesn't import them: 130 ms and 120 on a slow and busy core. Room for half as much again.
+
+    Measured in turns, because the speed of a busy machine changes from one second to the next.
+    """
+    models = "switchgear_schemas.execution, switchgear_schemas.circuit, switchgear_schemas.command"
+    pairs = [(cpu_s("switchgear"), cpu_s(models)) for _ in range(7)]
+    assert min(ours for ours, _ in pairs) < 1.5 * min(theirs for _, theirs in pairs)
 
 
 def test_the_contracts_words_cost_nothing():
@@ -73,3 +77,17 @@ def test_everything_it_promises_is_there():
     for name in switchgear.__all__:
         assert getattr(switchgear, name) is not None, name
     assert not hasattr(switchgear, "nothing_of_this_name")
+
+
+def test_a_client_from_the_environment_needs_nothing_but_the_bare_installation():
+    """None of what the extra ``service`` brings: its modules can't be imported here."""
+    code = """
+import sys
+for name in ("pydantic_settings", "platformdirs", "yaml", "structlog", "rich", "httpx", "cyclopts", "tenacity"):
+    sys.modules[name] = None
+from switchgear import CircuitFollower, Emitter, Switchgear
+for kind in (Switchgear, Emitter, CircuitFollower):
+    kind.from_env().close(0)
+print("made")
+"""
+    assert run(code) == "made"

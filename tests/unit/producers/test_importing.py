@@ -1,4 +1,4 @@
-"""A fork waits for an import that is under way in the background, and neither side is left with a lock."""
+"""A fork waits for an import or a lookup that is under way in the background, and neither side is left with a lock."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from switchgear.background_loop import new_loop
 from switchgear.importing import importing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -64,3 +65,44 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_fork_waits_for_a_lookup_as_the_resolver_may_hold_a_lock():
+    """In the child, that lock would stay locked: it could look up no name any more."""
+    loop, entered, done = new_loop(), threading.Event(), []
+
+    def lookup():
+        entered.set()
+        time.sleep(0.2)
+        done.append(1)
+
+    looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
+    looking.start()
+    assert entered.wait(60)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    looking.join(60)
+    loop.close()
+
+
+def test_a_fork_waits_a_moment_only_for_a_lookup_that_hangs():
+    loop, entered, free = new_loop(), threading.Event(), threading.Event()
+
+    def lookup():
+        entered.set()
+        free.wait(600)
+
+    looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
+    looking.start()
+    assert entered.wait(60)
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert time.monotonic() - began < 60
+    os.waitpid(child, 0)
+    free.set()
+    looking.join(60)
+    loop.close()

@@ -365,7 +365,7 @@ def test_the_error_survives_pickling(gear):
 
 
 def test_the_text_names_the_fallback():
-    text = Rejection("a", "half_open", "fleet", fallback="b").text()
+    text = Rejection("a", "half_open", "fleet", fallback="b").text
     assert text == "The tool a is unavailable (circuit half open). Do not call it again now. Use b instead."
 
 

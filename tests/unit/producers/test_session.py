@@ -231,13 +231,13 @@ def test_the_refusal_tells_the_model_to_finish(gear):
     with gear.session("s-1", max_calls=1):
         gear.try_acquire("a")
         refusal = gear.try_acquire("b")
-    assert refusal.text() == (
+    assert refusal.text == (
         "The tool b was not called: session s-1 has made its 1 calls."
         " Do not call any tool again in this session; finish with what you have."
     )
     error = refusal.error()
     assert isinstance(error, CircuitOpenError)
-    assert str(error) == "The session takes no more calls, so b was not called (session s-1 has made its 1 calls)."
+    assert error.message == "The session takes no more calls, so b was not called (session s-1 has made its 1 calls)."
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.text) == (SessionExhaustedError, error.text)
 

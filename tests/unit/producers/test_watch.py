@@ -52,7 +52,7 @@ def test_refusals_that_were_summed_are_sent_before_the_emitter_closes(gear: Swit
     gear._emitter.close(0)
     assert gear._emitter.status().emitted == before + 1
     event, _ = gear._emitter._buffer.take(10)[-1]
-    assert (event.status, event.metadata) == ("rejected", {"refused": 3})
+    assert (event.status, event.metadata["refused"], event.metadata["refused_by"]) == ("rejected", 3, "local")
 
 
 def broken() -> None:

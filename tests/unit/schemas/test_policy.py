@@ -1,9 +1,12 @@
 """BreakerPolicy: defaults are the documented ones, and what can't work is refused with the reason."""
 
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
 
 from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+from switchgear_schemas.words import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
 
 
 def test_one_process_opens_after_five_failures_in_a_row_and_waits_a_minute():
@@ -25,6 +28,11 @@ def test_the_fleet_opens_by_rate_and_cusum_and_wants_two_reporters():
 @pytest.mark.parametrize("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
 def test_answers_that_say_nothing_of_a_tools_health_do_not_count(classes):
     assert not classes & BreakerPolicy().counted_error_classes
+
+
+def test_every_class_counts_or_is_a_caller_error_or_cancelled():
+    assert not DEFAULT_COUNTED & CALLER_ERRORS
+    assert DEFAULT_COUNTED | CALLER_ERRORS | {"cancelled"} == set(get_args(ErrorClass))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Settings: environment over file over defaults, and a wrong one is named with the way out."""
 
 import os
+import re
 
 import pytest
 
-from switchgear_schemas import SettingsError
-from switchgear_schemas.settings import load_settings
+from switchgear_schemas import SettingsError, SwitchgearError, settings_sources
+from switchgear_schemas.settings import Settings, load_client_settings, load_settings
+from tests.support.certificates import Authority
+from tests.support.snippets import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +110,173 @@ def test_a_password_is_not_shown(monkeypatch):
     assert settings.kafka.sasl_password == "hunter2"
 
 
+def test_the_document_lists_every_setting_with_its_default_and_no_other():
+    text = (REPOSITORY / "docs" / "configuration.md").read_text()
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", text, re.MULTILINE))
+    listed.pop("data_dir")  # its default depends on the user
+    shown = {
+        name: ""
+        if field.default is None
+        else f"`{str(field.default).lower() if field.default is False else field.default}`"
+        for name, field in Settings.model_fields.items()
+        if name != "data_dir"
+    }
+    assert listed == shown
+
+
 def test_the_topics_follow_the_settings():
     settings = load_settings(topic_prefix="a.", topic_partitions=4, topic_replication_factor=3)
     assert {(topic.partitions, topic.replication_factor) for topic in settings.topic_definitions()} == {(4, 3)}
+
+
+# -- one file and one environment for every process ---------------------------------------------------------------------
+
+
+def test_a_client_accepts_the_settings_of_other_processes_and_does_not_look_at_their_values(config):
+    config('topic_prefix = "file."\nretention_days = "many"\nworker_http = "nowhere"')
+    assert load_client_settings().topic_prefix == "file."
+    with pytest.raises(SettingsError, match=r"retention_days.*worker_http"):
+        load_settings()
+
+
+def test_a_client_names_an_unknown_key_of_the_file_too(config, tmp_path):
+    config('retention_day = 5\ntopic_prefix = "a."')
+    with pytest.raises(SettingsError, match=r"retention_day\. Did you mean retention_days\?") as error:
+        load_client_settings()
+    assert str(tmp_path / "switchgear.toml") in str(error.value)
+
+
+def test_a_table_in_the_file_is_an_error_that_says_where_its_keys_belong(config):
+    config('[kafka]\nbootstrap_servers = "a:9092"')
+    with pytest.raises(SettingsError, match=r"top level, such as kafka_bootstrap_servers"):
+        load_settings()
+
+
+def test_a_wrong_value_of_the_file_is_named_with_the_file(config):
+    config("topic_prefix = 5")
+    with pytest.raises(SettingsError, match=r"Wrong value 5 for topic_prefix in .*switchgear\.toml"):
+        load_client_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("SWITCHGEAR_KAFKA_BOOTSTRAP", "SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS"),
+        ("SWITCHGEAR_BOOTSTRAP_SERVERS", "SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS"),
+        ("SWITCHGEAR_TOPICPREFIX", "SWITCHGEAR_TOPIC_PREFIX"),
+        ("SWITCHGEAR_KAFKA_SASL_USER", "SWITCHGEAR_KAFKA_SASL_USERNAME"),
+    ],
+)
+def test_a_mistyped_variable_is_logged_once_with_the_nearest_setting(monkeypatch, caplog, variable, meant):
+    monkeypatch.setattr(settings_sources, "_warned", set())
+    monkeypatch.setenv(variable, "hunter2")
+    load_client_settings()
+    load_settings()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The environment variable {variable} is not a setting and has no effect. Did you mean {meant}?"
+    ]
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "API_PORT_8620_TCP_ADDR", "API_PORT", "TEST_BACKEND"],
+)
+def test_what_kubernetes_and_the_tests_set_is_not_logged(monkeypatch, caplog, variable):
+    monkeypatch.setenv(f"SWITCHGEAR_{variable}", "tcp://10.0.0.1:8620")
+    load_settings()
+    assert caplog.records == []
+
+
+def test_a_variable_in_small_letters_is_read(monkeypatch):
+    monkeypatch.setenv("switchgear_topic_prefix", "small.")
+    assert load_settings().topic_prefix == "small."
+
+
+def test_an_empty_variable_is_as_good_as_none_where_nothing_is_the_default(monkeypatch):
+    for name in ("KAFKA_SSL_CAFILE", "KAFKA_SASL_PASSWORD", "SERVICE", "SPOOL_DIR", "PARAMETERS_KEY", "LOCAL"):
+        monkeypatch.setenv(f"SWITCHGEAR_{name}", "")
+    found = load_client_settings()
+    assert (found.kafka_ssl_cafile, found.kafka_sasl_password, found.service, found.local) == (None, None, None, False)
+
+
+def test_an_empty_address_is_an_error_and_not_this_machine(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "")
+    with pytest.raises(SettingsError, match="SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS: must be host:port"):
+        load_client_settings()
+
+
+def test_an_address_with_a_scheme_is_an_error(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "kafka://broker:9092")
+    with pytest.raises(SettingsError, match="must be host:port, got 'kafka://broker:9092'"):
+        load_client_settings()
+
+
+def test_protocol_and_mechanism_are_taken_in_any_case(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_KAFKA_SECURITY_PROTOCOL", "sasl_ssl")
+    monkeypatch.setenv("SWITCHGEAR_KAFKA_SASL_MECHANISM", "scram-sha-512")
+    found = load_settings(kafka_sasl_username="me", kafka_sasl_password="secret").kafka
+    assert (found.security_protocol, found.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+
+
+def test_a_client_certificate_comes_from_the_settings(monkeypatch, tmp_path):
+    certfile, keyfile = Authority(tmp_path).sign("client", password="secret")
+    for name, value in {
+        "SECURITY_PROTOCOL": "SSL",
+        "SSL_CAFILE": tmp_path / "ca.pem",
+        "SSL_CERTFILE": certfile,
+        "SSL_KEYFILE": keyfile,
+        "SSL_KEY_PASSWORD": "secret",
+    }.items():
+        monkeypatch.setenv(f"SWITCHGEAR_KAFKA_{name}", str(value))
+    assert load_settings().kafka.options()["ssl_context"]
+    monkeypatch.delenv("SWITCHGEAR_KAFKA_SSL_KEY_PASSWORD")
+    with pytest.raises(SwitchgearError, match="setting kafka_ssl_key_password"):
+        _ = load_settings().kafka
+
+
+@pytest.mark.parametrize("name", ["kafka_sasl_username", "kafka_ssl_cafile"])
+def test_credentials_without_a_protocol_are_logged_because_nothing_uses_them(monkeypatch, caplog, name):
+    monkeypatch.setenv(f"SWITCHGEAR_{name.upper()}", "hunter2")
+    load_settings()
+    assert name in caplog.text
+    assert "kafka_security_protocol is not set" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+def test_a_home_folder_is_filled_in(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "settings.toml").write_text('spool_dir = "~/spool"')
+    monkeypatch.setenv("SWITCHGEAR_CONFIG", "~/settings.toml")
+    assert load_client_settings().spool_dir == tmp_path / "spool"
+
+
+def test_a_file_with_a_byte_order_mark_is_read(config, tmp_path):
+    config("")
+    (tmp_path / "switchgear.toml").write_bytes(b'\xef\xbb\xbftopic_prefix = "windows."')
+    assert load_client_settings().topic_prefix == "windows."
+
+
+def test_a_file_that_can_not_be_read_is_named(config, tmp_path):
+    config("")
+    (tmp_path / "switchgear.toml").write_bytes(b'topic_prefix = "\xff"')
+    with pytest.raises(SettingsError, match=r"switchgear\.toml is not UTF-8"):
+        load_client_settings()
+    os.environ["SWITCHGEAR_CONFIG"] = str(tmp_path)
+    with pytest.raises(SettingsError, match="not a file"):
+        load_client_settings()
+
+
+@pytest.mark.parametrize("name", ["kafka_sasl_password", "kafka_ssl_key_password", "parameters_key"])
+def test_a_secret_of_the_wrong_kind_is_not_shown_in_the_error(config, name):
+    config(f"{name} = 123456789")
+    with pytest.raises(SettingsError, match=f"Wrong value for {name}") as error:
+        load_client_settings()
+    assert "123456789" not in str(error.value)
+
+
+def test_the_password_in_an_address_of_the_store_is_not_shown(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_CLICKHOUSE_URL", "clickhouse://me:hunter2@store:9000/x")
+    with pytest.raises(SettingsError, match="SWITCHGEAR_CLICKHOUSE_URL") as error:
+        load_settings()
+    assert "hunter2" not in str(error.value)
+    assert "hunter2" not in repr(load_settings(clickhouse_url="http://me:hunter2@store:8123/x"))

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from switchgear.background_loop import at_shutdown
+
 T = TypeVar("T")
 
 _STOP: Final = None
@@ -41,7 +43,7 @@ class Disk:
 
         Args:
             work: What to run.
-            at_any_rate: Where no thread is to be had, as when the interpreter ends, the caller's does it.
+            at_any_rate: Where no thread is to be had the caller's does it. At the end of the interpreter it does so anyway.
 
         Raises:
             RuntimeError: there is no thread to be had, and ``work`` was not begun; the next call tries again.
@@ -67,8 +69,8 @@ class Disk:
 
         try:
             self._put(job)
-        except RuntimeError:
-            if not at_any_rate:
+        except RuntimeError as error:
+            if not (at_any_rate or at_shutdown(error)):
                 raise
             with self._lock:  # so that the last function waits for it
                 if not self._finished:

@@ -13,6 +13,7 @@ from switchgear.guard.rejection import Rejection
 from switchgear.testing.simulator.agenda import EPOCH
 from switchgear.testing.simulator.scenario import PROBE_WAIT_S
 from switchgear.testing.simulator.tools import Outcome, SimulatedTool
+from switchgear_schemas.words import status_of
 
 if TYPE_CHECKING:
     from switchgear.testing.simulator.process import SimulatedProcess
@@ -145,7 +146,7 @@ class Calls:
         if outcome.error is not None:
             kind = outcome.error.classification
             event |= {
-                "status": "timeout" if kind.error_class == "timeout" else "error",
+                "status": status_of(kind.error_class),
                 "error_class": kind.error_class,
             }
             if kind.retry_after_s is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from switchgear.testing.simulator.simulation import Simulation
 
 _VERBS: Final[tuple[Verb, ...]] = ("force_open", "close", "reset", "disable", "metrics_only", "auto")
+_TAKING_BACK: Final = frozenset({"close", "reset", "auto"})
 _COMMAND_HOLDS_S: Final = 120.0
 
 
@@ -101,6 +102,8 @@ class Faults:
         if tool.foreign:
             return  # commands and copies of foreign events have no order between them: the rebuild could not know it
         verb = simulation.rng.choice(_VERBS)
+        if verb in _TAKING_BACK and not simulation.audit.rebuild.has_row(tool.name):
+            return  # without a row it changes nothing, and no row says when it was read: the rebuild could not know it
         until = None
         if verb == "force_open" and simulation.rng.random() < 0.5:
             until = datetime.fromtimestamp(EPOCH + simulation.agenda.now + simulation.rng.uniform(5, 90), UTC)

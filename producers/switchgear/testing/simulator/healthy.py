@@ -69,7 +69,9 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
         window.ring[window._base] += number  # noqa: SLF001
         window.calls += number
         evidence.streak = 0
-        evidence.cusum = max(0, evidence.cusum - number * limits.down)
+        if evidence.cusum:
+            evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.down))
+            evidence.cusum = max(0, evidence.cusum - number * limits.down)
         assert evidence.callers is not None
         for index in range(max(first, last - 1), last + 1):
             evidence.callers.add(_name(index), window.stamp)

@@ -3,44 +3,16 @@
 import asyncio
 import io
 import json
-import socket
 import subprocess
 import sys
-import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import uvicorn
-from prometheus_client import CollectorRegistry
 
 from switchgear_cli.main import run
 from switchgear_schemas.circuit import Cause, Circuit
-from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
+from tests.support import processes
 from tests.support.engine import call, store_calls, store_circuits
-
-
-@pytest.fixture
-def api_url(store, tmp_path, monkeypatch):
-    """Uvicorn in a thread, as the sink serves it; SWITCHGEAR_API_URL names it."""
-    app = create_app(store, Settings(sql_max_rows=5), registry=CollectorRegistry())
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        deadline = time.monotonic() + 10
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert server.started
-        monkeypatch.setenv("SWITCHGEAR_API_URL", url)
-        monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
-        yield url
-        server.should_exit = True
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 @pytest.fixture
@@ -62,10 +34,15 @@ def filled(store, api_url):
             [
                 Circuit(
                     circuit_id="mcp:search", tool_name="mcp:search", state=state, previous_state=previous,
-                    version=n + 1, generation=n, changed_at=now - timedelta(minutes=9 - n), cause=Cause(rule="cusum"),
+                    version=n + 1, generation=n, changed_at=now - timedelta(minutes=9 - n), cause=cause,
                 )
-                for n, (state, previous) in enumerate(
-                    (("closed", None), ("open", "closed"), ("half_open", "open"), ("closed", "half_open"))
+                for n, (state, previous, cause) in enumerate(
+                    (
+                        ("closed", None, None),
+                        ("open", "closed", Cause(rule="cusum", value=11.99, threshold=11.99, sample=8, failed=7)),
+                        ("half_open", "open", Cause(rule="wait_elapsed")),
+                        ("closed", "half_open", Cause(rule="probe_succeeded", value=1, threshold=1, sample=1)),
+                    )
                 )
             ],
         )  # fmt: skip
@@ -96,25 +73,48 @@ def test_tool_reports_one_tool(filled, capsys):
 
 
 def test_circuits_show_that_one_has_opened_and_closed(filled, capsys):
-    row = next(line for line in told(capsys, "circuits").splitlines() if line.startswith("mcp:search"))
-    assert row.split() == [
-        "mcp:search",
-        "closed",
-        "6",
-        "min",
-        "ago",
-        "1",
-        "8",
-        "min",
-        "ago",
-        "6",
-        "min",
-        "ago",
-        "cusum",
-    ]
+    shown = told(capsys, "circuits").splitlines()
+    row = next(line for line in shown if line.startswith("mcp:search"))
+    assert " ".join(row.split()) == "mcp:search closed 6 min ago 1 8 min ago 6 min ago the probe call succeeded"
     history = told(capsys, "circuits", "--history")
     assert history.index("half open → closed") < history.index("closed → open")
+    assert "7 of the last 8 calls failed" in " ".join(history.split())
     assert told(capsys, "circuits", "mcp:search").splitlines() == history.splitlines()
+
+
+@pytest.fixture
+def refusing(store, api_url):
+    """Two processes of one service refuse a tool on their own evidence; the fleet has no circuit."""
+    metadata = {
+        "refused": 3, "refused_by": "local", "state": "open", "scope": "tool", "retry_after_s": 300.0,
+        "cause": {"rule": "consecutive_failures", "value": 5.0, "threshold": 5.0, "sample": 5, "failed": 5},
+    }  # fmt: skip
+    calls = [
+        call("mcp:weather:get_forecast", "rejected", emitter_id=each, service="planner", metadata=metadata)
+        for each in ("p1", "p2")
+    ]
+    asyncio.run(store_calls(store, calls))
+    return api_url
+
+
+@pytest.mark.parametrize("arguments", [["circuits"], ["tool", "mcp:weather:get_forecast"]])
+def test_circuits_that_processes_opened_are_shown_with_what_they_mean(refusing, capsys, arguments):
+    shown = " ".join(told(capsys, *arguments).split())
+    for part in (
+        "Fleet: no circuit is open.",
+        "Opened by processes on their own evidence (last 10 minutes)",
+        "mcp:weather:get_forecast open planner 2 6",
+        "refuses calls by its own circuit, not by the fleet's",
+    ):
+        assert part in shown
+
+
+def test_programs_read_the_circuits_that_processes_opened(refusing, capsys):
+    answer = json.loads(told(capsys, "circuits", "--json"))
+    assert answer["circuits"] == []
+    (local,) = answer["local_circuits"]
+    assert (local["tool_name"], local["processes"], local["refusals"]) == ("mcp:weather:get_forecast", 2, 6)
+    assert local["cause"]["value"] == 5.0
 
 
 def test_slow_lists_the_slow_calls_only(filled, capsys):
@@ -170,8 +170,8 @@ def test_nothing_stored_is_said_and_is_no_failure(api_url, capsys, arguments):
     [
         (["tool", "nobody"], "nobody"),
         (["circuits", "nobody"], "nobody"),
-        (["tools", "--hours", "0"], "hours"),
-        (["errors", "--limit", "0"], "limit"),
+        (["tools", "--hours", "100000"], "hours"),
+        (["errors", "--limit", "100000"], "limit"),
         (["slow", "--threshold-ms", "-1"], "threshold_ms"),
         (["sql", "SELEC 1"], "Syntax error"),
         (["sql", "DROP TABLE tool_metrics"], "Only reading"),
@@ -212,3 +212,34 @@ def test_the_installed_command_prints_rows_to_a_pipe(filled):
 def test_options_may_stand_before_a_query_and_a_query_may_begin_with_a_comment(filled, capsys):
     assert json.loads(told(capsys, "sql", "--json", "SELECT 1"))["rows"] == [[1]]
     assert json.loads(told(capsys, "sql", "-- one\nSELECT 1", "--json"))["rows"] == [[1]]
+
+
+def test_retention_is_changed_in_the_store_of_the_running_api_and_nowhere_else(api_url, store, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    folder = str(store.location.folder)
+    query = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
+
+    def retention(*arguments, code=0, **variables):
+        done = processes.run("retention", *arguments, extra={"SWITCHGEAR_API_URL": api_url} | variables)
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
+
+    said, _, row = retention("set", "41").splitlines()
+    assert said == f"Rows are kept for 41 days now, in {folder} (by the API at {api_url})."
+    assert row.split() == ["(all)", "41", "retention", "set"]
+    assert asyncio.run(store.query(query)).result_rows == [("41",)]
+    assert json.loads(retention("show", "--json")) == {
+        "default_days": 41, "default_from": "retention set", "tenants": {}, "store": folder,
+    }  # fmt: skip
+    assert folder in retention("show")
+    server = {"SWITCHGEAR_CLICKHOUSE_URL": "http://127.0.0.1:9/prod", "SWITCHGEAR_CLICKHOUSE_CONNECT_TIMEOUT_S": "1"}
+    assert "127.0.0.1:9/prod" in retention("set", "42", code=1, **server), "a server that is named is what is changed"
+    retention("reset", "--api-url", api_url, **server)
+    assert asyncio.run(store.query(query)).result_rows == [("30",)]
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_the_retention_may_not_be_is_one_sentence(api_url, capsys):
+    assert "from 1 to 3650 days, got 0" in told(capsys, "retention", "set", "0", code=1)
+    assert run(["retention", "set", "many"]) == 2
+    assert run(["retention", "set", "7", "--api-url", api_url, "--clickhouse", "chdb:/x"]) == 2

@@ -275,3 +275,51 @@ async def test_not_a_number_never_reaches_the_answer(api, store):
     await store_calls(store, [call("search", "rejected")])
     report = (await api.get("/v1/tools")).json()["tool_reports"][0]
     assert all(math.isfinite(value) for value in report.values() if isinstance(value, float))
+
+
+LOCAL = {
+    "refused": 3, "refused_by": "local", "state": "open", "scope": "tool", "retry_after_s": 45.0, "last_error": "OSError: no",
+    "cause": {"rule": "consecutive_failures", "value": 5.0, "threshold": 5.0, "sample": 5, "failed": 5},
+}  # fmt: skip
+
+
+def refusal(tool="search", **fields):
+    half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)  # NOW is the time of collection: minutes earlier
+    given = {"at": half_a_minute_ago, "emitter_id": "p1", "service": "planner", "metadata": LOCAL}
+    return call(tool, "rejected", **given | fields)
+
+
+@pytest.mark.parametrize("path", ["/v1/circuits", "/v1/circuits?tool=search", "/v1/tools/search"])
+async def test_circuits_that_processes_opened_are_apart_from_the_fleets(api, store, path):
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=30)
+    by_the_fleet = {"refused": 9, "refused_by": "fleet"}
+    await store_calls(store, [refusal(at=at), refusal(at=at, emitter_id="p2"), refusal(at=at, metadata=by_the_fleet)])
+    answer = (await api.get(path)).json()
+    assert (answer["circuits"], answer["local_within_s"]) == ([], 600.0)
+    (local,) = answer["local_circuits"]
+    assert (local["tool_name"], local["service"], local["scope"], local["state"]) == (
+        "search",
+        "planner",
+        "tool",
+        "open",
+    )
+    assert (local["processes"], local["refusals"], local["last_error"]) == (2, 6, "OSError: no")
+    assert local["cause"].items() >= LOCAL["cause"].items()
+    times = [datetime.fromisoformat(local[name]) for name in ("since", "last_refusal_at", "open_until")]
+    assert times == [at, at, at + timedelta(seconds=45)]
+
+
+async def test_of_another_tool_none_is_told(api, store):
+    await store_calls(store, [refusal("other"), call("search", at=NOW)])
+    assert (await api.get("/v1/circuits?tool=search")).json()["local_circuits"] == []
+    assert (await api.get("/v1/tools/search")).json()["local_circuits"] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/circuits/search", "/v1/circuits/search/history", "/v1/circuits/search?history=1"]
+)
+async def test_a_circuit_that_only_processes_have_is_not_said_to_be_nowhere(api, store, path):
+    await store_calls(store, [refusal()])
+    content = await refused(api, 404, "Processes opened their own", path)
+    assert content["hint"] == "`switchgear tool search` shows them."
+    await refused(api, 404, "The circuit 'other' does not exist", path.replace("search", "other"))

@@ -12,6 +12,7 @@ from tests.support.snippets import REPOSITORY, snippets
 DOCUMENT = "docs/sql.md"
 QUERIES = snippets(DOCUMENT, "sql")
 TOOL = "mcp:weather:get_forecast"
+REFUSED = {"refused": 7, "refused_by": "local", "cause": {"rule": "consecutive_failures"}}
 
 
 @pytest.fixture
@@ -23,9 +24,18 @@ async def sql(store) -> ReadOnlySql:
         [
             *[call(TOOL, at=now - timedelta(minutes=n), execution_time_ms=10 * n + 1, **loop) for n in range(1, 20)],
             *[call(TOOL, "error", now, error_message=f"no city {n}", error_type="E", **loop) for n in range(4)],
-            call(TOOL, "rejected", now, emitter_id="a"),
+            call(TOOL, "rejected", now, emitter_id="a", service="planner", metadata=REFUSED),
             call(TOOL, at=now, served_by="fallback", fallback_tool="backup"),
             call("db:report", at=now, execution_time_ms=8000),
+            call(
+                "db:report",
+                "error",
+                now,
+                error_type="ValueError",
+                error_class="invalid_input",
+                error_message="no such day",
+            ),
+            call("db:report", "cancelled", now),
         ],
     )
     states = (("closed", None), ("open", "closed"), ("half_open", "open"), ("closed", "half_open"))
@@ -58,14 +68,18 @@ def test_the_answers_are_right(sql):
     worked = next(place for place, query in enumerate(QUERIES) if "distinct_events" in query)
     of_views(answers[:worked])
     answers = answers[worked:]
-    assert answers[0].rows == [[26, 26]]
+    assert answers[0].rows == [[28, 28]]
     by_name = [dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers]
     day, month, hourly, percentiles = by_name[1:5]
     assert (day["calls"], day["success_rate"], day["refused"]) == (24, round(20 / 24, 4), 1)
+    report = next(row for row in answers[1].rows if row[0] == "db:report")
+    assert report[1:5] == [3, 1, 1, 1.0], "calls, caller errors, cancelled, success rate"
     assert (month["made"], month["failed"]) == (24, 4)
     assert sum(row[2] for row in answers[3].rows if row[0] == TOOL) == 24
     assert hourly["hour"].endswith(":00:00")
     assert percentiles["p50_p95_p99_ms"][0] <= percentiles["p50_p95_p99_ms"][1]
+    local = next(each for each in by_name if "calls_refused" in each)
+    assert (local["processes"], local["calls_refused"], local["opened_by"]) == (1, 7, "consecutive_failures")
     templates = next(each for each in by_name if "template" in each)
     assert (templates["template"], templates["times"]) == ("no city <n>", 4)
     loops = next(each for each in by_name if "parameters_hash" in each)
@@ -79,7 +93,7 @@ def test_the_answers_are_right(sql):
 
 
 def of_views(answers):
-    hour, slowest, ends, slow, patterns, types, history, duplicates, waste, tenant = (
+    hour, slowest, ends, slow, patterns, types, callers, history, duplicates, waste, tenant = (
         dict(zip([column["name"] for column in each.columns], each.rows[0], strict=True)) for each in answers
     )
     assert hour["calls"] >= hour["failures"]
@@ -87,6 +101,7 @@ def of_views(answers):
     assert ends["execution_time_ms"] == 8000
     assert (patterns["error_type"], patterns["pattern"], patterns["errors"]) == ("E", "no city <n>", 4)
     assert (types["error_type"], types["times"]) == ("E", 4)
+    assert (callers["error_class"], callers["times"], callers["newest_message"]) == ("invalid_input", 1, "no such day")
     assert (history["previous_state"], history["state"], history["rule"]) == ("half_open", "closed", "cusum")
     assert (duplicates["session_id"], duplicates["calls"], duplicates["failures"], duplicates["tokens"]) == (
         "s",

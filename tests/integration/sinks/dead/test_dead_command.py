@@ -44,6 +44,10 @@ async def bury(settings: Settings, *letters: DeadLetter) -> None:
     await produce(settings, messages, topic=settings.topics.dead)
 
 
+def place(settings: Settings) -> str:
+    return f"{settings.topics.executions} at {settings.kafka_bootstrap_servers}"
+
+
 async def dead(settings: Settings, *arguments: str):
     return await asyncio.to_thread(run, "dead", *arguments, settings=settings)
 
@@ -97,7 +101,7 @@ async def test_a_rejected_message_is_repaired_sent_again_and_stored_once(here: S
         )
         done = await dead(here, "retry", "--all", "--file", str(file))
         assert done.returncode == 1
-        assert done.stdout.strip() == "1 sent, 1 still bad."
+        assert done.stdout == f"1 sent to {place(here)}, 1 still bad.\n"
         assert f"{lines[0]['key']}: still bad: the message is not JSON" in done.stderr
         await sink.until_committed(here)
         await assert_exact(sink.store, 2)
@@ -133,9 +137,9 @@ async def test_a_letter_that_goes_out_twice_is_one_row(here: Settings) -> None:
 async def test_a_retry_is_bounded_and_says_what_it_left(here: Settings) -> None:
     await bury(here, *(letter(here, offset, GOOD) for offset in range(5)))
     done = await dead(here, "retry", "--all", "--limit", "3", "--field", "status")
-    assert (done.returncode, done.stdout.strip()) == (1, "3 sent, 0 still bad, 2 left (--limit).")
+    assert (done.returncode, done.stdout.strip()) == (1, f"3 sent to {place(here)}, 0 still bad, 2 left (--limit).")
     done = await dead(here, "retry", "--all")
-    assert (done.returncode, done.stdout.strip()) == (0, "2 sent, 0 still bad.")
+    assert (done.returncode, done.stdout.strip()) == (0, f"2 sent to {place(here)}, 0 still bad.")
 
 
 async def test_a_letter_of_another_topic_stays_with_a_reason(here: Settings) -> None:
@@ -160,8 +164,34 @@ async def test_a_retry_without_a_clear_choice_sends_nothing(
     here: Settings, arguments: list[str], sentence: str
 ) -> None:
     done = await dead(here, "retry", *arguments)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (1 if "cannot be read" in sentence else 2, "")
     assert sentence in done.stderr
+
+
+async def test_a_reason_that_no_letter_has_is_an_error_that_lists_those_there_are(here: Settings) -> None:
+    assert (await dead(here, "list", "--reason", "statsu")).stdout.strip() == "No dead letters."
+    reasons = ["the message is empty", "the message is empty", "not JSON"]
+    await bury(here, *(letter(here, offset, GOOD, reason=reason) for offset, reason in enumerate(reasons)))
+    for command in (["list"], ["retry", "--all"]):
+        done = await dead(here, *command, "--reason", "statsu")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "switchgear: No dead letter has a reason with 'statsu' in it. "
+            "There are: the message is empty (2); not JSON (1). To choose by the field, give --field.\n"
+        )
+    later = await dead(here, "list", "--reason", "json", "--since", "1s")
+    assert (later.returncode, later.stdout.strip()) == (0, "No dead letters.")
+    component = await dead(here, "list", "--component", "wroker")
+    assert (component.returncode, component.stdout) == (2, "")
+    assert "--component 'wroker' is not one of worker, sink." in component.stderr
+
+
+async def test_a_piped_list_has_one_line_a_letter_and_prints_reasons_literally(here: Settings) -> None:
+    reason = "expected [red]x[/red] " + "and a long sentence " * 20
+    await bury(here, letter(here, 1, GOOD, reason=reason), letter(here, 2, GOOD, reason=reason))
+    listed = (await dead(here, "list")).stdout.splitlines()
+    assert len(listed) == 3
+    assert all(line.endswith(reason.strip()) for line in listed[1:])
 
 
 async def test_more_letters_than_memory_allows_are_refused(here: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,19 @@ async def test_one_tools_health_has_what_the_seeds_document(channel, store):
     assert health.last_success.ToDatetime(UTC) == health.last_failure.ToDatetime(UTC) == now
 
 
+async def test_caller_errors_and_cancelled_calls_are_counted_apart(channel, store):
+    wrong = [call("t", "error", error_class="invalid_input", error_message="no such city")] * 3
+    await store_calls(store, [*[call("t")] * 6, *wrong, *[call("t", "cancelled")] * 2])
+    health = await ask(channel, "GetToolHealth", pb.GetToolHealthRequest(tool_name="t"), pb.ToolHealthInfo)
+    assert (health.status, health.success_rate) == (pb.HEALTH_STATUS_HEALTHY, 1.0)
+    assert (health.total_calls, health.successful_calls, health.failed_calls) == (11, 6, 0)
+    assert (health.caller_errors, health.cancelled_calls) == (3, 2)
+    assert not health.HasField("last_failure")
+    summary = await ask(channel, "GetHealthSummary", pb.GetHealthSummaryRequest(), pb.HealthSummary)
+    (tool,) = (each for each in summary.tools if each.tool_name == "t")
+    assert (tool.recent_errors, tool.caller_errors, tool.cancelled_calls) == (0, 3, 2)
+
+
 async def test_what_there_was_not_is_absent(channel):
     health = await ask(channel, "GetToolHealth", pb.GetToolHealthRequest(tool_name="never"), pb.ToolHealthInfo)
     assert health.status == pb.HEALTH_STATUS_UNKNOWN

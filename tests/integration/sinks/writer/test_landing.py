@@ -35,7 +35,7 @@ def mixed(count: int) -> list[Message]:
     found = []
     for _ in range(count):
         tool = f"tool-{chance.randrange(12)}"
-        status = chance.choice(["success", "success", "success", "error", "timeout", "rejected"])
+        status = chance.choice(["success", "success", "success", "error", "timeout", "cancelled", "rejected"])
         value = execution(
             tool, status=status, execution_time_ms=chance.lognormvariate(4, 2), input_size=chance.randrange(5_000)
         )

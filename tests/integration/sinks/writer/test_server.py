@@ -168,7 +168,7 @@ async def test_wrong_settings_end_the_sink_with_a_sentence(there: Settings, tmp_
     away = there.model_copy(update={"clickhouse_url": "http://127.0.0.1:9/x"})
     ended = await asyncio.to_thread(run, "sink", settings=away)
     assert ended.returncode == 1
-    assert "ClickHouse at http://127.0.0.1:9 could not be used: Connection refused." in ended.stderr
+    assert "ClickHouse at http://127.0.0.1:9/x could not be used: Connection refused." in ended.stderr
     embedded = there.model_copy(update={"clickhouse_url": f"chdb:{tmp_path}/x"})
     ended = await asyncio.to_thread(run, "api", settings=embedded)
     assert ended.returncode == 1

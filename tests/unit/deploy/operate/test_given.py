@@ -68,6 +68,19 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
         ),
         (Given(_command(), "unchanged", _circuit()), "search: forced open already; nothing changed.", True),
         (Given(_command("close"), "unchanged"), "search: closed already; nothing changed.", True),
+        (
+            Given(
+                _command("auto"),
+                "unchanged",
+                _circuit(
+                    "open",
+                    open_until=NOON,
+                    cause={"rule": "consecutive_failures", "value": 5, "threshold": 5, "sample": 5},
+                ),
+            ),
+            "search: open until 2026-01-01 12:00:00 UTC already: 5 calls in a row failed (the limit is 5); nothing changed.",
+            True,
+        ),
         (Given(_command(), "sent"), "search: sent, not waited for.", True),
         (Given(_command(), "refused", reason="the worker refused it: x."), "search: the worker refused it: x.", False),
         (Given(_command(), "unconfirmed", reason="not confirmed."), "search: not confirmed.", False),
@@ -78,6 +91,26 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
                 reason="by the owners of all 4 partitions",
             ),
             "search: the policy is set (by the owners of all 4 partitions).",
+            True,
+        ),
+        (
+            Given(_command("set_policy", policy=BreakerPolicy(failure_count=1)), "unchanged", _circuit()),
+            "search: these values are set already; nothing changed.",
+            True,
+        ),
+        (
+            Given(_command("set_policy", policy=BreakerPolicy()), "applied", _circuit()),
+            "search: what was set is taken back.",
+            True,
+        ),
+        (
+            Given(_command("set_policy", policy=BreakerPolicy()), "unchanged"),
+            "search: nothing was set; nothing changed.",
+            True,
+        ),
+        (
+            Given(_command(), "unchanged", reason="its newest record was not read in time"),
+            "search: nothing changed (its newest record was not read in time).",
             True,
         ),
         (Given(_command(circuit_id="search|user=u"), "sent"), "search|user=u: sent, not waited for.", True),

@@ -24,8 +24,7 @@ def server():
             self.end_headers()
             self.wfile.write(body)
 
-        def do_POST(self):
-            self.do_GET()
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - as the base class names them
 
         def log_message(self, *args):
             """Not to standard error."""
@@ -67,6 +66,23 @@ def test_what_is_asked_is_in_the_address(server, api):
     ]
     assert server.asked[-1][0] == "POST"
     assert json.loads(server.asked[-1][2]) == {"query": "SELECT 1"}
+
+
+def test_a_change_of_the_retention_is_a_put_and_its_taking_back_a_delete(server, api):
+    api.retention()
+    api.set_retention(7, "a&b", new_rows_only=True)
+    api.set_retention(9)
+    api.reset_retention("")
+    api.reset_retention(new_rows_only=True)
+    assert [(method, path) for method, path, _ in server.asked] == [
+        ("GET", "/v1/retention"),
+        ("PUT", "/v1/retention"),
+        ("PUT", "/v1/retention"),
+        ("DELETE", "/v1/retention?tenant=&new_rows_only=0"),
+        ("DELETE", "/v1/retention?new_rows_only=1"),
+    ]
+    assert json.loads(server.asked[1][2]) == {"days": 7, "tenant": "a&b", "new_rows_only": True}
+    assert json.loads(server.asked[2][2]) == {"days": 9, "tenant": None, "new_rows_only": False}
 
 
 def test_an_error_of_the_api_is_told_in_its_words(server, api):

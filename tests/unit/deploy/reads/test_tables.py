@@ -67,12 +67,23 @@ def test_a_tool_that_was_not_called_has_no_rate_and_no_latency():
     assert row == ["never", "unknown", "-", "0", "0", "-", "-", "-", "7"]
 
 
+def test_caller_errors_and_cancelled_calls_have_columns_where_a_tool_has_some():
+    plain = text_of(tables.tools(system(report()))).splitlines()[2]
+    assert "caller err." not in plain
+    assert "cancelled" not in plain
+    wrong = report("wrong", "unknown", total_calls=12, recent_errors=0, success_rate=0.0, caller_errors=12)
+    heading, _, row = text_of(tables.tools(system(report(), wrong)), width=200).splitlines()[2:]
+    assert "failed  caller err.  success" in heading
+    assert row.split() == ["wrong", "unknown", "closed", "12", "0", "12", "-", "-", "-", "7"]
+
+
 def test_circuits_tell_state_probe_opens_and_cause():
     shown = text_of(
         tables.circuits({"circuits": [circuit(), circuit("b", "closed", open_until=None)], "checked_at": NOW})
     )
-    for part in ("60 s ago", "cusum 12.35 ≥ 12; probe", "in 30 s", "closed"):
+    for part in ("60 s ago", "more calls failed", "in 30 s", "closed"):
         assert part in shown
+    assert "cusum" not in shown
     due = circuit(open_until="2026-03-01T11:59:30Z")
     assert "probe due" in text_of(tables.circuits({"circuits": [due], "checked_at": NOW}))
 
@@ -80,7 +91,143 @@ def test_circuits_tell_state_probe_opens_and_cause():
 def test_an_operators_command_names_who_and_why():
     forced = circuit(state="forced_open", cause={"rule": "command", "actor": "ops", "reason": "maintenance"})
     shown = text_of(tables.circuits({"circuits": [forced], "checked_at": NOW}), width=200)
-    assert "command by ops (maintenance)" in shown
+    assert "forced open by ops: maintenance" in shown
+
+
+BREACH = {
+    "rule": "cusum", "value": 11.99, "threshold": 11.99, "sample": 8, "failed": 8, "reporters": 2,
+    "tolerable_failure_rate": 0.1, "calls_between_false_opens": 1_000_000.0,
+}  # fmt: skip
+SENTENCE = (
+    "8 of the last 8 calls failed; a healthy tool (at most 10 % failures) gets that far less than once in 1,000,000 calls;"
+    " reported by at least 2 processes"
+)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize(
+    ("table", "more"), [("circuits", "; probe in 30 s"), ("history", "")], ids=["circuits", "history"]
+)
+def test_a_breach_is_told_in_words_that_wrap_and_lose_none(width, table, more):
+    opened = circuit("mcp:weather:get_forecast", cause=BREACH)
+    answer = {"circuits": [opened], "history": [opened], "checked_at": NOW}
+    shown = text_of((tables.circuits if table == "circuits" else tables.circuit_history)(answer), width=width)
+    assert max(map(len, shown.splitlines())) <= width
+    column = shown.splitlines()[0].index("why")
+    assert " ".join(line[column:].strip() for line in shown.splitlines()[1:]) == f"{SENTENCE}{more}"
+
+
+def test_lesser_columns_go_before_a_sentence_becomes_a_narrow_column():
+    opened = circuit("mcp:weather:get_forecast", cause=BREACH)
+    shown = text_of(tables.circuits({"circuits": [opened], "checked_at": NOW}))
+    assert len(shown.splitlines()) <= 8
+
+
+def local_circuit(**fields) -> dict[str, Any]:
+    return {
+        "tool_name": "mcp:weather:get_forecast", "service": "planner", "scope": "tool", "state": "open", "processes": 2,
+        "since": "2026-03-01T11:59:00Z", "last_refusal_at": "2026-03-01T11:59:48Z", "refusals": 1234,
+        "open_until": "2026-03-01T12:00:48Z", "last_error": "ConnectionError: down",
+        "cause": {"rule": "consecutive_failures", "value": 5.0, "threshold": 5.0, "sample": 5},
+    } | fields  # fmt: skip
+
+
+def both(*fleets, local) -> dict[str, Any]:
+    return {"circuits": list(fleets), "local_circuits": local, "local_within_s": 600.0, "checked_at": NOW}
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_circuits_that_processes_opened_are_apart_from_the_fleets_and_say_what_they_are(width):
+    shown = text_of(tables.circuits(both(local=[local_circuit()])), width=width)
+    assert max(map(len, shown.splitlines())) <= width
+    words = " ".join(shown.split())
+    assert words.startswith(
+        "Fleet: no circuit is open. Opened by processes on their own evidence (last 10 minutes) tool"
+    )
+    for part in ("mcp:weather:get_forecast", "planner", "processes", " 2 ", "1,234"):
+        assert part in words
+    assert words.endswith("by its own circuit, not by the fleet's. When a process ends, its circuit is gone.")
+    column = shown.splitlines()[3].index("why")
+    why = " ".join(line[column:].strip() for line in shown.splitlines()[4:] if line.startswith((" " * column, "mcp:")))
+    assert why == "5 calls in a row failed (the limit is 5); last refusal 12 s ago; probe in 48 s"
+
+
+@pytest.mark.parametrize(
+    ("states", "heading"),
+    [
+        (["closed", "half_open"], "Fleet: no circuit is open."),
+        (["open"], "Fleet: 1 circuit is open."),
+        (["open", "forced_open", "closed"], "Fleet: 2 circuits are open."),
+    ],
+)
+def test_the_fleets_circuits_stay_listed_above(states, heading):
+    fleets = [circuit(f"tool-{place}", one) for place, one in enumerate(states)]
+    shown = text_of(tables.circuits(both(*fleets, local=[local_circuit()])))
+    assert shown.startswith(heading)
+    assert shown.index("tool-0") < shown.index("Opened by processes") < shown.index("mcp:weather:get_forecast")
+
+
+def test_without_circuits_of_processes_the_fleets_stand_alone():
+    alone = {"circuits": [circuit()], "checked_at": NOW}
+    assert text_of(tables.circuits(both(circuit(), local=[]))) == text_of(tables.circuits(alone))
+    assert "No circuit yet" in text_of(tables.circuits(both(local=[])))
+
+
+def test_a_circuit_per_user_or_session_says_so():
+    shown = text_of(
+        tables.circuits(both(local=[local_circuit(scope="session"), local_circuit(scope="user")])), width=200
+    )
+    assert "get_forecast (per session)" in shown
+    assert "get_forecast (per user)" in shown
+
+
+def test_a_circuit_that_says_nothing_of_itself_is_listed_all_the_same():
+    bare = local_circuit(cause=None, open_until=None, service="", last_error=None)
+    row = text_of(tables.circuits(both(local=[bare])), width=140).splitlines()[4]
+    assert row.split() == [
+        "mcp:weather:get_forecast",
+        "open",
+        "-",
+        "2",
+        "1,234",
+        "60",
+        "s",
+        "ago",
+        "last",
+        "refusal",
+        "12",
+        "s",
+        "ago",
+    ]
+    late = local_circuit(cause=None, open_until="2026-03-01T11:59:59Z")
+    assert (
+        text_of(tables.circuits(both(local=[late])), width=140)
+        .splitlines()[4]
+        .endswith("last refusal 12 s ago; probe due")
+    )
+
+
+def test_what_a_foreign_producer_sends_can_not_steer_the_terminal():
+    shown = text_of(tables.circuits(both(local=[local_circuit(tool_name="a\x1b[2Jb", service="s\x07")])), width=140)
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
+def test_one_tools_report_shows_the_circuits_that_processes_opened():
+    answer = one_tool("search") | {"circuits": [], "local_circuits": [local_circuit()], "local_within_s": 600.0}
+    shown = text_of(tables.tool(answer))
+    assert "Fleet: no circuit is open." in shown
+    assert "Opened by processes on their own evidence (last 10 minutes)" in shown
+    assert "1,234" in shown
+
+
+def test_a_record_of_an_older_version_is_told_from_its_counts():
+    older = circuit(
+        cause={"rule": "cusum", "value": 11.99, "threshold": 11.99, "sample": 8}, counts={"calls": 8, "failed": 7}
+    )
+    assert "7 of the last 8 calls failed" in text_of(
+        tables.circuits({"circuits": [older], "checked_at": NOW}), width=200
+    )
 
 
 def test_the_history_tells_each_change():

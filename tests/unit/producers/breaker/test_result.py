@@ -23,6 +23,11 @@ DEFAULT = BreakerPolicy()
         ("error", "cancelled", Outcome.IGNORED),
         ("timeout", "cancelled", Outcome.IGNORED),
         ("error", "policy", Outcome.IGNORED),
+        ("success", "policy", Outcome.IGNORED),
+        ("success", "server", Outcome.SUCCESS),
+        ("cancelled", "cancelled", Outcome.IGNORED),
+        ("cancelled", None, Outcome.IGNORED),
+        ("cancelled", "transport", Outcome.IGNORED),
         ("rejected", None, Outcome.IGNORED),
     ],
 )
@@ -36,6 +41,9 @@ def test_the_policy_chooses_what_counts():
     assert outcome_of("error", "auth", policy) is Outcome.FAILURE
     assert outcome_of("timeout", None, policy) is Outcome.IGNORED
     assert outcome_of("error", "invalid_input", policy) is Outcome.SUCCESS
+    giving_up = BreakerPolicy(counted_error_classes={"cancelled"})
+    assert outcome_of("cancelled", None, giving_up) is Outcome.FAILURE
+    assert outcome_of("error", "cancelled", giving_up) is Outcome.FAILURE
 
 
 def test_results_and_permits_are_values():

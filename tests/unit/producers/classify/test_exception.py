@@ -20,7 +20,7 @@ from typing import get_args
 import grpc
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
@@ -237,6 +237,7 @@ def test_a_wait_that_can_not_be_read_costs_no_class():
     )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
 @given(
     fields=st.dictionaries(
         st.sampled_from(["response", "status", "status_code", "code", "body", "type", "retry_after", "headers", "sqlstate", "reason", "error"]),

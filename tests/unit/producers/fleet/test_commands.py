@@ -11,7 +11,7 @@ from tests.support.fleet import COMMANDS, COUNTING, START_MS, OnePolicy, World
 
 def _tell(world: World, verb: str, *, seconds: float = 0, partition: int | None = None, **fields: object) -> Command:
     command = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
-    world.append(command.model_dump_json().encode(), topic=COMMANDS, seconds=seconds, partition=partition)
+    world.append(command.to_bytes(), topic=COMMANDS, seconds=seconds, partition=partition)
     return command
 
 
@@ -123,3 +123,58 @@ def test_commands_remembered_are_bounded():
         _tell(world, "force_open" if number % 2 else "close", seconds=number)
     world.run_all()
     assert len(world.row().commands) == 64
+
+
+TAKING_BACK = [("close", {}), ("reset", {}), ("auto", {}), ("set_policy", {"policy": BreakerPolicy()})]
+
+
+@pytest.mark.parametrize(("verb", "fields"), TAKING_BACK, ids=[verb for verb, _ in TAKING_BACK])
+def test_taking_back_what_was_never_commanded_makes_no_circuit_of_an_unknown_tool(verb, fields):
+    world = World()
+    _tell(world, verb, **fields)
+    world.run_all()
+    assert (world.rows, world.circuits, world.dead) == ({}, [], [])
+    assert world.counted.commands == 1
+    for _ in range(3):
+        world.say("error")
+    world.run_all()
+    assert [record.state for record in world.records()] == ["open"]
+
+
+@pytest.mark.parametrize(("verb", "fields"), TAKING_BACK, ids=[verb for verb, _ in TAKING_BACK])
+@pytest.mark.parametrize("crash", ["before_rows", "after_rows", "after_outputs"])
+def test_an_unknown_tool_stays_unknown_when_the_command_is_read_again_after_a_crash(verb, fields, crash):
+    world = World()
+    _tell(world, verb, **fields)
+    world.run(crash=crash)
+    world.run_all()
+    assert (world.rows, world.circuits) == ({}, [])
+
+
+@pytest.mark.parametrize("verb", ["close", "reset", "auto"])
+def test_closing_an_unknown_session_makes_no_circuit_of_it(verb):
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "session"})))
+    world.say(session_id="s1")
+    world.run_all()
+    _tell(world, verb, circuit_id="search|session=nobody")
+    world.run_all()
+    assert set(world.rows) == {b"search", b"search|session=s1"}
+    assert world.circuits == []
+
+
+def test_clearing_a_policy_that_was_not_set_publishes_nothing_for_a_known_tool():
+    world = World()
+    world.say()
+    world.run_all()
+    _tell(world, "set_policy", policy=BreakerPolicy())
+    world.run_all()
+    assert world.circuits == []
+    assert world.row().command_fences
+
+
+def test_setting_the_same_policy_again_publishes_nothing():
+    world = World()
+    for _ in range(2):
+        _tell(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1))
+    world.run_all()
+    assert len(world.records()) == 1

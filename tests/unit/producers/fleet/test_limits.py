@@ -99,6 +99,7 @@ def test_a_published_circuit_that_retires_leaves_a_tombstone_and_comes_back_abov
 
 def test_a_tombstone_lost_in_a_crash_is_made_up():
     world = _world(scoped=1)
+    patient = SESSIONS.model_copy(update={"consecutive_failures": 4})
     _say(world, "s1")
     world.append(
         Command(tool_name="search", verb="set_policy", actor="ada", policy=SESSIONS).model_dump_json().encode(),
@@ -108,7 +109,7 @@ def test_a_tombstone_lost_in_a_crash_is_made_up():
     _say(world, "s1")
     world.run_all()
     world.append(
-        Command(tool_name="search", verb="set_policy", actor="ada", policy=SESSIONS).model_dump_json().encode(),
+        Command(tool_name="search", verb="set_policy", actor="ada", policy=patient).model_dump_json().encode(),
         topic=COMMANDS,
     )
     world.run_all()
@@ -124,7 +125,7 @@ def test_a_tool_too_many_is_a_dead_letter_with_the_way_out_and_the_known_ones_go
         world.say(tool_name=tool)
     world.run_all()
     world.append(
-        Command(tool_name="d", verb="close", actor="ada").model_dump_json().encode(), tool_name="d", topic=COMMANDS
+        Command(tool_name="d", verb="force_open", actor="ada").model_dump_json().encode(), tool_name="d", topic=COMMANDS
     )
     world.run_all()
     assert set(world.rows) == {b"a", b"b"}

@@ -121,6 +121,16 @@ def test_an_empty_command_takes_a_globs_values_back():
     assert _fails(world, "mcp:a", 2) == "closed"
 
 
+def test_clearing_a_glob_that_was_not_set_writes_nothing():
+    world = World()
+    world.say(tool_name="mcp:a")
+    world.run_all()
+    before = dict(world.rows)
+    _set(world, "mcp:*", {})
+    assert (world.rows, world.circuits) == (before, [])
+    assert world.counted.commands == PARTITIONS
+
+
 def test_a_globs_mode_and_fallback_are_told_for_every_circuit_that_is_there():
     world = World()
     for tool in ("mcp:a", "mcp:b", "other"):

@@ -75,11 +75,14 @@ def test_a_probe_that_decides_nothing_yet_is_told_and_its_process_may_probe_agai
     assert record.state == "closed"
 
 
-def test_an_ignored_probe_gives_its_permit_back_to_everybody():
+@pytest.mark.parametrize(
+    ("status", "error_class"), [("cancelled", "cancelled"), ("cancelled", None), ("error", "cancelled")]
+)
+def test_an_ignored_probe_gives_its_permit_back_to_everybody(status, error_class):
     world = _opened()
     record = _ask(world, "a", "b", "c")
     (lease,) = [lease for lease in record.leases if lease.emitter_id == "b"]
-    world.say("error", seconds=11, error_class="cancelled", generation=2, lease_id=lease.lease_id, emitter_id="b")
+    world.say(status, seconds=11, error_class=error_class, generation=2, lease_id=lease.lease_id, emitter_id="b")
     world.run_all()
     record = world.records()[-1]
     assert (record.permits_left, len(record.leases)) == (1, 2)

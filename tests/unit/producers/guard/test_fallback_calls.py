@@ -74,7 +74,7 @@ def test_what_an_operator_has_forced_open_is_not_tried():
     a, _ = named(gear, "a", "b", fallback=["a-twin"])
     for tool in ("a", "b", "a-twin"):
         fleet.open_circuit(tool)
-    with pytest.raises(CircuitOpenError, match="circuit of a is forced_open"):
+    with pytest.raises(CircuitOpenError, match=r"The tool a is unavailable \(circuit forced open\)"):
         a()
 
 

@@ -129,8 +129,9 @@ def test_forced_open_refuses_and_no_fallback_chain_talks_it_round(gear):
     tell(gear, "forced_open", until=None, cause=Cause(rule="command", actor="ann", reason="maintenance"))
     assert t() == "b"
     tell(gear, "forced_open", tool="b", until=None)
-    with pytest.raises(CircuitOpenError, match="command by ann: maintenance"):
+    with pytest.raises(CircuitOpenError) as refused:
         t()
+    assert "command by ann: maintenance" in refused.value.message
 
 
 def test_the_fleets_own_fallback_is_used_where_the_guard_names_none(gear):

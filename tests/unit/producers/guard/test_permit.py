@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from decimal import Decimal
 from uuid import UUID
 
 import pytest
 
-from switchgear import BreakerPolicy, Classification, Switchgear, SwitchgearError
+from switchgear import BreakerPolicy, Classification, FunctionHooks, Switchgear, SwitchgearError
 from switchgear.testing import InMemoryFleet
 
 ONCE = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001)
@@ -40,6 +42,9 @@ def reports():
             yield "failure", ("x",), {name: wrong}, name
     for wrong in (-1, "3", float("nan")):
         yield "success", (), {"output_size": wrong}, "output_size"
+    for wrong in (*WRONG, -0.001, float("-inf"), timedelta(seconds=1)):
+        for ending in ("success", "failure", "ignore"):
+            yield ending, ("x",) if ending == "failure" else (), {"duration_ms": wrong}, "duration_ms"
     for ending in ("success", "failure"):
         yield ending, () if ending == "success" else ("x",), {"metadata": 5}, "metadata"
     for error in (None, ConnectionError, 5):
@@ -136,3 +141,74 @@ def test_a_users_circuit_is_one_whether_the_id_is_a_number_or_text():
     gear.try_acquire("t", user_id=42).failure(ConnectionError())
     assert not gear.try_acquire("t", user_id="42")
     assert gear.try_acquire("t", user_id="43")
+
+
+# -- durations that were measured elsewhere ---------------------------------------------------------------------------
+
+
+def ended(permit, ending, duration_ms):
+    if ending == "failure":
+        permit.failure("no such city", duration_ms=duration_ms)
+    else:
+        getattr(permit, ending)(duration_ms=duration_ms)
+
+
+@pytest.mark.parametrize("ending", ["success", "failure", "ignore"])
+@pytest.mark.parametrize("metered", [False, True])
+def test_a_duration_that_was_measured_elsewhere_is_the_one_sent_and_told(ending, metered):
+    outcomes, fleet = [], InMemoryFleet()
+    gear = fleet.gear("gateway", hooks=[FunctionHooks(on_outcome=outcomes.append)])
+    given = [0, 0.25, 1_234.5, Decimal("7.5"), None]
+    for duration_ms in given:
+        permit = gear.try_acquire("t")
+        if metered:
+            permit.tokens(1)
+        fleet.advance(2)
+        permit.paused(0.5)
+        ended(permit, ending, duration_ms)
+    assert [one["execution_time_ms"] for one in fleet.events("t")] == [0, 0.25, 1_234.5, 7.5, 1_500]
+    assert [one.duration_ms for one in outcomes] == [0, 0.25, 1_234.5, 7.5, 1_500]
+
+
+@pytest.mark.parametrize("ending", ["success", "failure"])
+@pytest.mark.parametrize("where", ["alone", "in a session"])
+def test_a_call_that_was_slow_elsewhere_is_slow_here_and_in_the_fleet(ending, where):
+    slow = BreakerPolicy(
+        slow_call_duration_threshold_ms=1_000,
+        slow_call_rate_threshold=0.5,
+        minimum_number_of_calls=2,
+        counted_error_classes={"server"},
+    )
+    fleet = InMemoryFleet(slow)
+    gear = fleet.gear("gateway", local_policies=slow)
+    with gear.session("s-1", policies=slow) if where == "in a session" else gear.permit("other"):
+        for duration_ms in (1_000, 1_000):
+            ended(gear.try_acquire("t"), ending, duration_ms)
+        assert (gear.is_open("t"), fleet.state("t")) == (False, "closed")
+        for duration_ms in (1_000.5, 1_000.5):
+            ended(gear.try_acquire("t"), ending, duration_ms)
+        assert (gear.is_open("t"), fleet.state("t")) == (True, "open")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "error_class"),
+    [
+        (asyncio.CancelledError(), "cancelled", "cancelled"),
+        (KeyboardInterrupt(), "cancelled", "cancelled"),
+        (GeneratorExit(), "cancelled", "cancelled"),
+        (TimeoutError(), "timeout", "timeout"),
+        (ValueError("no such city"), "error", "invalid_input"),
+        (ConnectionError(), "error", "transport"),
+    ],
+)
+@pytest.mark.parametrize("reported", ["by a with block", "by failure"])
+def test_an_event_has_the_status_of_how_the_call_ended(reported, error, status, error_class):
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    if reported == "by failure":
+        gear.try_acquire("t").failure(error)
+    else:
+        with pytest.raises(type(error)), gear.permit("t"):
+            raise error
+    (event,) = fleet.events("t")
+    assert (event["status"], event["error_class"]) == (status, error_class)

@@ -206,7 +206,7 @@ def test_a_refusal_is_put_into_words_when_it_is_read(gear):
         search()
     assert set(vars(caught.value)) == set()
     assert "Do not call it again within the next 60 s" in caught.value.text
-    assert str(caught.value).startswith("The local circuit of search is open (consecutive_failures); try again in")
+    assert caught.value.message.startswith("The local circuit of search is open (consecutive_failures); try again in")
     assert caught.value.hint == ""
     assert not hasattr(caught.value, "anything_else")
 

@@ -26,14 +26,14 @@ def refused(gear: Switchgear, tool: str, error: Exception | str = "down") -> str
     permit.failure(ConnectionError(error) if isinstance(error, str) else error)
     rejection = gear.try_acquire(tool)
     assert isinstance(rejection, Rejection)
-    return rejection.text()
+    return rejection.text
 
 
 @pytest.mark.parametrize(
     ("wait", "told"), [(30.4, "31 s"), (30.0, "30 s"), (30.0000001, "30 s"), (0.01, "1 s"), (1e12, "1000000000 s")]
 )
 def test_the_model_is_never_told_too_early(wait: float, told: str) -> None:
-    assert f"within the next {told}." in Rejection("t", "open", "local", retry_after_s=wait).text()
+    assert f"within the next {told}." in Rejection("t", "open", "local", retry_after_s=wait).text
 
 
 @pytest.mark.parametrize("message", ["", " ", ".", "\n"])
@@ -42,7 +42,7 @@ def test_an_error_without_words_is_told_by_its_kind(message: str) -> None:
 
 
 def test_a_tools_own_empty_message_is_no_last_error() -> None:
-    assert "last error" not in Rejection("t", "open", "local", last_error=" . ").text()
+    assert "last error" not in Rejection("t", "open", "local", last_error=" . ").text
 
 
 def test_a_strangers_text_is_on_one_line_and_bounded() -> None:
@@ -55,7 +55,7 @@ def test_a_strangers_text_is_on_one_line_and_bounded() -> None:
 @pytest.mark.parametrize("source", ["local", "session", "duplicate"])
 def test_so_are_the_names_of_tools(source: str) -> None:
     name = "a\nb" + "c" * 500
-    text = Rejection(name, "open", source, "why", fallback=name).text()  # type: ignore[arg-type]
+    text = Rejection(name, "open", source, "why", fallback=name).text  # type: ignore[arg-type]
     assert "The tool a bcc" in text
     assert text.isprintable()
     assert len(text) < 450
@@ -76,7 +76,7 @@ def test_a_refused_permit_names_the_first_fallback_that_is_not_open() -> None:
     found = gear.try_acquire("a")
     assert isinstance(found, Rejection)
     assert found.fallback == "remote:x"
-    assert found.text().endswith("Use remote:x instead.")
+    assert found.text.endswith("Use remote:x instead.")
     with pytest.raises(CircuitOpenError) as told, gear.permit("a"):
         pass
     assert told.value.fallback == "remote:x"
@@ -132,4 +132,4 @@ def test_an_error_that_a_test_makes_of_words_says_them(kind: type[CircuitOpenErr
 
 def test_one_without_words_can_be_read_too() -> None:
     error = CircuitOpenError()
-    assert (str(error), error.text, error.hint) == ("The circuit is open.", "", "")
+    assert (str(error), error.text, error.hint) == ("The circuit is open.", "The circuit is open.", "")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from switchgear import Emitter, Rejection
+from switchgear.breaker.cause import Cause
+from switchgear.emitter.encode import encode_event
 from switchgear.guard.report import RefusalReporter
 from tests.support.clock import Clock
 
@@ -157,7 +161,7 @@ def test_a_signal_handler_may_refuse_and_sweep_amid_any_method(reporter, emitter
 def test_refusals_that_a_signal_handler_sweeps_amid_a_sweep_are_told_once(reporter, emitter, clock):
     for _ in range(4):
         reporter.refused(refusal())
-    known = reporter._tools["t"]
+    known = reporter._tools["t", "fleet"]
     tally = known.tally
 
     def interrupted():
@@ -173,3 +177,78 @@ def test_refusals_that_a_signal_handler_sweeps_amid_a_sweep_are_told_once(report
     counts = [event.metadata["refused"] for event in sent(emitter)]
     assert min(counts) > 0
     assert sum(counts) == 5
+
+
+def local(tool="t", **fields):
+    cause = Cause("consecutive_failures", 5.0, 5.0, 5, failed=5)
+    return Rejection(
+        tool, "open", "local", "consecutive_failures", 59.9, "ConnectionError: down", cause=cause, **fields
+    )
+
+
+CIRCUIT = {
+    "state": "open", "scope": "tool", "retry_after_s": 59.9, "last_error": "ConnectionError: down",
+    "cause": {"rule": "consecutive_failures", "value": 5.0, "threshold": 5.0, "sample": 5, "failed": 5},
+}  # fmt: skip
+
+
+def test_a_refusal_by_the_processs_own_circuit_says_what_its_record_would(reporter, emitter):
+    reporter.refused(local())
+    reporter.refused(local(scope="user"), user_id="ana", probe_requested=True)
+    first, second = sent(emitter)
+    assert first.metadata == {"refused": 1, "refused_by": "local"} | CIRCUIT
+    assert second.metadata == {"refused": 0, "refused_by": "local"} | CIRCUIT | {"scope": "user"}
+
+
+def test_a_summed_refusal_says_who_refused_too(reporter, emitter, clock):
+    for _ in range(3):
+        reporter.refused(local())
+        reporter.refused_again(refusal("fleets"), clock())
+    sent(emitter)
+    clock.now += 1
+    reporter.sweep()
+    assert {event.tool_name: event.metadata for event in sent(emitter)} == {
+        "t": {"refused": 2, "refused_by": "local"} | CIRCUIT,
+        "fleets": {"refused": 2, "refused_by": "fleet"},
+    }
+
+
+def test_refusals_of_one_tool_by_its_circuit_and_by_a_sessions_limit_are_not_summed_up_together(
+    reporter, emitter, clock
+):
+    for _ in range(4):
+        reporter.refused(local())
+    for _ in range(10):
+        reporter.refused(Rejection("t", "open", "session", "the budget is spent"))
+    reporter.sweep(everything=True)
+    told: dict[str, int] = {}
+    for event in sent(emitter):
+        told[event.metadata["refused_by"]] = told.get(event.metadata["refused_by"], 0) + event.metadata["refused"]
+    assert told == {"local": 4, "session": 10}
+
+
+def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
+    wall = Clock(5_000.0)
+    reporter = RefusalReporter(emitter, clock, wall)
+    reporter.refused(local())
+    clock.now += 0.25
+    reporter.refused_again(local(), clock())
+    sent(emitter)
+    for each in (clock, wall):
+        each.now += 1.5
+    reporter.sweep()
+    ((_, ended_at),) = emitter._buffer.take(100)
+    assert ended_at == 5_000.0
+
+
+def test_an_error_with_half_a_surrogate_pair_does_not_take_the_metadata_with_it(reporter, emitter):
+    reporter.refused(replace(local(), last_error="no such file: \ud800"))
+    (event,) = sent(emitter)
+    encoded = encode_event(event, 1_800_000_000.0, emitter_id="e", service="s")
+    assert json.loads(encoded)["metadata"]["refused_by"] == "local"
+
+
+def test_a_long_error_is_cut(reporter, emitter):
+    reporter.refused(replace(local(), last_error="x" * 100_000))
+    (event,) = sent(emitter)
+    assert len(event.metadata["last_error"]) <= 300

@@ -180,8 +180,8 @@ def test_a_duplicate_may_be_refused_in_words_for_the_model(gear):
         with pytest.raises(DuplicateCallError) as caught:
             guarded("Oslo")
         assert guarded("Bergen") == "Bergen"
-    assert str(caught.value) == "The same call of t was made again and again (the same call was made 2 times)."
-    assert caught.value.text == (
+    assert caught.value.message == "The same call of t was made again and again (the same call was made 2 times)."
+    assert str(caught.value) == (
         "The tool t was not called: the same call was made 2 times. Do not repeat this call; use the result you have,"
         " change the parameters, or go on without it."
     )

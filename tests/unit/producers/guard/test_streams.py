@@ -96,7 +96,7 @@ def test_a_reader_that_leaves_early_is_no_failure_and_takes_no_permit_along(told
         stream.close()
     del stream
     gc.collect()
-    assert endings(outcomes)[1:] == [("error", "cancelled")]
+    assert endings(outcomes)[1:] == [("cancelled", "cancelled")]
     assert told.try_acquire("t").probe, "it came back"
 
 
@@ -125,7 +125,7 @@ async def test_a_reader_that_leaves_an_async_generator_early_is_no_failure(told,
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert endings(outcomes)[1:] == [("error", "cancelled")]
+    assert endings(outcomes)[1:] == [("cancelled", "cancelled")]
     assert told.try_acquire("t").probe
 
 
@@ -292,7 +292,7 @@ def test_the_readers_own_error_in_a_with_block_is_no_failure_of_the_tool(told, o
             raise RuntimeError("my bug")
     with pytest.raises(StopIteration), connection():
         raise StopIteration
-    assert endings(outcomes) == [("error", "cancelled")] * 4
+    assert endings(outcomes) == [("cancelled", "cancelled")] * 4
     with connection():
         pass
     assert commits == [1]
@@ -314,7 +314,7 @@ async def test_the_readers_own_error_in_an_async_with_block_is_none_either(told,
         with pytest.raises(error, match="my bug"):
             async with connection():
                 raise error("my bug")
-    assert endings(outcomes) == [("error", "cancelled")] * 3
+    assert endings(outcomes) == [("cancelled", "cancelled")] * 3
     with pytest.raises(ConnectionError, match="roll-back"):
         async with connection():
             raise KeyError("my bug")
@@ -395,5 +395,5 @@ def test_one_that_is_left_while_an_item_is_awaited_took_that_time(told, outcomes
     reading.send(None)
     time.sleep(0.1)
     reading.close()
-    assert endings(outcomes) == [("error", "cancelled")]
+    assert endings(outcomes) == [("cancelled", "cancelled")]
     assert outcomes[0].duration_ms >= 90

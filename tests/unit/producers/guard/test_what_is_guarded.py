@@ -137,7 +137,7 @@ def test_a_guarded_function_may_be_guarded_again_under_another_name(gear, open_c
     guarded = gear.guard("outer")(gear.guard("inner")(lambda: 1))
     assert guarded() == 1
     open_circuit("inner")
-    with pytest.raises(SwitchgearError, match="local circuit of inner is open"):
+    with pytest.raises(SwitchgearError, match="The tool inner is unavailable"):
         guarded()
 
 

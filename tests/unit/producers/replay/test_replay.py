@@ -43,6 +43,7 @@ def test_transitions_come_as_they_happen_and_the_summary_last(tmp_path):
         "value": 3.0,
         "threshold": 3.0,
         "sample": 3,
+        "failed": 3,
     }
     assert last["summary"]["opens"] == last["summary"]["closes"] == last["summary"]["probes"] == 1
 
@@ -56,7 +57,7 @@ def test_refused_calls_that_had_failed_are_waste_avoided(tmp_path):
 
 
 def test_refused_calls_that_had_succeeded_are_refused_wrongly(tmp_path):
-    calls = [*FAILING[:3], call(4), call(5), call(6, "error", error_class="cancelled")]
+    calls = [*FAILING[:3], call(4), call(5), call(6, "cancelled")]
     refused = run(tmp_path, calls)[-1]["summary"]["refused"]
     assert (refused["calls"], refused["succeeded"], refused["ignored"], refused["tokens_avoided"]) == (3, 2, 1, 0)
 

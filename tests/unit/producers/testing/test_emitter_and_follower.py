@@ -71,6 +71,14 @@ def test_what_waits_when_it_is_closed_counts_as_dropped(emitter):
     assert not emitter.emit(Event("b", "success"))
 
 
+def test_the_end_of_the_process_closes_it_and_connects_nowhere(emitter):
+    emitter.cut()
+    emitter.emit(Event("a", "success"))
+    emitter.leave(0.0)
+    assert (emitter.status().dropped, emitter.status().alive) == (1, False)
+    assert not emitter._background.alive
+
+
 def test_submitted_records_are_acknowledged_at_once_or_refused_with_the_reason(emitter, sent):
     receipt = emitter.submit([("search", b"{}"), ("search", b"{}")]).result(0)
     assert (receipt.acknowledged, len(sent)) == (2, 2)

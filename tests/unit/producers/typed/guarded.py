@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import assert_type, overload
 
-from switchgear import Answer, CachePolicy, Duplicate, Permit, Rejection, Session, Switchgear, Usage
+from switchgear import (
+    IGNORE,
+    Answer,
+    CachePolicy,
+    Classification,
+    Duplicate,
+    Permit,
+    Rejection,
+    Session,
+    Switchgear,
+    Usage,
+)
 
 gear = Switchgear.local()
 
@@ -112,6 +123,16 @@ gear.with_options(tiemout=1.5)  # error: [call-arg]
 gear.guard("t", timeout="soon")  # error: [arg-type]
 gear.guard("t", usage=lambda result: Usage(input_tokens=1), on_duplicate=on_duplicate)
 
+
+def rule(error: BaseException) -> Classification | None:
+    return IGNORE if isinstance(error, KeyError) else None
+
+
+Switchgear.local(classify=rule)
+gear.guard("t", classify=rule, classify_result=lambda result: IGNORE if result is None else None)
+gear.guard("t", classify=lambda error: IGNORE if isinstance(error, KeyError) else "server")
+gear.guard("t", classify=lambda error: "ignore")  # error: [arg-type]  # error: [return-value]
+
 with gear.session("s-1", token_budget=10) as session, gear.permit("t") as permit:
     assert_type(session, Session)
     assert_type(permit, Permit)
@@ -120,7 +141,15 @@ with gear.session("s-1", token_budget=10) as session, gear.permit("t") as permit
 answer = gear.try_acquire("t")
 if answer:
     assert_type(answer, Permit)
-    answer.success(output_tokens=3)
+    answer.success(output_tokens=3, duration_ms=12.5)
+    answer.failure("down", duration_ms=12, classification=IGNORE)
+    answer.ignore()
+    answer.ignore(KeyError("x"), duration_ms=None)
+    answer.ignore(KeyError)  # error: [arg-type]
+    answer.success(duration_ms="12")  # error: [arg-type]
 else:
     assert_type(answer, Rejection)
+    assert_type(answer.text, str)
+    answer.text()  # error: [operator]
+    assert_type(answer.error().text, str)
 assert_type(gear.available(["a", "b"]), list[str])

@@ -9,7 +9,7 @@ import pytest
 from switchgear_schemas import wire
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
-from switchgear_sinks.dead import Selection, StoredLetter, moment
+from switchgear_sinks.dead import Selection, StoredLetter
 from switchgear_sinks.dead.letters import hexdump
 from switchgear_sinks.dead.repair import prepared, read_repairs, why_not
 
@@ -68,20 +68,6 @@ def test_a_hexdump_shows_what_can_be_read_and_ends_somewhere():
 )
 def test_everything_that_is_asked_for_must_hold(selection, meant):
     assert selection.holds(letter()) is meant
-
-
-@pytest.mark.parametrize(
-    ("text", "before"), [("90s", 90), ("15m", 900), ("15min", 900), ("2h", 7200), ("7d", 604_800), ("1.5h", 5400)]
-)
-def test_since_is_a_span_before_now(text, before):
-    assert moment(text, AT) == AT - timedelta(seconds=before)
-
-
-def test_since_is_a_time_and_utc_where_it_does_not_say():
-    assert moment("2026-11-21T12:00:00", AT) == AT == moment("2026-11-21T13:00:00+01:00", AT)
-    assert moment(None, AT) is None
-    with pytest.raises(SwitchgearError, match=r"--since 'yesterday' is no time\. Write it like 2h"):
-        moment("yesterday", AT)
 
 
 def test_a_message_that_has_everything_is_sent_byte_for_byte():

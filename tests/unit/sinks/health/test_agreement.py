@@ -24,7 +24,7 @@ CLASSES = (
     "cancelled",
     "policy",
 )
-STATUSES = ("success", "error", "timeout", "rejected")
+STATUSES = ("success", "error", "timeout", "cancelled", "rejected")
 START = 1_000_000_000.0
 
 
@@ -35,7 +35,7 @@ def history(seed: int) -> list[tuple[float, str, str | None]]:
     found = []
     for at in sorted(START + chance.uniform(0, 900) for _ in range(chance.randrange(1, 60))):
         status = chance.choice(STATUSES[1:]) if chance.random() < failing else "success"
-        found.append((at, status, chance.choice(CLASSES) if status in {"error", "timeout"} else None))
+        found.append((at, status, chance.choice(CLASSES) if status in {"error", "timeout", "cancelled"} else None))
     return found
 
 
@@ -58,7 +58,7 @@ def on_the_edge(events) -> bool:
 
 async def test_it_says_what_a_breaker_with_five_failures_in_five_minutes_does(store):
     now, expected, calls = datetime.now(UTC), {}, []
-    for seed in range(400):
+    for seed in range(600):
         events, opened = until_it_opens(history(seed))
         if on_the_edge(events):
             continue
@@ -95,7 +95,7 @@ def _moves_out(calls, name, now, moved_on) -> bool:
 @pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("status", STATUSES)
 async def test_the_classes_that_count_are_the_breakers(store, status, kind):
-    failed = status in {"error", "timeout"}
+    failed = status in {"error", "timeout", "cancelled"}
     fields = {"error_class": kind} if kind and failed else {}
     await store_calls(store, [call("t", status, **fields) for _ in range(5)])
     _, opened = until_it_opens([(START, status, kind if failed else None)] * 5)

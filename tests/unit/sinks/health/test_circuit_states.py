@@ -21,7 +21,7 @@ def circuit(state, tool="search", **fields):
                 "generation": 1,
                 "changed_at": now,
                 "open_until": now + timedelta(minutes=1) if state == "open" else None,
-                "cause": Cause(rule="failure_rate", value=0.9, threshold=0.5),
+                "cause": Cause(rule="failure_rate", value=0.9, threshold=0.5, sample=10, window_s=60),
             }
             | fields
         )
@@ -34,7 +34,7 @@ async def test_an_open_circuit_is_in_the_report_and_on_the_dashboard(store):
     service = ToolHealthService(store)
     report = await service.check_tool_health("search")
     assert (report.circuit_state, report.status, report.rejected_calls) == ("open", HealthStatus.UNHEALTHY, 9)
-    assert "failure_rate" in " ".join(report.issues)
+    assert "UTC: 9 of 10 calls within 60 s failed (90 %; the limit is 50 %)." in " ".join(report.issues)
     (attention,) = (await service.get_dashboard_summary())["tools_needing_attention"]
     assert (attention["tool_name"], attention["circuit_state"]) == ("search", "open")
 

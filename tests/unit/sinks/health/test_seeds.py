@@ -305,6 +305,8 @@ async def test_the_health_summary_names_every_tool(service, store):
             "avg_latency_ms": 100.0,
             "total_calls": 5,
             "recent_errors": 0,
+            "caller_errors": 0,
+            "cancelled_calls": 0,
         }
     ]
 
@@ -332,6 +334,8 @@ async def test_a_tools_health_has_the_documented_keys_and_types(service, store):
         "last_success": now - timedelta(minutes=1),
         "last_failure": now,
         "last_error": "newest",
+        "caller_errors": 0,
+        "cancelled_calls": 0,
     }
 
 

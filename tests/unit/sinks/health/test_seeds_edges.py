@@ -159,4 +159,5 @@ async def test_the_documented_types_of_a_tools_health(service, store):
     assert {name: type(value) for name, value in health.items()} == {
         "status": str, "total_calls": int, "successful_calls": int, "failed_calls": int, "success_rate": float,
         "avg_latency_ms": float, "last_success": datetime, "last_failure": datetime, "last_error": str,
+        "caller_errors": int, "cancelled_calls": int,
     }  # fmt: skip

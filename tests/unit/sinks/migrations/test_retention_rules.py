@@ -97,7 +97,7 @@ async def test_stored_rows_keep_their_days_until_they_are_stamped_anew(store: St
     await write_rule(store, "acme", 7)
     await apply_retention(store, Layout())
     assert await stamped(store) == [("acme", 30), ("acme", 30), ("other", 30), ("other", 30)]
-    await restamp(store, Layout())
+    await restamp(store, Layout(), wait=True)
     expected = [("acme", 7), ("other", 30), ("other", 30)]
     for table in ("tool_metrics", "tool_errors"):
         await store.command(f"OPTIMIZE TABLE {table} FINAL")
@@ -108,7 +108,7 @@ async def test_a_longer_retention_keeps_rows_that_would_have_gone(store: Store) 
     await arrive(store, "acme", 29)
     await write_rule(store, "acme", 400)
     await apply_retention(store, Layout())
-    await restamp(store, Layout())
+    await restamp(store, Layout(), wait=True)
     for table in ("tool_metrics", "tool_errors"):
         assert await stamped(store, table) == [("acme", 400)]
 

@@ -53,6 +53,26 @@ async def test_an_hour_of_a_tool_has_its_counts_and_percentiles(store: Store) ->
     assert idle[2:7] == (1, 0, 1, None, None)
 
 
+async def test_an_hour_counts_caller_errors_and_cancelled_calls_apart(store: Store) -> None:
+    wrong = {"tool_name": "a", "status": "error", "error_class": "invalid_input", "execution_time_ms": 1}
+    given_up = {"tool_name": "a", "status": "cancelled", "execution_time_ms": 60_000, "input_tokens": 9}
+    await put(
+        store,
+        *[{"tool_name": "a", "execution_time_ms": 100}] * 3,
+        {"tool_name": "a", "status": "error", "execution_time_ms": 300},
+        *[wrong] * 5,
+        *[given_up] * 2,
+        {"tool_name": "only wrong", **{name: value for name, value in wrong.items() if name != "tool_name"}},
+    )
+    found = await rows(
+        store,
+        "SELECT calls, failures, caller_errors, cancellations, failure_rate, avg_ms, max_ms, wasted_tokens "
+        "FROM tool_stats_1h ORDER BY tool_name",
+    )
+    assert found == [(11, 1, 5, 2, 0.25, 150.0, 300, 0), (1, 0, 1, 0, None, None, 0, 0)]
+    assert await rows(store, "SELECT failures, wasted_tokens FROM waste_by_tool WHERE tool_name = 'a'") == [(6, 0)]
+
+
 async def test_slow_executions_are_those_over_five_seconds(store: Store) -> None:
     await put(store, {"tool_name": "a", "execution_time_ms": 5000}, {"tool_name": "b", "execution_time_ms": 5001})
     assert await rows(store, "SELECT tool_name FROM slow_executions") == [("b",)]

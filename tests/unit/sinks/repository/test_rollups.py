@@ -10,26 +10,40 @@ from tests.support.engine import call, store_calls
 
 START = datetime(2026, 3, 1, 9, 59, 58, 500000, tzinfo=UTC)
 EXACT = (
-    "total_calls", "success_count", "error_count", "timeout_count", "rejected_count", "success_rate",
-    "min_time_ms", "max_time_ms", "total_input_bytes", "total_output_bytes",
+    "total_calls", "success_count", "error_count", "timeout_count", "rejected_count", "success_rate", "caller_error_count",
+    "cancelled_count", "min_time_ms", "max_time_ms", "total_input_bytes", "total_output_bytes",
 )  # fmt: skip
+ENDINGS = (
+    ("success", None), ("error", None), ("error", "server"), ("error", "invalid_input"), ("timeout", "auth"), ("timeout", None),
+    ("cancelled", "cancelled"), ("cancelled", None), ("rejected", None), ("success", "policy"),
+)  # fmt: skip
+
+
+def judged(each) -> bool:
+    return each["status"] not in {"rejected", "cancelled"} and each.get("error_class") not in {
+        "invalid_input",
+        "auth",
+        "policy",
+    }
 
 
 @pytest.fixture
 async def calls(store):
     chance = random.Random(7)
+    endings = chance.choices(ENDINGS, (68, 4, 4, 6, 2, 4, 3, 2, 5, 2), k=3000)
     stored = [
         call(
             chance.choice(("a", "b", "rare" if n % 50 == 0 else "c")),
-            chance.choices(("success", "error", "timeout", "rejected"), (80, 10, 5, 5))[0],
+            status,
             START + timedelta(seconds=chance.uniform(-700, 4 * 3600 + 700)),
             execution_time_ms=round(chance.lognormvariate(5, 1), 3),
             input_size=chance.randrange(10_000),
             output_size=chance.randrange(10_000),
             cost_usd=chance.randrange(100) / 1000,
             tenant=chance.choice(("", "acme")),
+            error_class=error_class,
         )
-        for n in range(3000)
+        for n, (status, error_class) in enumerate(endings)
     ]
     await store_calls(store, stored)
     return stored
@@ -53,6 +67,7 @@ async def test_the_rollups_say_what_the_rows_say(store, calls, since, hours, ten
     assert set(rolled) == (set() if tenant == "nobody" else {"a", "b", "c", "rare"})
     for name, each in rolled.items():
         assert each["avg_time_ms"] == pytest.approx(raw[name]["avg_time_ms"], abs=0.001)
+        assert each["avg_cancelled_ms"] == pytest.approx(raw[name]["avg_cancelled_ms"], abs=0.001)
         assert each["total_cost_usd"] == pytest.approx(raw[name]["total_cost_usd"])
 
 
@@ -86,7 +101,11 @@ async def test_any_period_is_counted_to_the_microsecond(store, calls):
             assert found["total_calls"] == len(made), (since, until)
             assert found["error_count"] == sum(each["status"] == "error" for each in made)
             assert found["total_input_bytes"] == sum(each["input_size"] for each in within)
-            assert found["max_time_ms"] == max((each["execution_time_ms"] for each in made), default=0)
+            assert found["cancelled_count"] == sum(each["status"] == "cancelled" for each in made)
+            assert found["caller_error_count"] == sum(
+                each["status"] in {"error", "timeout"} and not judged(each) for each in made
+            )
+            assert found["max_time_ms"] == max((each["execution_time_ms"] for each in made if judged(each)), default=0)
     assert {until is None for _, until in periods} == {True, False}
 
 

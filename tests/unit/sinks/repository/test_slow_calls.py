@@ -20,7 +20,7 @@ async def calls(store):
     stored = [
         call(
             chance.choice("abc"),
-            chance.choices(("success", "error", "timeout", "rejected"), (80, 8, 8, 4))[0],
+            chance.choices(("success", "error", "timeout", "cancelled", "rejected"), (80, 6, 8, 2, 4))[0],
             NOW - timedelta(minutes=chance.uniform(0, 600)),
             execution_time_ms=chance.choice((5000, 5000.001, 30_000, round(chance.lognormvariate(7, 1.5), 3))),
             tenant=chance.choice(("", "acme")),

@@ -72,12 +72,21 @@ async def test_types_are_counted_by_tool_with_the_newest_message(errors_of, stor
         {
             "tool_name": "a",
             "error_type": "E",
+            "caller_error": None,
             "count": 3,
             "example": "2",
             "first_seen": NOW,
             "last_seen": NOW + timedelta(seconds=2),
         },
-        {"tool_name": "b", "error_type": "timeout", "count": 1, "example": "", "first_seen": NOW, "last_seen": NOW},
+        {
+            "tool_name": "b",
+            "error_type": "timeout",
+            "caller_error": None,
+            "count": 1,
+            "example": "",
+            "first_seen": NOW,
+            "last_seen": NOW,
+        },
     ]
     assert [each["count"] for each in await errors_of.types("a", NOW + timedelta(seconds=1))] == [2]
     assert await errors_of.count("a", NOW + timedelta(seconds=1)) == 2
@@ -103,7 +112,15 @@ async def test_types_since_a_time_are_exact_wherever_it_cuts_a_quarter(store, mi
             NOW - timedelta(minutes=chance.uniform(0, 300)),
             tenant=chance.choice(("", "acme")),
             error_message=str(n),
-            **chance.choice(({}, {"error_type": "E"}, {"error_class": "server"})),
+            **chance.choice(
+                (
+                    {},
+                    {"error_type": "E"},
+                    {"error_class": "server"},
+                    {"error_type": "E", "error_class": "auth"},
+                    {"error_class": "invalid_input"},
+                )
+            ),
         )
         for n in range(500)
     ]
@@ -120,6 +137,7 @@ async def test_types_since_a_time_are_exact_wherever_it_cuts_a_quarter(store, mi
         same = sorted(
             (datetime.fromisoformat(one["recorded_at"]), one["error_message"]) for one in chosen
             if one["tool_name"] == each["tool_name"] and _type(one) == each["error_type"]
+            and each["caller_error"] == (one.get("error_class") if one.get("error_class") != "server" else None)
         )  # fmt: skip
         assert each["count"] == len(same)
         assert (each["first_seen"], each["last_seen"], each["example"]) == (same[0][0], *same[-1])

@@ -39,7 +39,7 @@ def test_ports_user_and_database_have_their_usual_defaults(url: str, port: int) 
 def test_a_message_never_shows_the_password() -> None:
     where = StoreLocation.parse("http://sink:secret@ch:8123/tools", DATA)
     assert "secret" not in f"{where} {where!r}"
-    assert str(where) == "http://ch:8123"
+    assert str(where) == "http://ch:8123/tools"
 
 
 @pytest.mark.parametrize("url", ["http://", "http:///tools", "http://ch:0/x", "http://ch:port/x", "http://ch:99999/x"])

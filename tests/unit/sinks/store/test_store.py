@@ -84,7 +84,7 @@ async def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(tmp_path: Pa
 async def test_a_server_that_is_away_is_said_in_one_sentence_and_in_time() -> None:
     started = time.monotonic()
     with pytest.raises(
-        StoreUnavailableError, match=r"http://127.0.0.1:9 could not be used: Connection refused. Start it"
+        StoreUnavailableError, match=r"http://127.0.0.1:9/x could not be used: Connection refused. Start it"
     ):
         await open_store(load_settings(clickhouse_url="http://127.0.0.1:9/x", clickhouse_connect_timeout_s=2))
     assert time.monotonic() - started < 10

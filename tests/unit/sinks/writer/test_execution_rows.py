@@ -47,7 +47,36 @@ def test_the_strict_decoder_knows_every_field_of_the_contract_and_no_other() -> 
     assert set(StrictExecution.__struct_fields__) == set(ToolExecution.model_fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"status": "error", "error_class": "cancelled"}, "cancelled"),
+        ({"status": "timeout", "error_class": "cancelled"}, "cancelled"),
+        ({"status": "cancelled", "error_class": "cancelled"}, "cancelled"),
+        ({"status": "cancelled"}, "cancelled"),
+        ({"status": "success", "error_class": "cancelled"}, "success"),
+        ({"status": "rejected", "error_class": "cancelled"}, "rejected"),
+        ({"status": "error", "error_class": "invalid_input"}, "error"),
+    ],
+)
+def test_a_cancelled_call_is_stored_as_cancelled_whatever_status_its_emitter_knows(
+    fields: dict[str, Any], status: str
+) -> None:
+    value = execution(**fields, unknown_to_us=1)
+    row = row_of(value)
+    assert (row["status"], row.get("error_class")) == (status, fields.get("error_class"))
+    assert ToolExecution.model_validate_json(value).status == status
+    assert ToolExecution.from_dict(json.loads(value)).status == status
+
+
+@pytest.mark.parametrize("wrong", [{"status": ["error"]}, {"status": None}, {"error_class": ["cancelled"]}])
+def test_a_status_or_class_of_a_wrong_type_is_a_dead_letter(wrong: dict[str, Any]) -> None:
+    given = {"tool_name": "t", "status": "error", "error_class": "cancelled"} | wrong
+    assert dead_reason(json.dumps(given).encode())[0] in wrong
+
+
 def test_everything_our_own_emitter_can_say_passes() -> None:
+    assert passes(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}')
     full = ToolExecution(
         tool_name="search",
         status="error",

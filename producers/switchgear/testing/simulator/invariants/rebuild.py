@@ -71,6 +71,10 @@ class Rebuild:
             while waiting and waiting[0].offset <= done:
                 self._places[row.tool_name].append((row.fences.get(message.partition, -1), waiting.pop(0)))
 
+    def has_row(self, tool: str) -> bool:
+        """The tool's row is in the changelog."""
+        return tool.encode() in self._durable
+
     def checkpoint(self) -> None:
         """Fold what was acknowledged since, compare where nothing is under way, and let the log go."""
         simulation = self._simulation

@@ -115,3 +115,15 @@ async def test_after_the_last_nothing_is_done_any_more() -> None:
     assert done == [1]
     for each in late:
         each.cancel()
+
+
+async def test_while_the_interpreter_ends_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 and later start no thread then, and a script that has just begun would not have had its spool."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    disk = Disk("test")
+    assert await disk.run(threading.current_thread) is threading.current_thread()
+    assert disk.finish(lambda: None, 10)

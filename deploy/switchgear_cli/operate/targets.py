@@ -1,0 +1,226 @@
+"""Targets: the tools that the names and globs on a command line mean."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from switchgear.policies import PolicyError, PolicySet
+from switchgear.policies.glob import is_glob, matches
+from switchgear_cli.operate.known import Known, commands_wait, read_known
+from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
+from switchgear_cli.reads.formats import plain
+from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.settings import Settings
+
+_API_S: Final = 5.0
+_NAMES_IN_AN_ERROR: Final = 5
+_NAMES_IN_A_LIST: Final = 200
+_COMPARED: Final = 5_000
+"""Names that a misspelt one is compared with: together they cost up to a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Tools by name, each with the id of the circuit that is meant.
+
+    Attributes:
+        circuits: Tool to circuit id; the tool's name stands for all of its circuits.
+        states: State by circuit id, of those that a worker knows.
+        globs: What was expanded; empty where every tool was named.
+        remarks: What a person should know before agreeing.
+    """
+
+    circuits: Mapping[str, str]
+    states: Mapping[str, str] = field(default_factory=dict)
+    globs: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def own_circuit(tool: str) -> str:
+    """All circuits of a tool: its name."""
+    return tool
+
+
+class NothingSetError(SwitchgearError):
+    """`policy set` holds no values for the name or glob."""
+
+
+async def resolve(
+    settings: Settings, words: Iterable[str], *, create: bool = False, circuit_of: Callable[[str], str] = own_circuit
+) -> Targets:
+    """Expand globs over the known tools, and see that every name is known.
+
+    A tool is known to the workers' table, by a plain name in the policy file, or by a stored call. A word that is the name of a known tool
+    means that tool, also where it has wildcards in it.
+
+    Args:
+        settings: the brokers, the API and the policy file.
+        words: names and globs.
+        create: names that nothing knows are meant, too.
+        circuit_of: the circuit of a tool that is meant; one that is not the tool's own must exist.
+
+    Raises:
+        WrongUsageError: a glob matches nothing, or nothing knows a name.
+        BrokerUnavailableError: the broker didn't say what the workers know.
+    """
+    named = list(dict.fromkeys(words))
+    wanted = {word: circuit_of(word) for word in named}
+    if not any(map(is_glob, named)):
+        if create:
+            return Targets(wanted)
+        try:
+            known = await read_known(settings, named, enough=wanted.values())
+        except BrokerUnavailableError as error:
+            raise BrokerUnavailableError(
+                error.message, hint=f"{error.hint} With --create, names are not looked up."
+            ) from error
+        if known.circuits.keys() >= set(wanted.values()):
+            return Targets(wanted)
+    return (await _atlas(settings)).find(named, create, circuit_of)
+
+
+@dataclass(frozen=True, slots=True)
+class _Atlas:
+    known: Known
+    tools: frozenset[str]
+    remarks: tuple[str, ...]
+    """Sources that could not be asked, one sentence each."""
+
+    def find(self, words: Sequence[str], create: bool, circuit_of: Callable[[str], str]) -> Targets:
+        circuits: dict[str, str] = {}
+        globs: list[str] = []
+        unknown: list[str] = []
+        remarks = list(self.remarks)
+        for word in words:
+            matching = sorted(name for name in self.tools if name != word and matches(word, name))
+            if word in self.tools or not is_glob(word):
+                if is_glob(word) and matching:
+                    others = (
+                        "1 other that it matches is"
+                        if len(matching) == 1
+                        else f"{len(matching)} others that it matches are"
+                    )
+                    remarks.append(f"{word!r} is the name of a tool: {others} not meant.")
+                if create or self._exists(word, circuit_of(word)):
+                    circuits[word] = circuit_of(word)
+                else:
+                    unknown.append(word)
+                continue
+            found = [name for name in matching if create or self._exists(name, circuit_of(name))]
+            if not found:
+                raise self._no_match(word, bool(matching), remarks)
+            globs.append(word)
+            circuits |= {name: circuit_of(name) for name in found}
+        if unknown:
+            raise self._unknown(unknown, circuit_of)
+        states = {circuit_id: row.state for circuit_id, row in self.known.circuits.items()}
+        return Targets(circuits, states, tuple(globs), tuple(remarks))
+
+    def _exists(self, tool: str, circuit_id: str) -> bool:
+        return tool in self.tools if circuit_id == tool else circuit_id in self.known.circuits
+
+    def _no_match(self, glob: str, other_circuits: bool, remarks: Iterable[str]) -> WrongUsageError:
+        if other_circuits:
+            return WrongUsageError(
+                f"{glob!r} matches tools, but none of them has a circuit of that user or session.",
+                hint=" ".join(["Give --create to make one.", *remarks]),
+            )
+        near = nearest(glob, self.tools) or sorted(self.tools)[:_NAMES_IN_AN_ERROR]
+        more = len(self.tools) - len(near)
+        listed = (
+            f"Known are {', '.join(near)}{f' and {more} more' if more else ''}." if near else "No tool is known yet."
+        )
+        return WrongUsageError(f"{glob!r} matches no known tool.", hint=" ".join([listed, *remarks]))
+
+    def _unknown(self, words: Sequence[str], circuit_of: Callable[[str], str]) -> WrongUsageError:
+        told = []
+        for word in words:
+            circuit_id = circuit_of(word)
+            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.known.circuits))
+            told.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
+        return WrongUsageError(
+            f"No circuit, policy or stored call knows {', '.join(told)}. Nothing was sent.",
+            hint=" ".join(["Give --create if the name is right.", *self.remarks]),
+        )
+
+
+async def check_is_set(settings: Settings, name: str) -> None:
+    """See that `policy set` holds values for a name or glob. Where the workers have commands left to read, they may set some.
+
+    Raises:
+        NothingSetError: it holds none.
+        BrokerUnavailableError: the broker didn't say what the workers know.
+    """
+    if name in (await read_known(settings, [name])).policies_set():
+        return
+    found = (await read_known(settings)).policies_set()
+    if name in found or await commands_wait(settings):
+        return
+    near = nearest(name, found) or found[:_NAMES_IN_AN_ERROR]
+    more = f" and {len(found) - len(near)} more" if len(found) > len(near) else ""
+    raise NothingSetError(
+        f"Nothing is set for {name!r}: there is nothing to clear, and nothing was sent.",
+        hint=f"Values are set for {', '.join(near)}{more}." if near else "No values are set by `policy set`.",
+    )
+
+
+def nearest(word: str, names: Iterable[str]) -> list[str]:
+    """Up to five names that ``word`` may have been meant for, the likeliest first."""
+    known = sorted(names)[:_COMPARED]
+    return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
+
+
+async def _atlas(settings: Settings) -> _Atlas:
+    known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
+    try:
+        plain_names = [name for name in PolicySet.load(settings.policy_file).patterns if not is_glob(name)]
+    except PolicyError as error:
+        plain_names = []
+        remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
+    return _Atlas(known, frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+
+
+def _stored(settings: Settings) -> tuple[list[str], list[str]]:
+    """The tools that calls are stored of, and why they may not be all."""
+    try:
+        with ApiClient(settings.api_url or "", answer_limit_s=_API_S) as api:
+            answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
+    except (ApiUnavailableError, ApiAnswerError) as error:
+        return [], [f"Stored calls were not asked: {error.message}"]
+    names = [str(row[0]) for row in answer["rows"]]
+    return names, [f"Of the stored calls only the first {len(names)} tools were seen."] if answer["truncated"] else []
+
+
+def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
+    """Whether to go on: at once where every tool was named or ``yes`` was given, else as the person at the terminal says.
+
+    Raises:
+        WrongUsageError: there is no terminal to ask at.
+    """
+    for remark in targets.remarks:
+        print(f"switchgear: {remark}", file=sys.stderr)
+    if yes or not targets.globs:
+        return True
+    count = f"{len(targets.circuits)} tool{'' if len(targets.circuits) == 1 else 's'}"
+    what = f"{', '.join(targets.globs)} {'match' if len(targets.globs) > 1 else 'matches'} {count}"
+    print(f"{what}:", file=sys.stderr)
+    shown = list(targets.circuits.values())[:_NAMES_IN_A_LIST]
+    width = max(map(len, shown))
+    for circuit_id in shown:
+        state = targets.states.get(circuit_id, "closed").replace("_", " ")
+        print(f"  {plain(circuit_id):<{width}}  {state}", file=sys.stderr)
+    if len(targets.circuits) > len(shown):
+        print(f"  … and {len(targets.circuits) - len(shown)} more", file=sys.stderr)
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise WrongUsageError("Nothing was sent.", hint=f"Add --yes to {command} {count}.")
+    print(f"Run `switchgear {command}` on {count}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return True
+    print("Nothing was sent.", file=sys.stderr)
+    return False

@@ -1,0 +1,65 @@
+"""Durations and instants as people write them: 90s, 10m, 2h, 1d, 1h30m; 2026-11-21T10:00:00Z."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from switchgear_cli.usage import WrongUsageError
+
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_PART: Final = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(s|min|m|h|d)")
+_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+LONGEST: Final = timedelta(days=365)
+
+
+def parse_duration(text: str) -> timedelta:
+    """``text`` as a duration.
+
+    Raises:
+        WrongUsageError: it is not a duration, or not between 0 and a year.
+    """
+    found = _span(text)
+    if found is None:
+        raise WrongUsageError(
+            f"{text!r} is not a duration.", hint="Write a number with s, m, h or d: 90s, 10m, 2h, 1d, 1h30m."
+        )
+    if not timedelta() < found <= LONGEST:
+        raise WrongUsageError(
+            f"{text} is not between 0 and {LONGEST.days} days.", hint="Leave --for out for no end at all."
+        )
+    return found
+
+
+def parse_instant(option: str, text: str | None, now: datetime) -> datetime | None:
+    """``text`` as an instant: a date and time (UTC if it has no offset), or a duration before ``now``.
+
+    Args:
+        option: what gave the text, for the message.
+        text: None is passed on.
+        now: what a duration counts back from.
+
+    Raises:
+        WrongUsageError: it is neither.
+    """
+    if text is None:
+        return None
+    span = _span(text.strip())
+    try:
+        at = datetime.fromisoformat(text.strip()) if span is None else now - span
+    except (ValueError, OverflowError):
+        raise WrongUsageError(
+            f"{option} {text!r} is neither a duration nor a date and time.",
+            hint=f"Write e.g. {option} 2h, {option} 7d or {option} 2026-11-21T10:00:00Z.",
+        ) from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+
+def _span(text: str) -> timedelta | None:
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    try:
+        return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    except OverflowError:
+        return None

@@ -1,0 +1,94 @@
+"""``/v1/retention``: show and change how long rows are kept. The only route that changes anything.
+
+Only the API's own machine may change it: the API has no users, and a rule of one day deletes data. A web page in a browser
+of that machine may not: a browser sends ``PUT`` and ``DELETE`` to another site only with its consent (CORS), which this API
+never gives, and the ``Host`` header must name this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from clickhouse_connect.driver.exceptions import ClickHouseError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.answers import ForbiddenError, json_answer
+from switchgear_sinks.api.hosts import host_name, is_loopback
+from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
+from switchgear_sinks.repository.faults import clickhouse_code
+from switchgear_sinks.store import Store
+
+CHANGE_LIMIT_S: Final = 100.0
+_READONLY, _ACCESS_DENIED = 164, 497
+_SAMPLE: Final = 'Send {"days": 30, "tenant": null, "new_rows_only": false} as application/json; only days is required.'
+
+
+class RetentionBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What ``PUT`` takes. ``tenant`` null: all tenants without a rule of their own."""
+
+    days: int
+    tenant: str | None = None
+    new_rows_only: bool = False
+
+
+class RetentionRoute:
+    """The handler. Every answer has the rules in force and ``store``, which names what was shown or changed."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._layout = Layout.of(settings)
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, request: Request) -> Response:
+        """``GET``; ``PUT`` with a :class:`RetentionBody`; ``DELETE ?tenant=&new_rows_only=1`` takes a rule back."""
+        if request.method == "PUT":
+            _only_this_machine(request)
+            body = await json_body(request, RetentionBody, _SAMPLE)
+            return self._answer(await self._change(body.tenant, body.days, new_rows_only=body.new_rows_only))
+        if request.method == "DELETE":
+            _only_this_machine(request)
+            given = Parameters(request.query_params, ("tenant", "new_rows_only"))
+            tenant = request.query_params.get("tenant")  # "" is the tenant of rows that name none
+            return self._answer(await self._change(tenant, None, new_rows_only=given.flag("new_rows_only")))
+        Parameters(request.query_params, ())
+        return self._answer(await read_rules(self._store, self._layout.retention_days))
+
+    async def _change(self, tenant: str | None, days: int | None, *, new_rows_only: bool) -> RetentionRules:
+        try:
+            async with asyncio.timeout(CHANGE_LIMIT_S), self._turn:
+                # this process goes on: ClickHouse changes what is stored in the background
+                return await change_retention(
+                    self._store, self._layout, tenant, days, new_rows_only=new_rows_only, wait=False
+                )
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"ClickHouse did not finish the change within {CHANGE_LIMIT_S:.0f} s.",
+                hint="`switchgear retention show` shows the rules; try again, or start a sink, which applies them.",
+            ) from None
+        except ClickHouseError as error:
+            if clickhouse_code(error) in {_READONLY, _ACCESS_DENIED}:
+                raise ForbiddenError(
+                    f"The ClickHouse user {self._store.location.username!r} of this API may not change tables.",
+                    hint="Name a user who may: `switchgear retention … --clickhouse http://user:password@host:8123/database`.",
+                ) from None
+            raise
+
+    def _answer(self, rules: RetentionRules) -> Response:
+        return json_answer(rules.to_dict() | {"store": str(self._store.location)})
+
+
+def _only_this_machine(request: Request) -> None:
+    """The peer is this machine, and asks at a name of it: not a page whose own name leads here (DNS rebinding)."""
+    client = request.client
+    name = host_name(request.headers.get("host", ""))
+    if client is None or name is None or not is_loopback(client.host) or not is_loopback(name):
+        raise ForbiddenError(
+            "The API takes changes from its own machine only, at localhost.",
+            hint="Run the command there; or, with a ClickHouse server, name that server: --clickhouse http://….",
+        )

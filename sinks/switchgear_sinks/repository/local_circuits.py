@@ -1,0 +1,125 @@
+"""The circuits that processes opened on their own evidence, from the calls that those circuits refused.
+
+No record says that such a circuit opened or closed. A ``rejected`` event whose metadata name the source ``local`` shows that it is
+open; a call that the same process made later, and that the tool answered, shows that it has closed.
+"""
+
+# ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from switchgear_schemas.circuit import Cause
+from switchgear_sinks.repository.database import Database
+from switchgear_sinks.repository.queries import Conditions, microseconds, select
+
+WITHIN: Final = timedelta(minutes=10)
+"""How far back refusals are looked for. After so long without one, the process has ended or no longer calls the tool."""
+MOST: Final = 1_000
+_SINCE: Final = "fromUnixTimestamp64Micro({since:Int64}, 'UTC')"
+
+# An event that names no source is of a producer with a breaker of its own, unless it names a generation: then it had asked the fleet's.
+_REFUSALS: Final = f"""
+    SELECT
+        tool_name, service, emitter_id, recorded_at AS at,
+        if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1) AS refused,
+        JSONExtractString(metadata, 'refused_by') AS refused_by,
+        JSONExtractString(metadata, 'scope') AS told_scope,
+        if(told_scope IN ('user', 'session'), told_scope, 'tool') AS circuit_scope,
+        multiIf(circuit_scope = 'user', user_id, circuit_scope = 'session', session_id, '') AS whose,
+        JSONExtractString(metadata, 'state') AS told_state,
+        if(told_state IN ('half_open', 'forced_open'), told_state, 'open') AS circuit_state,
+        JSONType(metadata, 'retry_after_s') IN ('Int64', 'UInt64', 'Double') AS waits,
+        JSONExtractFloat(metadata, 'retry_after_s') AS waits_s,
+        JSONExtractRaw(metadata, 'cause') AS told_cause,
+        JSONExtractString(metadata, 'last_error') AS error
+    FROM tool_metrics
+    WHERE tool_name IN {{tools:Array(String)}} AND recorded_at >= {_SINCE} AND status = 'rejected'
+        AND (refused_by = 'local' OR (refused_by = '' AND NOT JSONHas(metadata, 'refused') AND generation IS NULL))
+"""
+
+# When the last answered call of each of these circuits began: a call of its tool by its process, for its user or session.
+# A tool that answers "bad argument" works: to the breaker it is a success. What its caller ignores (class policy) is none.
+_ANSWERED: Final = f"""
+    SELECT tool_name, emitter_id, circuit, max(began_at) AS began
+    FROM
+    (
+        SELECT
+            tool_name, emitter_id,
+            arrayJoin([('tool', ''), ('user', user_id), ('session', session_id)]) AS circuit,
+            recorded_at - toIntervalMicrosecond(toInt64(least(execution_time_ms, 1e9) * 1000)) AS began_at
+        FROM tool_metrics
+        WHERE tool_name IN {{tools:Array(String)}} AND recorded_at >= {_SINCE}
+            AND emitter_id IN (SELECT emitter_id FROM refusals)
+            AND ((status = 'success' AND error_class != 'policy') OR (status = 'error' AND error_class IN ('tool', 'invalid_input')))
+            AND served_by NOT IN ('cache', 'none')
+    )
+    WHERE (tool_name, emitter_id, circuit) IN (SELECT tool_name, emitter_id, (circuit_scope, whose) FROM refusals)
+    GROUP BY tool_name, emitter_id, circuit
+"""
+
+_CIRCUITS: Final = f"""
+    WITH refusals AS ({_REFUSALS}), answered AS ({_ANSWERED})
+    SELECT
+        refusals.tool_name AS tool_name, service, circuit_scope AS scope,
+        argMax(circuit_state, at) AS state,
+        uniqExact(refusals.emitter_id) AS processes,
+        sum(refused) AS refused_calls,
+        min(at) AS first_at,
+        max(at) AS last_at,
+        maxOrNullIf(at + toIntervalMillisecond(toInt64(greatest(least(waits_s, 1e9), 0) * 1000)), waits) AS until,
+        argMax(told_cause, at) AS cause,
+        argMax(error, at) AS last_error
+    FROM refusals
+    LEFT JOIN answered ON refusals.tool_name = answered.tool_name AND refusals.emitter_id = answered.emitter_id
+        AND refusals.circuit_scope = answered.circuit.1 AND refusals.whose = answered.circuit.2
+    WHERE at >= answered.began
+    GROUP BY tool_name, service, scope
+    ORDER BY last_at DESC, tool_name, service, scope
+    LIMIT {MOST}
+"""
+
+
+async def local_circuits(db: Database, since: datetime, tool_name: str | None) -> list[dict[str, Any]]:
+    """The circuits that refused calls since then, as the API gives them.
+
+    It is cheap however much is stored: the counts by the minute name the few tools that refuse, and ``tool_metrics`` is read for
+    those alone.
+    """
+    where = Conditions(None).equal("tool_name", tool_name).that(f"minute >= toStartOfMinute({_SINCE})")
+    times = {"since": microseconds(since)}
+    having = f"GROUP BY tool_name HAVING sum(rejections) > 0 ORDER BY max(minute) DESC, tool_name LIMIT {MOST}"
+    refusing = await db.rows(select("tool_name", "tool_counts_1m", where, having), where.parameters | times)
+    if not refusing:
+        return []
+    rows = await db.rows(_CIRCUITS, times | {"tools": [row["tool_name"] for row in refusing]})
+    return [_circuit(row) for row in rows]
+
+
+def _circuit(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "tool_name": row["tool_name"],
+        "service": row["service"],
+        "scope": row["scope"],
+        "state": row["state"],
+        "processes": row["processes"],
+        "since": row["first_at"],
+        "last_refusal_at": row["last_at"],
+        "refusals": row["refused_calls"],
+        "open_until": row["until"],
+        "cause": _cause(row["cause"]),
+        "last_error": row["last_error"] or None,
+    }
+
+
+def _cause(text: str) -> dict[str, Any] | None:
+    """As in a circuit's record; None where a foreign producer's metadata hold something else."""
+    try:
+        return Cause.model_validate_json(text).model_dump()
+    except ValidationError:
+        return None

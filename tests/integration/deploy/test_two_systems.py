@@ -1,0 +1,80 @@
+"""Commands and two running `switchgear up`: which one they find, and which one they change."""
+
+import json
+
+import pytest
+
+from switchgear_schemas.settings import load_settings
+from tests.support.processes import run
+from tests.support.up import Up
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+DAYS = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
+
+
+@pytest.fixture
+def default_folder(tmp_path, monkeypatch):
+    """Where the data would be by default; nothing may make it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    return load_settings().data_dir
+
+
+def test_commands_find_each_of_two_running_systems_and_change_the_one_that_is_named(
+    tmp_path, monkeypatch, default_folder
+):
+    with Up(tmp_path / "one", "--no-demo") as one:
+        alone = run("retention", "set", "41")
+        assert alone.returncode == 0, alone.stderr
+        assert str(one.folder / "clickhouse") in alone.stdout
+        assert one.record()["api_url"] in alone.stdout
+        assert one.value(DAYS) == "41"
+
+        with Up(tmp_path / "two", "--no-demo") as two:
+            for command in (["retention", "set", "42"], ["circuits", "--json"], ["dead", "list"]):
+                unnamed = run(*command)
+                assert (unnamed.returncode, unnamed.stdout) == (2, "")
+                for system in (one, two):
+                    assert str(system.folder) in unnamed.stderr
+                    assert f"export SWITCHGEAR_API_URL={system.record()['api_url']}\n" in unnamed.stderr
+                    kafka = system.record()["kafka_bootstrap_servers"]
+                    assert f"export SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS={kafka}\n" in unnamed.stderr
+
+            named = run("retention", "set", "7", "--tenant", "acme", extra=two.exported())
+            assert named.returncode == 0, named.stderr
+            assert str(two.folder / "clickhouse") in named.stdout
+            assert "acme" in two.value(DAYS)
+            assert one.value(DAYS) == "41"
+            shown = run("retention", "show", "--json", extra=two.exported())
+            assert json.loads(shown.stdout)["tenants"] == {"acme": 7}
+
+            by_folder = run("retention", "set", "45", "--data-dir", str(one.folder), extra=two.exported())
+            assert by_folder.returncode == 0, by_folder.stderr
+            assert one.record()["api_url"] in by_folder.stdout
+            assert one.value(DAYS) == "45"
+            assert run("migrate", "--data-dir", str(one.folder)).returncode == 1, "it is open in another process"
+
+            calls = tmp_path / "calls.jsonl"
+            calls.write_text('{"tool_name": "mcp:a:b", "status": "success", "execution_time_ms": 5}\n')
+            sent = run("emit", str(calls), extra=two.exported())
+            assert sent.returncode == 0, sent.stderr
+            assert two.record()["kafka_bootstrap_servers"] in sent.stdout
+
+            mixed = {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": one.record()["kafka_bootstrap_servers"]}
+            second_sink = run("sink", "--clickhouse", f"chdb:{tmp_path / 'third'}", extra=mixed)
+            assert second_sink.returncode == 2
+            assert str(one.folder) in second_sink.stderr
+
+            two.child.kill9()
+        found = run("tools")  # what the killed one left is not believed
+        assert found.returncode == 0, found.stderr
+        assert one.child.interrupt() == 0
+    nothing = run("retention", "set", "43")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "switchgear up" in nothing.stderr
+    assert not default_folder.exists()
+    assert not (tmp_path / "third").exists()
+
+    stopped = run("retention", "set", "44", "--data-dir", str(one.folder))
+    assert stopped.returncode == 0, stopped.stderr
+    assert str(one.folder / "clickhouse") in stopped.stdout
+    assert list((tmp_path / "home").glob("*")) == []

@@ -1,0 +1,69 @@
+"""Several processes bring one ClickHouse server to this version at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from switchgear_cli.local.ports import any_free_port
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.migrations import Layout, MigrationError, migrate, turns
+from switchgear_sinks.store import Store, open_store
+from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
+from tests.support.sinking import rollups_differ
+
+pytestmark = pytest.mark.integration
+AT_ONCE = 4
+DATABASES = 3
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
+    with clickhouse_server(tmp_path_factory.mktemp("server"), any_free_port()) as running:
+        yield running
+
+
+@asynccontextmanager
+async def opened(server: ClickHouseServer, database: str, count: int) -> AsyncIterator[list[Store]]:
+    url = f"{server.url}/{database}"
+    async with AsyncExitStack() as stack:
+        stores = []
+        for _ in range(count):
+            store = await open_store(Settings(clickhouse_url=url, clickhouse_connect_timeout_s=5))
+            stack.push_async_callback(store.close)
+            stores.append(store)
+        yield stores
+
+
+@pytest.mark.parametrize("database", [f"together_{number}" for number in range(DATABASES)])
+async def test_the_rollups_have_every_row_after_several_processes_migrated_at_once(
+    server: ClickHouseServer, database: str
+) -> None:
+    async with opened(server, database, AT_ONCE) as stores:
+        applied = await asyncio.gather(*map(migrate, stores))
+        assert sorted(map(bool, applied)) == [False] * (AT_ONCE - 1) + [True]
+        rows = [("t", status, 5.0) for status in ("success", "error", "timeout", "cancelled")]
+        await stores[0].writing.insert("tool_metrics", rows, ["tool_name", "status", "execution_time_ms"])
+        assert await rollups_differ(stores[0]) == {}
+        found = await stores[0].query(f"SELECT count() FROM system.tables WHERE name = '{turns.LOCK}'")
+        assert found.result_rows == [(0,)]
+
+
+async def test_a_lock_that_is_held_is_waited_for_and_then_named(server: ClickHouseServer) -> None:
+    async with opened(server, "held", 2) as (first, second), turns.one_at_a_time(first, Layout()):
+        with pytest.raises(MigrationError, match=r"migrating held for 0\.5 s.*drop the table schema_migrations_lock"):
+            async with turns.one_at_a_time(second, Layout(), limit_s=0.5):
+                pass
+
+
+async def test_a_lock_that_a_dead_process_left_is_dropped_when_it_is_old(
+    server: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "STALE_S", 1.0)
+    async with opened(server, "left", 1) as (store,):
+        await store.command(Layout().fill(turns._CREATE))
+        async with asyncio.timeout(30), turns.one_at_a_time(store, Layout()):
+            pass

@@ -1,0 +1,64 @@
+"""A `switchgear up` of a test, on a folder and ports of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from switchgear_cli.local.ports import any_free_port
+from tests.support.processes import run, switchgear
+
+READY_S = 150  # two processors, shared with everything else that runs: 6 s on an idle machine
+
+
+class Up:
+    """Ready when the ``with`` begins."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder
+        self.child = switchgear(
+            *("up", "--data-dir", str(folder), "--api-port", str(any_free_port()), *flags),
+            log=folder.parent / f"up-{time.monotonic_ns()}.log",
+        )
+
+    def __enter__(self) -> Self:
+        self.child.__enter__()
+        self.child.wait_for_output("export SWITCHGEAR_API_URL=", READY_S)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.child.__exit__(*exception)
+
+    def record(self) -> dict[str, Any]:
+        """What it says of itself in its data folder."""
+        return dict(json.loads((self.folder / "up.json").read_text()))
+
+    def exported(self) -> dict[str, str]:
+        """The variables of the lines that it printed to be exported."""
+        lines = [line for line in self.child.output().splitlines() if line.startswith("export ")]
+        return dict(word.split("=", 1) for line in lines for word in shlex.split(line)[1:])
+
+    def tree(self) -> list[psutil.Process]:
+        """Every process of it, itself included."""
+        own = psutil.Process(self.child.pid)
+        return [own, *own.children(recursive=True)]
+
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command with SWITCHGEAR_DATA_DIR naming its folder."""
+        return run(*arguments, extra={"SWITCHGEAR_DATA_DIR": str(self.folder)})
+
+    def value(self, query: str) -> Any:
+        """The one value of a query of its store."""
+        done = self.ask("sql", "--json", query)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["rows"][0][0]
+
+    def count(self) -> Any:
+        """Stored executions."""
+        return self.value("SELECT count() FROM tool_metrics")

@@ -1,0 +1,367 @@
+"""The first call waits for the fleet's circuits, at most ``start_wait_s``, whatever its form; once, and never the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from switchgear import CircuitOpenError, FunctionHooks, Switchgear, SwitchgearError
+from switchgear.follower.follower import CircuitFollower
+from switchgear.testing import InMemoryFleet
+from switchgear_schemas import Circuit
+from tests.support.waiting import until
+
+NOBODY = "127.0.0.1:1"
+COMES_AFTER_S = 0.3
+LONG_S = 60.0
+
+Make = Callable[..., Switchgear]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made = []
+
+    def client(**options: Any) -> Switchgear:
+        made.append(Switchgear(NOBODY, **options))
+        return made[-1]
+
+    yield client
+    for gear in made:
+        gear.close(0)
+
+
+@pytest.fixture
+def gear(make: Make) -> Switchgear:
+    """A client whose fleet has the circuit of "t" open, which it hears a while after it has begun."""
+    made = make(start_wait_s=LONG_S)
+    heard(made, COMES_AFTER_S)
+    return made
+
+
+def heard(gear: Switchgear, after_s: float) -> None:
+    """What the follower does when the broker has answered."""
+    follower = gear._follower
+    assert isinstance(follower, CircuitFollower)
+
+    def load() -> None:
+        circuit = Circuit(
+            circuit_id="t", tool_name="t", state="forced_open", version=1, generation=1, changed_at=datetime.now(UTC)
+        )
+        follower.table.apply(b"t", circuit.model_dump_json().encode())
+        follower.loaded = follower._read_here = True
+
+    timer = threading.Timer(after_s, load)
+    timer.daemon = True
+    timer.start()
+
+
+def took(call: Callable[[], object]) -> float:
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+# -- synchronous forms ------------------------------------------------------------------------------------------------
+
+
+def items() -> Iterator[int]:
+    yield 1
+
+
+def within_session(gear: Switchgear) -> object:
+    with gear.session("s"):
+        return gear.call("t", int)
+
+
+def entered(gear: Switchgear) -> object:
+    with gear.permit("t"):
+        return "called"
+
+
+def entered_client(gear: Switchgear) -> object:
+    gear.__enter__()  # the fixture closes it, without the end of a block that waits for Kafka
+    assert gear._started
+    return gear.call("t", int)
+
+
+RAISING: dict[str, Callable[[Switchgear], object]] = {
+    "guarded function": lambda gear: gear.guard("t")(int)(),
+    "guarded with options": lambda gear: gear.guard("t", timeout=5)(int)(),
+    "guarded generator": lambda gear: list(gear.guard("t")(items)()),
+    "call": lambda gear: gear.call("t", int),
+    "answer": lambda gear: gear.answer("t", int),
+    "with_options": lambda gear: gear.with_options(timeout=5).call("t", int),
+    "session": within_session,
+    "permit": entered,
+    "with": entered_client,
+}
+ASKING: dict[str, Callable[[Switchgear], object]] = {
+    "try_acquire": lambda gear: not gear.try_acquire("t"),
+    "is_open": lambda gear: gear.is_open("t"),
+    "available": lambda gear: gear.available(["t", "u"]) == ["u"],
+    "notice": lambda gear: "t" in gear.notice(),
+    "circuits": lambda gear: gear.circuits()["t"].forced,
+}
+
+
+@pytest.mark.parametrize("form", RAISING)
+def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchgear, form: str) -> None:
+    with pytest.raises(CircuitOpenError) as refused:
+        RAISING[form](gear)
+    assert refused.value.source == "fleet"
+
+
+@pytest.mark.parametrize("form", ASKING)
+def test_the_first_question_is_answered_by_what_the_fleet_says(gear: Switchgear, form: str) -> None:
+    assert ASKING[form](gear) is True
+
+
+@pytest.mark.parametrize("form", RAISING)
+def test_without_a_wait_the_first_call_is_made_at_once(make: Make, form: str) -> None:
+    gear = make()
+    assert took(lambda: RAISING[form](gear)) < 5
+
+
+# -- coroutines -------------------------------------------------------------------------------------------------------
+
+
+async def nothing() -> int:
+    return 0
+
+
+async def aitems() -> Any:
+    yield 1
+
+
+async def astream(gear: Switchgear) -> object:
+    return [item async for item in gear.guard("t")(aitems)()]
+
+
+async def aentered(gear: Switchgear) -> object:
+    async with gear.permit("t"):
+        return "called"
+
+
+async def aentered_client(gear: Switchgear) -> object:
+    await gear.__aenter__()
+    assert gear._started
+    return await gear.acall("t", nothing)
+
+
+async def aasked(gear: Switchgear) -> object:
+    answer = await gear.atry_acquire("t")
+    if not answer:
+        raise answer.error()
+    return answer
+
+
+AWAITED: dict[str, Callable[[Switchgear], Any]] = {
+    "guarded coroutine function": lambda gear: gear.guard("t")(nothing)(),
+    "guarded with options": lambda gear: gear.guard("t", timeout=5)(nothing)(),
+    "guarded async generator": astream,
+    "acall": lambda gear: gear.acall("t", nothing),
+    "aanswer": lambda gear: gear.aanswer("t", nothing),
+    "async with permit": aentered,
+    "async with client": aentered_client,
+    "atry_acquire": aasked,
+}
+
+
+@pytest.mark.parametrize("form", AWAITED)
+async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhile(gear: Switchgear, form: str) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.005)
+
+    ticker = asyncio.ensure_future(tick())
+    with pytest.raises(CircuitOpenError) as refused:
+        await AWAITED[form](gear)
+    ticker.cancel()
+    assert refused.value.source == "fleet"
+    assert ticks > 3
+
+
+async def test_many_first_coroutines_at_once_wait_for_the_same(gear: Switchgear) -> None:
+    guarded = gear.guard("t")(nothing)
+    found = await asyncio.gather(*[guarded() for _ in range(500)], return_exceptions=True)
+    assert {type(each) for each in found} == {CircuitOpenError}
+
+
+async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(gear.acall("t", nothing), 0.01)
+    with pytest.raises(CircuitOpenError):
+        await gear.acall("t", nothing)
+
+
+# -- once, and bounded ------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_call_first_at_once_wait_for_the_same(gear: Switchgear) -> None:
+    guarded, found = gear.guard("t")(int), []
+
+    def call() -> None:
+        try:
+            found.append(guarded())
+        except CircuitOpenError as refused:
+            found.append(refused.source)
+
+    threads = [threading.Thread(target=call) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG_S)
+    assert found == ["fleet"] * 16
+
+
+def test_with_kafka_away_the_first_call_waits_that_long_and_the_next_ones_not(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    gear = make(start_wait_s=0.5)
+    guarded = gear.guard("t")(int)
+    assert took(guarded) >= 0.5
+    assert took(lambda: [guarded() for _ in range(100)]) < 0.5
+    assert [each.getMessage() for each in caplog.records if each.name == "switchgear.client"] == [
+        "the fleet's circuits were not loaded within 0.5 s; calls go on without them"
+    ]
+
+
+def test_with_kafka_away_threads_share_one_wait(make: Make) -> None:
+    gear = make(start_wait_s=1.0)
+    threads = [threading.Thread(target=gear.call, args=("t", int)) for _ in range(8)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG_S)
+    assert 1.0 <= time.monotonic() - began < 5.0, "and not one after the other"
+
+
+def test_to_start_early_does_not_wait_and_the_first_call_does(gear: Switchgear) -> None:
+    assert gear.start() is False
+    with pytest.raises(CircuitOpenError):
+        gear.call("t", int)
+
+
+def test_a_client_that_was_started_and_has_heard_does_not_wait(gear: Switchgear) -> None:
+    assert gear.start(wait=LONG_S)
+    with pytest.raises(CircuitOpenError):
+        gear.call("t", int)
+
+
+def test_a_hook_in_the_background_does_not_wait_for_itself(make: Make) -> None:
+    found: list[float] = []
+
+    def on_drop(_count: int) -> None:
+        found.append(took(lambda: gear.call("t", int)))
+
+    gear = make(start_wait_s=LONG_S, buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
+    assert gear._emitter is not None
+    for _ in range(5):
+        gear._emitter.emit({"tool_name": "t", "status": "success"})
+    gear.start()
+    until(lambda: bool(found))
+    assert found[0] < 5
+
+
+def test_a_closed_client_does_not_wait_nor_one_that_is_closed_meanwhile(make: Make) -> None:
+    gear = make(start_wait_s=LONG_S)
+    gear.close(0)
+    assert took(lambda: gear.call("t", int)) < 5
+    another = make(start_wait_s=LONG_S)
+    caller = threading.Thread(target=another.call, args=("t", int))
+    caller.start()
+    until(lambda: another._begun)
+    another.close(0)
+    caller.join(20)
+    assert not caller.is_alive()
+
+
+def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, COMES_AFTER_S / 10)
+        with pytest.raises(InterruptedError):
+            gear.call("t", int)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(CircuitOpenError):
+        gear.call("t", int)
+
+
+def test_a_call_that_no_fleet_refuses_goes_on_where_nothing_is_allowed_without_it(make: Make) -> None:
+    """The background looks once a second what was loaded; the first call does not wait for that too."""
+    gear = make(start_wait_s=LONG_S, on_state_unavailable="deny")
+    heard(gear, COMES_AFTER_S)
+    assert gear.call("u", lambda: "called") == "called"
+
+
+def test_a_child_of_a_fork_waits_once_too_also_when_its_parent_has_heard() -> None:
+    code = f"""
+        import os, time
+        from switchgear import Switchgear
+        gear = Switchgear("{NOBODY}", start_wait_s=0.3)
+        gear._follower.loaded = gear._follower._read_here = True
+        def took():
+            began = time.monotonic()
+            gear.call("t", int)
+            return time.monotonic() - began
+        assert took() < 0.3, "its circuits are loaded"
+        pid = os.fork()
+        if pid == 0:
+            first, second = took(), took()
+            print(first >= 0.3, second < 0.3, flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
+        gear.close(0)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+# -- what has nobody to wait for ----------------------------------------------------------------------------------------
+
+
+def test_without_kafka_or_in_a_fleet_in_memory_there_is_nothing_to_wait_for() -> None:
+    for servers in (None, InMemoryFleet()):
+        gear = Switchgear(servers, start_wait_s=LONG_S)
+        assert took(lambda: gear.call("t", int)) < 5  # noqa: B023 - called at once
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "10", None, True])
+def test_an_impossible_wait_is_named(wrong: Any) -> None:
+    with pytest.raises(SwitchgearError, match="start_wait_s"):
+        Switchgear(NOBODY, start_wait_s=wrong)
+
+
+def test_the_wait_comes_from_the_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHGEAR_START_WAIT_S", "2.5")
+    for arguments, wanted in (({}, 2.5), ({"start_wait_s": 0}, 0)):
+        gear = Switchgear.from_env(**arguments)
+        assert gear._start_wait_s == wanted
+        gear.close(0)
+    monkeypatch.setenv("SWITCHGEAR_START_WAIT_S", "soon")
+    with pytest.raises(SwitchgearError, match="SWITCHGEAR_START_WAIT_S"):
+        Switchgear.from_env()
