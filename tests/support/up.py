@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shlex
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +19,25 @@ from switchgear_cli.local.ports import any_free_port
 from tests.support.processes import run, switchgear
 
 READY_S = 150  # two processors, shared with everything else that runs: 6 s on an idle machine
+_LOCK = Path(tempfile.gettempdir()) / "switchgear-tests-up.lock"
+_held = 0
+
+
+@contextmanager
+def default_ports() -> Iterator[None]:
+    """Keep the systems of the other test processes away: `up` looks for free ports before its servers listen on them.
+
+    A test may run several systems, so one process may hold the lock several times.
+    """
+    global _held  # noqa: PLW0603 - one lock a process
+    with ExitStack() as stack:
+        if _held == 0:
+            fcntl.flock(stack.enter_context(_LOCK.open("w")), fcntl.LOCK_EX)
+        _held += 1
+        try:
+            yield
+        finally:
+            _held -= 1
 
 
 class Up:
@@ -22,18 +45,21 @@ class Up:
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
-        self.child = switchgear(
-            *("up", "--data-dir", str(folder), "--api-port", str(any_free_port()), *flags),
-            log=folder.parent / f"up-{time.monotonic_ns()}.log",
-        )
+        self._flags = flags
 
     def __enter__(self) -> Self:
-        self.child.__enter__()
-        self.child.wait_for_output("export SWITCHGEAR_API_URL=", READY_S)
+        with ExitStack() as stack:
+            stack.enter_context(default_ports())
+            command = ("up", "--data-dir", str(self.folder), "--api-port", str(any_free_port()), *self._flags)
+            self.child = stack.enter_context(
+                switchgear(*command, log=self.folder.parent / f"up-{time.monotonic_ns()}.log")
+            )
+            self.child.wait_for_output("export SWITCHGEAR_API_URL=", READY_S)
+            self._running = stack.pop_all()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.child.__exit__(*exception)
+        self._running.close()
 
     def record(self) -> dict[str, Any]:
         """What it says of itself in its data folder."""

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from switchgear_schemas.settings import load_settings
 from tests.support.processes import environment, run, switchgear
-from tests.support.up import READY_S, Up
+from tests.support.up import READY_S, Up, default_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_ctrl_c_while_it_starts_leaves_nothing(folder, tmp_path):
-    with switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
+    with default_ports(), switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
         child.wait_for_output("kafka starting", READY_S)
         own = psutil.Process(child.pid)
         processes = [own, *own.children(recursive=True)]

@@ -1,9 +1,9 @@
 """The command line: quick help, one sentence for what goes wrong, and exit codes that scripts can trust."""
 
 import errno
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -51,12 +51,13 @@ def test_help_imports_no_command():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_help_is_there_in_a_blink():
+def test_help_takes_a_fraction_of_a_second_of_processor_time():
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert run_process("--help").returncode == 0
-        took.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(took) < 1.5  # 0.3 s on an idle machine
 
 
