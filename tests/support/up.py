@@ -32,6 +32,7 @@ def default_ports() -> Iterator[None]:
     global _held  # noqa: PLW0603 - one lock a process
     with ExitStack() as stack:
         if _held == 0:
+            # Not FileLock, which polls: the process with many such tests would be first again after each of them.
             fcntl.flock(stack.enter_context(_LOCK.open("w")), fcntl.LOCK_EX)
         _held += 1
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchgear import Emitter
+from switchgear.emitter.spool.segment import SUFFIX
 from switchgear.emitter.spool.spool import Written
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.ids import mint_metric_id
@@ -50,8 +51,8 @@ def leave_behind(root: Path) -> None:
 
 
 def held(root: Path) -> list[Path]:
-    """The folders with a lock. A process that was killed while it removed a finished folder may have left the rest of it."""
-    return [each for each in root.iterdir() if (each / "lock").exists()]
+    """The folders with a lock or events. A process killed while it removes a finished folder can leave one with neither."""
+    return [each for each in root.iterdir() if (each / "lock").exists() or any(each.glob(f"*{SUFFIX}"))]
 
 
 def test_a_hundred_dead_processes_events_arrive_with_few_descriptors_in_use(settings, tmp_path) -> None:
