@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from switchgear.emitter.spool.segment import SUFFIX
@@ -41,6 +42,21 @@ def killed(spool: Spool) -> None:
 def segments(root: Path) -> list[Path]:
     """The files, in the order of writing."""
     return sorted(root.glob(f"*/*{SUFFIX}"))
+
+
+def descriptors_in(root: Path) -> int:
+    """How many of this process's file descriptors are of files below ``root``, deleted ones included.
+
+    The descriptors of everything else in the process are not counted: they come and go while other tests' objects
+    are collected.
+    """
+    found = 0
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - it changes while it is listed
+        try:
+            found += str(Path(f"/proc/self/fd/{number}").readlink()).startswith(f"{root}/")
+        except FileNotFoundError:
+            continue
+    return found
 
 
 def left_in(folder: Path) -> list[int]:

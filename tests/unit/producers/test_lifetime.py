@@ -43,7 +43,7 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
 def test_a_hook_in_the_background_waits_for_nothing(hook: Callable[[Switchgear], object]) -> None:
     gear, found, took = dropping(hook)
     assert found == [False]
-    assert took[0] < 1
+    assert took[0] < 10, "the hook asked for thirty"
     assert gear.status().hook_failures == 0
     gear.close(0)
 

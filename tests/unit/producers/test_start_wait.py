@@ -232,12 +232,12 @@ def test_threads_that_call_first_at_once_wait_for_the_same(gear: Switchgear) -> 
 def test_with_kafka_away_the_first_call_waits_that_long_and_the_next_ones_not(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gear = make(start_wait_s=0.5)
+    gear = make(start_wait_s=3)
     guarded = gear.guard("t")(int)
-    assert took(guarded) >= 0.5
-    assert took(lambda: [guarded() for _ in range(100)]) < 0.5
+    assert took(guarded) >= 3
+    assert took(lambda: [guarded() for _ in range(100)]) < 3
     assert [each.getMessage() for each in caplog.records if each.name == "switchgear.client"] == [
-        "the fleet's circuits were not loaded within 0.5 s; calls go on without them"
+        "the fleet's circuits were not loaded within 3 s; calls go on without them"
     ]
 
 
@@ -319,17 +319,17 @@ def test_a_child_of_a_fork_waits_once_too_also_when_its_parent_has_heard() -> No
     code = f"""
         import os, time
         from switchgear import Switchgear
-        gear = Switchgear("{NOBODY}", start_wait_s=0.3)
+        gear = Switchgear("{NOBODY}", start_wait_s=3)
         gear._follower.loaded = gear._follower._read_here = True
         def took():
             began = time.monotonic()
             gear.call("t", int)
             return time.monotonic() - began
-        assert took() < 0.3, "its circuits are loaded"
+        assert took() < 3, "its circuits are loaded"
         pid = os.fork()
         if pid == 0:
             first, second = took(), took()
-            print(first >= 0.3, second < 0.3, flush=True)
+            print(first >= 3, second < 3, flush=True)
             os._exit(0)
         os.waitpid(pid, 0)
         gear.close(0)

@@ -25,9 +25,9 @@ def emitter():
 
 
 def test_making_one_starts_nothing():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     Emitter(NOBODY)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_emitting_never_raises_and_is_quick(emitter):
@@ -35,7 +35,7 @@ def test_emitting_never_raises_and_is_quick(emitter):
     began = time.perf_counter()
     for _ in range(1_000):
         assert emitter.emit(Event("t", "success"))
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 5, "0.01 s on an idle machine"
 
 
 def test_events_beyond_the_buffer_are_counted_as_dropped_and_told_of_once(emitter, caplog):

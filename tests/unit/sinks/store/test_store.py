@@ -95,18 +95,18 @@ async def test_queries_of_one_lane_run_at_the_same_time(tmp_path: Path) -> None:
         lane = store.lane("test", 2)
         await asyncio.gather(lane.query("SELECT 1"), lane.query("SELECT 1"))
         started = time.monotonic()
-        await asyncio.gather(lane.query("SELECT sleep(1)"), lane.query("SELECT sleep(1)"))
-        assert time.monotonic() - started < 1.8
+        await asyncio.gather(lane.query("SELECT sleep(3)"), lane.query("SELECT sleep(3)"))
+        assert time.monotonic() - started < 5.5
 
 
 async def test_a_slow_read_does_not_hold_up_a_write(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         await store.command("SELECT 1")
-        reads = [asyncio.create_task(store.query("SELECT sleep(1)")) for _ in range(4)]
+        reads = [asyncio.create_task(store.query("SELECT sleep(3)")) for _ in range(4)]
         await asyncio.sleep(0.2)
         started = time.monotonic()
         await store.command("CREATE TABLE quick (a UInt8) ENGINE = MergeTree ORDER BY a")
-        assert time.monotonic() - started < 0.7
+        assert time.monotonic() - started < 2.5
         await asyncio.gather(*reads)
 
 

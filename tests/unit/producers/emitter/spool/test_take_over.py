@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from switchgear.emitter.spool.spool import Spool
-from tests.support.spooling import LIMIT, drained, killed, opened, segments, written
+from tests.support.spooling import LIMIT, descriptors_in, drained, killed, opened, segments, written
 
 HELD = 16
 DEAD = 50
 RECORDS = 3
-
-
-def descriptors() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
 
 
 def age(segment: Path) -> float:
@@ -53,31 +49,29 @@ def sent(spool: Spool, most: int = 7) -> list[int]:
 
 def test_only_some_are_held_at_a_time_and_descriptors_are_left_to_the_application(tmp_path) -> None:
     leave_behind(tmp_path)
-    before = descriptors()
     spool = opened(tmp_path)
     held = sorted(segments(tmp_path), key=age)[:HELD]
     for _ in range(3):
         assert spool.taken_over == spool.records == spool.unread == HELD * RECORDS
         assert spool.bytes == sum(path.stat().st_size for path in held)
         assert not spool.more, "there is no room"
-        assert descriptors() - before <= HELD + 2
+        assert descriptors_in(tmp_path) <= HELD + 2
         spool.open()
     assert len(spool.read(1_000)) == RECORDS
     spool.append(written(1_000))
-    assert descriptors() - before <= 2 * HELD + 3
+    assert descriptors_in(tmp_path) <= 2 * HELD + 3
     killed(spool)
-    assert descriptors() == before
+    assert descriptors_in(tmp_path) == 0
 
 
 def test_all_come_in_the_end_each_once_the_oldest_first_and_nothing_is_left(tmp_path) -> None:
     leave_behind(tmp_path)
-    before = descriptors()
     spool = opened(tmp_path)
     assert sent(spool) == list(range(DEAD * RECORDS))
     assert (spool.taken_over, spool.records, spool.unread, spool.bytes) == (DEAD * RECORDS, 0, 0, 0)
     assert (spool.dropped, spool.damaged) == (0, 0)
     spool.close()
-    assert descriptors() == before
+    assert descriptors_in(tmp_path) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -166,12 +160,11 @@ def test_empty_and_unreadable_folders_take_no_room(tmp_path, monkeypatch) -> Non
 def test_a_folder_with_files_deleted_again_and_again_does_not_eat_descriptors(tmp_path) -> None:
     """A deleted file is kept open for what is unread in it: so many of them, then the oldest is given up and counted."""
     spool = opened(tmp_path)
-    before = descriptors()
     for number in range(100):
         spool.append(written(number))
         for path in segments(tmp_path):
             path.unlink()
-    assert descriptors() - before <= HELD + 2
+    assert descriptors_in(tmp_path) <= HELD + 2
     assert spool.dropped == 100 - spool.records > 0
     assert [number for number, _ in drained(spool)] == list(range(spool.dropped, 100)), "the newest, in order"
     spool.close()
@@ -180,7 +173,6 @@ def test_a_folder_with_files_deleted_again_and_again_does_not_eat_descriptors(tm
 def test_our_folder_deleted_again_and_again_does_not_eat_descriptors(tmp_path) -> None:
     root = tmp_path / "spool"
     spool = opened(root)
-    before = descriptors()
     for number in range(120):
         spool.append(written(number))
         for path in root.glob("*/*"):
@@ -188,7 +180,7 @@ def test_our_folder_deleted_again_and_again_does_not_eat_descriptors(tmp_path) -
         for path in root.iterdir():
             path.rmdir()
         spool.open()
-    assert descriptors() - before <= 5 * HELD
+    assert descriptors_in(tmp_path) <= 5 * HELD
     assert spool.dropped == 120 - spool.records > 0
     kept = [number for number, _ in drained(spool)]
     assert kept == list(range(spool.dropped, 120))
@@ -196,7 +188,6 @@ def test_our_folder_deleted_again_and_again_does_not_eat_descriptors(tmp_path) -
 
 
 def test_without_descriptors_its_own_folder_leaves_nothing_half_made(tmp_path, monkeypatch) -> None:
-    before = descriptors()
 
     def refuse(*_: object) -> int:
         raise OSError(24, "Too many open files")
@@ -207,4 +198,4 @@ def test_without_descriptors_its_own_folder_leaves_nothing_half_made(tmp_path, m
             with pytest.raises(OSError, match="Too many open files"):
                 opened(tmp_path)
     assert list(tmp_path.iterdir()) == []
-    assert descriptors() == before
+    assert descriptors_in(tmp_path) == 0
