@@ -1,20 +1,42 @@
 """Dead letters: what could not be used, with its bytes, origin and reason.
 
-The value is the original message, byte for byte, so that it can be repaired and sent again. The key is the origin
-(``topic-partition-offset``): a message that two readers reject, or one reader rejects twice, compacts to one record.
+The value is the original message, byte for byte, so that it can be repaired and sent again. Where it is too large for the topic, the
+letter keeps its beginning, its size and its SHA-256. The key is the origin (``topic-partition-offset``): a message that two readers
+reject, or one reader rejects twice, compacts to one record.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from typing import Final, Self
 
 import msgspec
 
+from switchgear_schemas.words import MAX_EVENT_BYTES
+
 HEADER_PREFIX = "switchgear.dead."
+MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
+"""``max.message.bytes`` of the dead-letter topic: what the executions topic takes without compression fits."""
+KEPT_VALUE_BYTES: Final = 65_536
+"""The beginning of a value that does not fit: enough for a person to see what it is."""
+KEPT_KEY_BYTES: Final = 4_096
+MAX_REASON_BYTES: Final = 1_000
+MAX_WORD_BYTES: Final = 256
+"""Of the topic (Kafka allows 249), the component and the field."""
+_FRAME_BYTES: Final = 1_024
+"""More than a record batch, a record and the names of the headers take."""
+_HASHED_BYTES: Final = 19 + 64
+"""Of a size and a SHA-256 in hexadecimal."""
+_INT64: Final = 2**63
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """One message that a reader rejected. ``value`` None is a message without a value (a tombstone)."""
+    """One message that a reader rejected. ``value`` None is a message without a value (a tombstone).
+
+    ``value_bytes`` and ``value_sha256`` (hexadecimal) are of the original value where ``value`` is only its beginning, else None;
+    ``key_bytes`` and ``key_sha256`` likewise.
+    """
 
     topic: str
     partition: int
@@ -25,6 +47,10 @@ class DeadLetter(msgspec.Struct, frozen=True):
     field: str = ""
     original_key: bytes | None = None
     value: bytes | None = None
+    value_bytes: int | None = None
+    value_sha256: str | None = None
+    key_bytes: int | None = None
+    key_sha256: str | None = None
 
     @property
     def key(self) -> bytes:
@@ -33,8 +59,36 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """The original bytes; never None, which would be a tombstone in a compacted topic."""
+        """The kept bytes of the value; never None, which would be a tombstone in a compacted topic."""
         return self.value or b""
+
+    @property
+    def truncated(self) -> bool:
+        """The value is only the beginning of the original's: it can't be sent again from here."""
+        return self.value_bytes is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes that the letter takes in its topic, at most."""
+        return _FRAME_BYTES + len(self.key) + len(self.body) + sum(len(value) for _, value in self.headers())
+
+    def fitted(self, max_bytes: int = MAX_LETTER_BYTES) -> Self:
+        """The same letter, cut so that it takes at most ``max_bytes`` in its topic; itself where it fits.
+
+        A reason and a key that are too long are cut first, then the value, to at most ``KEPT_VALUE_BYTES``. What is left without a value
+        takes less than 8 KiB: below that ``max_bytes`` changes nothing more. The same letter gives the same bytes everywhere.
+        """
+        letter = self._with_short_words()
+        if letter.size <= max_bytes or not letter.body:
+            return letter
+        room = max_bytes - letter.size + len(letter.body) - _HASHED_BYTES
+        kept = letter.body[: max(0, min(room, KEPT_VALUE_BYTES))]
+        size, digest = self._of_value()
+        return msgspec.structs.replace(letter, value=kept, value_bytes=size, value_sha256=digest)
+
+    def without_value(self) -> Self:
+        """The least that a letter is: origin, reason, and of a value its size and hash. Below 8 KiB."""
+        return self.fitted(0)
 
     def headers(self) -> list[tuple[str, bytes]]:
         """Origin and reason as Kafka headers."""
@@ -43,32 +97,91 @@ class DeadLetter(msgspec.Struct, frozen=True):
             ("partition", b"%d" % self.partition),
             ("offset", b"%d" % self.offset),
             ("timestamp_ms", b"%d" % self.timestamp_ms),
-            ("reason", self.reason.encode()),
-            ("component", self.component.encode()),
-            ("field", self.field.encode()),
+            ("reason", _encoded(self.reason)),
+            ("component", _encoded(self.component)),
+            ("field", _encoded(self.field)),
         ]
         if self.original_key is not None:
             found.append(("original_key", self.original_key))
         if self.value is None:
             found.append(("null_value", b"1"))
+        for name in ("value_bytes", "value_sha256", "key_bytes", "key_sha256"):
+            known = getattr(self, name)
+            if known is not None:
+                found.append((name, str(known).encode()))
         return [(HEADER_PREFIX + name, value) for name, value in found]
 
     @classmethod
     def from_record(cls, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> DeadLetter:
-        """Read back what :meth:`headers` and :attr:`body` wrote.
+        """Read back what :meth:`headers` and :attr:`body` wrote, also of versions that never truncated.
 
         Raises:
             KeyError: a header is missing, so the record is not a dead letter of ours.
+            ValueError: a header is not what we write.
         """
-        found = {name.removeprefix(HEADER_PREFIX): raw for name, raw in headers if name.startswith(HEADER_PREFIX)}
+        found = {
+            name.removeprefix(HEADER_PREFIX): raw or b"" for name, raw in headers if name.startswith(HEADER_PREFIX)
+        }
         return cls(
             topic=found["topic"].decode(),
-            partition=int(found["partition"]),
-            offset=int(found["offset"]),
-            timestamp_ms=int(found["timestamp_ms"]),
+            partition=_number(found["partition"], 0),
+            offset=_number(found["offset"], 0),
+            timestamp_ms=_number(found["timestamp_ms"], -_INT64),
             reason=found["reason"].decode(),
             component=found["component"].decode(),
             field=found["field"].decode(),
             original_key=found.get("original_key"),
             value=None if "null_value" in found else value,
+            value_bytes=_size(found.get("value_bytes")),
+            value_sha256=_text(found.get("value_sha256")),
+            key_bytes=_size(found.get("key_bytes")),
+            key_sha256=_text(found.get("key_sha256")),
         )
+
+    def _with_short_words(self) -> Self:
+        key, changed = self.original_key, {}
+        for name, limit in (("reason", MAX_REASON_BYTES), ("component", MAX_WORD_BYTES), ("field", MAX_WORD_BYTES)):
+            short = _shortened(getattr(self, name), limit)
+            if short != getattr(self, name):
+                changed[name] = short
+        if key is not None and len(key) > KEPT_KEY_BYTES:
+            known = self.key_bytes is not None  # cut before, by a reader that kept more
+            changed["original_key"] = key[:KEPT_KEY_BYTES]
+            changed["key_bytes"] = self.key_bytes if known else len(key)
+            changed["key_sha256"] = self.key_sha256 if known else hashlib.sha256(key).hexdigest()
+        return msgspec.structs.replace(self, **changed) if changed else self
+
+    def _of_value(self) -> tuple[int, str]:
+        """Size and hash of the original value."""
+        if self.value_bytes is not None and self.value_sha256 is not None:
+            return self.value_bytes, self.value_sha256
+        return len(self.body), hashlib.sha256(self.body).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    """As UTF-8; a lone surrogate of a rejected message, which has none, as its escape."""
+    return text.encode(errors="backslashreplace")
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) * 4 <= limit:
+        return text
+    whole = _encoded(text)
+    return text if len(whole) <= limit else whole[: limit - 3].decode(errors="ignore") + "…"
+
+
+def _number(raw: bytes, lowest: int) -> int:
+    if len(raw) > 20:
+        raise ValueError(f"a number of {len(raw)} digits")
+    number = int(raw)
+    if not lowest <= number < _INT64:
+        raise ValueError(f"the number {number} is out of range")
+    return number
+
+
+def _size(raw: bytes | None) -> int | None:
+    return None if raw is None else _number(raw, 0)
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode()

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
 from switchgear_schemas.words import MAX_EVENT_BYTES
 
 _HOUR_MS: Final = 3_600_000
@@ -109,7 +110,7 @@ def topic_definitions(
             names.dead,
             cleanup_policy="compact,delete",
             retention_ms=dead_retention_hours * _HOUR_MS,
-            max_message_bytes=5 * MAX_EVENT_BYTES,
+            max_message_bytes=MAX_LETTER_BYTES,
         ),
         # Recovery reads the whole changelog: small segments and an eager cleaner keep it near the live state's size.
         topic(

@@ -149,7 +149,8 @@ async def show(
     if letter.value is None:
         print("value        none (a tombstone)")
         return
-    print(f"value        {count(len(letter.value))} bytes")
+    cut = f", of which the first {count(len(letter.value))} are kept" if letter.truncated else ""
+    print(f"value        {count(found.original_bytes)} bytes{cut}")
     text = found.text
     print(hexdump(letter.body) if text is None else _readable(text))
 
@@ -267,6 +268,12 @@ def _table(letters: list[StoredLetter]) -> FittedTable:
         letter = each.letter
         table.add(
             plain(each.key), clock(each.at.isoformat()), plain(each.tool or "-"), plain(letter.component),
-            plain(letter.field or "-"), plain(letter.reason),
+            plain(letter.field or "-"), plain(letter.reason + _cut(each)),
         )  # fmt: skip
     return table
+
+
+def _cut(each: StoredLetter) -> str:
+    letter = each.letter
+    kept = f"{count(len(letter.body))} of {count(each.original_bytes)} bytes kept"
+    return f" (truncated: {kept})" if letter.truncated else ""

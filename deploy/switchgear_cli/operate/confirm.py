@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -114,8 +115,9 @@ class Confirmation:
 
     def _take(self, record: Any) -> None:
         if record.topic == self._settings.topics.dead:
-            letter = DeadLetter.from_record(record.value, record.headers)
-            self._letters[(record.key or b"").decode(errors="replace")] = letter
+            with contextlib.suppress(KeyError, ValueError):  # a retried letter's tombstone, or a stranger's record
+                letter = DeadLetter.from_record(record.value, record.headers)
+                self._letters[letter.key.decode()] = letter
             return
         circuit = self._decode(record)
         if circuit is not None and shows(circuit, self._commands[circuit.circuit_id]):

@@ -17,6 +17,7 @@ class _Named(msgspec.Struct):
 
 
 _named: Final = msgspec.json.Decoder(_Named).decode
+_LATEST_S: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -36,8 +37,11 @@ class StoredLetter:
 
     @property
     def at(self) -> datetime:
-        """When the message came to the topic where it was rejected, by the broker's clock."""
-        return datetime.fromtimestamp(self.letter.timestamp_ms / 1000, UTC)
+        """When the message came to the topic where it was rejected, by the broker's clock.
+
+        A topic whose producers set the time may hold any: one that no calendar has becomes the nearest that has a name.
+        """
+        return datetime.fromtimestamp(min(max(self.letter.timestamp_ms / 1000, 0), _LATEST_S), UTC)
 
     @property
     def tool(self) -> str:
@@ -58,8 +62,13 @@ class StoredLetter:
         except UnicodeDecodeError:
             return None
 
+    @property
+    def original_bytes(self) -> int:
+        """Size of the rejected message's value."""
+        return len(self.letter.body) if self.letter.value_bytes is None else self.letter.value_bytes
+
     def summary(self) -> dict[str, Any]:
-        """JSON-ready values, all but the bytes."""
+        """JSON-ready values, all but the bytes. ``bytes`` is the size of the original; ``truncated``: the letter has only its beginning."""
         letter = self.letter
         return {
             "key": self.key,
@@ -71,7 +80,8 @@ class StoredLetter:
             "component": letter.component,
             "field": letter.field,
             "reason": letter.reason,
-            "bytes": len(letter.body),
+            "bytes": self.original_bytes,
+            "truncated": letter.truncated,
         }
 
     def in_full(self) -> dict[str, Any]:
@@ -84,6 +94,8 @@ class StoredLetter:
         else:
             body = {"value": text}
         original = self.letter.original_key
+        if self.letter.truncated:
+            body["value_sha256"] = self.letter.value_sha256
         return self.summary() | {"original_key": None if original is None else original.decode(errors="replace")} | body
 
 

@@ -70,8 +70,15 @@ def read_repairs(lines: list[str], name: str) -> dict[str, bytes]:
     return found
 
 
-def why_not(letter: StoredLetter, executions: str) -> InvalidExecutionError | None:
-    """Why ``letter`` cannot go to the topic ``executions`` whatever its bytes are; None where it can."""
+def why_not(letter: StoredLetter, executions: str, repaired: bytes | None = None) -> InvalidExecutionError | None:
+    """Why ``letter`` cannot go to the topic ``executions``, with the bytes ``repaired`` or else its own; None where it can."""
     if letter.letter.topic != executions:
         return InvalidExecutionError("", f"it came from {letter.letter.topic}, and only executions can be sent again")
+    if letter.letter.truncated and (repaired is None or repaired == letter.letter.body):
+        found = letter.letter
+        return InvalidExecutionError(
+            "",
+            f"the letter has only the first {len(found.body):,} of {found.value_bytes:,} bytes; the original is at offset "
+            f"{found.offset} of partition {found.partition} of {found.topic} while that topic keeps it. Give a whole message with --file",
+        )
     return None

@@ -91,10 +91,11 @@ class Retry:
                 yield Outcome(letter)
 
     def _prepared(self, letter: StoredLetter, repairs: Mapping[str, bytes]) -> tuple[str, bytes]:
-        refusal = why_not(letter, self._topics.executions)
+        repaired = repairs.get(letter.key)
+        refusal = why_not(letter, self._topics.executions, repaired)
         if refusal is not None:
             raise refusal
-        return prepared(letter, repairs.get(letter.key, letter.letter.body))
+        return prepared(letter, letter.letter.body if repaired is None else repaired)
 
     async def _send(self, ready: Sequence[tuple[StoredLetter, str, bytes]]) -> None:
         count = len(await self._producer.partitions_for(self._topics.executions))

@@ -113,4 +113,6 @@ def _letter(record: Any) -> StoredLetter | None:
         letter = DeadLetter.from_record(record.value, record.headers)
     except (KeyError, ValueError):
         return None
+    if letter.key != record.key:  # a tombstone under the letter's own key would not take this record out
+        return None
     return StoredLetter(letter, record.partition, record.offset, record.timestamp)

@@ -1,7 +1,9 @@
 """A dead letter keeps the message byte for byte, and says where it came from and why."""
 
+from hashlib import sha256
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear_schemas import DeadLetter
@@ -38,3 +40,65 @@ def test_a_message_without_value_is_no_tombstone():
 def test_another_record_is_not_taken_for_one():
     with pytest.raises(KeyError):
         DeadLetter.from_record(b"{}", [("traceparent", b"00-1-1-00")])
+
+
+def rejected(**fields) -> DeadLetter:
+    given = {"reason": "too large", "component": "worker", "original_key": b"search", "value": b"x"}
+    return DeadLetter(topic="executions", partition=3, offset=7, timestamp_ms=5, **(given | fields))
+
+
+@settings(max_examples=200)
+@given(
+    length=st.integers(0, 300_000),
+    key=st.none() | st.integers(0, 10_000).map(bytes),
+    reason=st.text(max_size=3_000) | st.text(st.characters(categories=["Cs", "So"]), max_size=3_000),
+    limit=st.integers(8_192, 200_000),
+)
+def test_a_letter_fits_its_topic_whatever_it_was_made_of(length, key, reason, limit):
+    fitted = rejected(value=bytes(length), original_key=key, reason=reason, field=reason).fitted(limit)
+    assert fitted.size <= limit
+    assert sum(len(value) for _, value in fitted.headers()) + len(fitted.body) < limit - 1_000
+    assert fitted.fitted(limit) == fitted
+    assert fitted.truncated is (len(fitted.body) < length)
+
+
+def test_what_does_not_fit_keeps_its_beginning_its_size_and_its_hash():
+    value, key = b"abc" * 7_000_000, b"k" * 3_000_000
+    fitted = rejected(value=value, original_key=key).fitted()
+    assert fitted.truncated
+    assert (fitted.body, fitted.value_bytes) == (value[:65_536], 21_000_000)
+    assert fitted.value_sha256 == sha256(value).hexdigest()
+    assert (fitted.original_key, fitted.key_bytes) == (key[:4_096], 3_000_000)
+    assert fitted.key_sha256 == sha256(key).hexdigest()
+    assert DeadLetter.from_record(fitted.body, fitted.headers()) == fitted
+
+
+def test_without_its_value_a_letter_still_tells_the_size_and_the_hash_of_the_whole():
+    value = b"abc" * 7_000_000
+    bare = rejected(value=value, original_key=bytes(5_000), reason="ö" * 9_000).fitted().without_value()
+    assert (bare.body, bare.value_bytes, bare.value_sha256) == (b"", 21_000_000, sha256(value).hexdigest())
+    assert bare.size < 8_192
+    assert bare.key_bytes == 5_000
+
+
+def test_a_letter_that_fits_is_the_same_letter():
+    letter = rejected(value=bytes(4 * 1_048_576))
+    assert letter.fitted() is letter
+    assert rejected(value=None).without_value() == rejected(value=None)
+
+
+@pytest.mark.parametrize(
+    ("header", "raw"),
+    [
+        ("partition", b"-1"),
+        ("offset", b"9" * 5_000),
+        ("offset", b"%d" % 2**63),
+        ("timestamp_ms", b"soon"),
+        ("reason", b"\xff"),
+        ("value_bytes", b"-3"),
+    ],
+)
+def test_a_header_that_is_not_ours_is_a_value_error(header, raw):
+    headers = dict(rejected().headers()) | {f"switchgear.dead.{header}": raw}
+    with pytest.raises(ValueError, match=r"number|digits|literal|decode"):
+        DeadLetter.from_record(b"", list(headers.items()))

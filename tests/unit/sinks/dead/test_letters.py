@@ -44,6 +44,7 @@ def test_bytes_are_shown_as_text_where_they_are_and_as_base64_where_not():
     assert letter().summary() | {"reason": ""} == {
         "key": "executions-3-7", "topic": "executions", "partition": 3, "offset": 7, "at": "2026-11-21T12:00:00+00:00",
         "tool": "search", "component": "worker", "field": "", "reason": "", "bytes": 4,
+        "truncated": False,
     }  # fmt: skip
 
 
@@ -121,3 +122,32 @@ def test_repairs_are_lines_with_a_key_and_an_event_or_its_text():
 def test_a_line_that_is_no_repair_is_named_by_its_number(line, message):
     with pytest.raises(SwitchgearError, match=message):
         read_repairs(['{"key":"k","value":{}}', line], "f")
+
+
+def cut() -> StoredLetter:
+    whole = letter(b"{" + b" " * 100_000 + b"}")
+    return StoredLetter(whole.letter.fitted(70_000), 0, 1, 2)
+
+
+def test_a_truncated_letter_is_sent_again_with_a_whole_message_only():
+    reason = why_not(cut(), "executions")
+    assert reason is not None
+    assert reason.reason.startswith(
+        "the letter has only the first 65,536 of 100,002 bytes; the original is at offset 7 of partition 3"
+    )
+    assert why_not(cut(), "executions", cut().letter.body) is not None, (
+        "the line that `dead list --jsonl` wrote, as it is"
+    )
+    assert why_not(cut(), "executions", b"{}") is None
+
+
+def test_a_truncated_letter_says_so_where_it_is_shown():
+    shown = cut().in_full()
+    assert (shown["bytes"], shown["truncated"], len(shown["value"])) == (100_002, True, 65_536)
+    assert shown["value_sha256"] == cut().letter.value_sha256
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 2**63 - 1, -(2**63)])
+def test_a_time_that_no_calendar_has_is_shown_as_the_nearest_one(timestamp_ms):
+    found = StoredLetter(DeadLetter("executions", 3, 7, timestamp_ms, "reason", "sink"), 0, 1, 2)
+    assert found.at.year in {1970, 9999}
