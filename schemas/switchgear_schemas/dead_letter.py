@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -139,7 +139,8 @@ class DeadLetter(msgspec.Struct, frozen=True):
         )
 
     def _with_short_words(self) -> Self:
-        key, changed = self.original_key, {}
+        key = self.original_key
+        changed: dict[str, Any] = {}
         for name, limit in (("reason", MAX_REASON_BYTES), ("component", MAX_WORD_BYTES), ("field", MAX_WORD_BYTES)):
             short = _shortened(getattr(self, name), limit)
             if short != getattr(self, name):
