@@ -25,15 +25,14 @@ from switchgear.fork_safe import ForkSafe
 from switchgear.guard.later import awaits, later
 from switchgear.guard.rejection import CircuitOpenError
 from switchgear.guard.rejection import Rejection as CallRejection
-from switchgear.numeric import is_number, is_whole
+from switchgear.numeric import is_number, is_whole, possible_wait
 from switchgear.redact import redact
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
-from switchgear_schemas.words import CircuitState
+from switchgear_schemas.words import MOST_CALLS, CircuitState
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_SHORTEST_S = 1e-9
 _FAILED = Result(Outcome.FAILURE)
 _SUCCEEDED = Result(Outcome.SUCCESS)
 
@@ -206,14 +205,14 @@ class AgentCircuitBreaker(ForkSafe):
 
     def _policy(self) -> BreakerPolicy:
         return BreakerPolicy(
-            consecutive_failures=self._threshold,
+            consecutive_failures=min(self._threshold, MOST_CALLS),
             wait_duration_in_open_state_s=self._wait_s(),
-            max_wait_duration_in_half_open_state_s=self._max_probe_seconds,
+            max_wait_duration_in_half_open_state_s=possible_wait(self._max_probe_seconds),
             honor_retry_after=False,
         )
 
     def _wait_s(self) -> float:
-        return max(self._cooldown, _SHORTEST_S)
+        return possible_wait(self._cooldown)
 
     def _returned(self, tool_fn: Callable[..., Any], permit: Permit, result: Any) -> Any:
         """What the caller of ``call`` gets; the circuit is told now, or when it has ended."""

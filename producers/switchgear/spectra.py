@@ -25,10 +25,10 @@ from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejection import Rejection
 from switchgear.hook_list import HookList
 from switchgear.hooks import FunctionHooks
-from switchgear.numeric import is_number, is_whole
+from switchgear.numeric import is_number, is_whole, possible_wait
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
-from switchgear_schemas.words import ErrorClass
+from switchgear_schemas.words import MOST_CALLS, MOST_PROBES, ErrorClass
 
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
 """Spectra counts every failure of a tool, whatever its kind."""
@@ -86,10 +86,10 @@ class SpectraOptions:
             if not is_whole(value) or value < 1:
                 raise SettingsError(f"{name} is a number of calls from 1, not {value!r}.")
         return BreakerPolicy(
-            consecutive_failures=self.failure_threshold,
-            wait_duration_in_open_state_s=cooldown_s,
-            permitted_number_of_calls_in_half_open_state=self.half_open_max_attempts,
-            success_threshold_to_close=self.success_threshold_to_close,
+            consecutive_failures=min(self.failure_threshold, MOST_CALLS),
+            wait_duration_in_open_state_s=possible_wait(cooldown_s),
+            permitted_number_of_calls_in_half_open_state=min(self.half_open_max_attempts, MOST_PROBES),
+            success_threshold_to_close=min(self.success_threshold_to_close, MOST_CALLS),
             max_wait_duration_in_half_open_state_s=_LONGEST_PROBE_S,
             counted_error_classes=_COUNTED,
             honor_retry_after=False,

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from switchgear_schemas.ids import mint_metric_id
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
 from switchgear_schemas.words import MAX_NAME_LENGTH, Verb
 
 __all__ = ["Command", "Verb"]
@@ -53,4 +53,6 @@ class Command(BaseModel):
             raise ValueError("until is allowed with force_open, disable and metrics_only")
         if self.circuit_id is not None and self.verb == "set_policy":
             raise ValueError("a policy is a tool's: set_policy takes no circuit_id")
+        if self.policy is not None and self.tool_name in self.policy.fallback:
+            raise ValueError(OWN_FALLBACK)
         return self

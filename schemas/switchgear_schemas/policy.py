@@ -1,14 +1,45 @@
-"""BreakerPolicy: when a circuit opens, how long it waits, how it closes. The names are resilience4j's."""
+"""BreakerPolicy: when a circuit opens, how long it waits, how it closes. The names are resilience4j's.
+
+The bounds of every value are here and nowhere else: a policy of a file, of a command and of a constructor meet the same ones.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Self
+import math
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
-from switchgear_schemas.words import DEFAULT_COUNTED, DEFAULT_MAX_WAIT_S, ErrorClass, Mode, Scope
+from switchgear_schemas.words import (
+    DEFAULT_COUNTED,
+    DEFAULT_MAX_WAIT_S,
+    LONGEST_WAIT_S,
+    MAX_NAME_LENGTH,
+    MOST_CALLS,
+    MOST_PROBES,
+    SHORTEST_WAIT_S,
+    ErrorClass,
+    Mode,
+    Scope,
+)
 
 __all__ = ["DEFAULT_COUNTED", "DEFAULT_MAX_WAIT_S", "FLEET_DEFAULT", "LOCAL_DEFAULT", "BreakerPolicy", "Cusum"]
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A finite number. True, False and text are not numbers."""
+Calls = Annotated[int, Field(strict=True, ge=1, le=MOST_CALLS)]
+Share = Annotated[Number, Field(gt=0, le=1)]
+Seconds = Annotated[Number, Field(ge=SHORTEST_WAIT_S, le=LONGEST_WAIT_S)]
+Rate = Annotated[Number, Field(ge=0.0001, le=0.9999)]
+ToolName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+
+SHORTEST_WINDOW_S: Final = 0.1
+LONGEST_WINDOW: Final = 86_400
+"""Seconds of a time window (a day), calls of a count window."""
+MOST_CUSUM_WORK: Final = 8_000_000
+"""Steps that solving a detector may take, at most two seconds. Rates that are tiny, or close together, need more."""
+MOST_FALLBACKS: Final = 32
+OWN_FALLBACK: Final = "a tool can't be its own fallback"
 
 
 class Cusum(BaseModel):
@@ -16,11 +47,12 @@ class Cusum(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tolerable_failure_rate: float = Field(default=0.10, gt=0, lt=1, description="p0: a rate that is still healthy.")
-    broken_failure_rate: float = Field(default=0.50, gt=0, lt=1, description="p1: a rate that is broken.")
-    calls_between_false_opens: float = Field(
+    tolerable_failure_rate: Rate = Field(default=0.10, description="p0: a rate that is still healthy.")
+    broken_failure_rate: Rate = Field(default=0.50, description="p1: a rate that is broken.")
+    calls_between_false_opens: Number = Field(
         default=1_000_000,
         ge=10,
+        le=MOST_CALLS,
         description="Wanted mean number of calls between opens at the tolerable rate; the threshold h is solved from it.",
     )
 
@@ -28,13 +60,28 @@ class Cusum(BaseModel):
     def _ordered(self) -> Self:
         if self.broken_failure_rate <= self.tolerable_failure_rate:
             raise ValueError("broken_failure_rate must be greater than tolerable_failure_rate")
+        if self._work() > MOST_CUSUM_WORK:
+            raise ValueError(
+                "tolerable_failure_rate and broken_failure_rate are too close together, or too near to 0 or 1, for so many"
+                " calls_between_false_opens: the threshold can't be solved. Move the rates apart"
+            )
         return self
+
+    def _work(self) -> float:
+        """Steps that solving the threshold takes: its states, by the ratio of what a failure and a success weigh."""
+        good, bad = self.tolerable_failure_rate, self.broken_failure_rate
+        small, large = sorted((math.log(bad / good), math.log((1 - good) / (1 - bad))))
+        if small <= 0:  # the two rates are one float apart
+            return math.inf
+        ratio = large / small
+        return (math.log(self.calls_between_false_opens) / small + ratio) * ratio
 
 
 class BreakerPolicy(BaseModel):
     """A rule that is null is off; any rule that is breached opens the circuit.
 
-    Rates are fractions, thresholds compare ``>=``, a call is slow when it took *more* than the threshold.
+    Rates are fractions, thresholds compare ``>=``, a call is slow when it took *more* than the threshold. Numbers are finite numbers
+    between a lowest and a highest value; True, False and text are refused.
 
     Raises:
         pydantic.ValidationError: naming the field, for an unknown key, a value out of range or an impossible combination.
@@ -42,48 +89,50 @@ class BreakerPolicy(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    consecutive_failures: int | None = Field(default=None, ge=1, description="Failures in a row.")
-    failure_count: int | None = Field(default=None, ge=1, description="Failures within the window.")
-    failure_rate_threshold: float | None = Field(
-        default=None, gt=0, le=1, description="Failed share of the window's calls."
-    )
-    minimum_number_of_calls: int = Field(default=20, ge=1, description="Calls in the window before a rate is judged.")
+    consecutive_failures: Calls | None = Field(default=None, description="Failures in a row.")
+    failure_count: Calls | None = Field(default=None, description="Failures within the window.")
+    failure_rate_threshold: Share | None = Field(default=None, description="Failed share of the window's calls.")
+    minimum_number_of_calls: Calls = Field(default=20, description="Calls in the window before a rate is judged.")
     cusum: Cusum | None = Field(default=None, description="Detector of a change, whatever the volume.")
-    slow_call_duration_threshold_ms: float | None = Field(default=None, gt=0, description="Slower than this is slow.")
-    slow_call_rate_threshold: float | None = Field(
-        default=None, gt=0, le=1, description="Slow share of the window's calls."
+    slow_call_duration_threshold_ms: Annotated[Number, Field(ge=0.000_001, le=86_400_000)] | None = Field(
+        default=None, description="Slower than this is slow."
     )
-    wasted_tokens: int | None = Field(
-        default=None, ge=1, description="Tokens of failed calls within the window (input, output, cache creation)."
+    slow_call_rate_threshold: Share | None = Field(default=None, description="Slow share of the window's calls.")
+    wasted_tokens: Annotated[int, Field(strict=True, ge=1, le=10**15)] | None = Field(
+        default=None, description="Tokens of failed calls within the window (input, output, cache creation)."
     )
     sliding_window_type: Literal["time", "count"] = "time"
     sliding_window_size: int | float = Field(
-        default=60, gt=0, le=86_400, description="Seconds of a time window, calls of a count window."
+        default=60,
+        ge=SHORTEST_WINDOW_S,
+        le=LONGEST_WINDOW,
+        description="Seconds of a time window, calls of a count window.",
     )
-    sliding_window_panes: int | None = Field(
+    sliding_window_panes: Annotated[int, Field(strict=True, ge=1, le=120)] | None = Field(
         default=None,
-        ge=1,
-        le=120,
         description="Panes a time window is counted in; 1 makes it a fixed window that starts anew. Null: chosen from the size.",
     )
-    wait_duration_in_open_state_s: float = Field(default=60, gt=0, description="From open until the first probe.")
-    backoff_multiplier: float = Field(default=1.0, ge=1, description="Factor on the wait for each open in a row.")
-    max_wait_duration_in_open_state_s: float = Field(
-        default=DEFAULT_MAX_WAIT_S, gt=0, description="Cap of the grown wait."
+    wait_duration_in_open_state_s: Seconds = Field(default=60, description="From open until the first probe.")
+    backoff_multiplier: Number = Field(
+        default=1.0, ge=1, le=1000, description="Factor on the wait for each open in a row."
     )
-    jitter: float = Field(
+    max_wait_duration_in_open_state_s: Seconds = Field(default=DEFAULT_MAX_WAIT_S, description="Cap of the grown wait.")
+    jitter: Number = Field(
         default=0.0, ge=0, lt=1, description="Share of the wait that is spread at random, per circuit and attempt."
     )
-    permitted_number_of_calls_in_half_open_state: int = Field(default=1, ge=1, le=1000, description="Probes in flight.")
-    success_threshold_to_close: int = Field(default=1, ge=1, description="Successful probes that close.")
+    permitted_number_of_calls_in_half_open_state: int = Field(
+        default=1, strict=True, ge=1, le=MOST_PROBES, description="Probes in flight."
+    )
+    success_threshold_to_close: Calls = Field(default=1, description="Successful probes that close.")
     half_open_decision: Literal["first_failure", "rate"] = Field(
         default="first_failure", description="Reopen at the first failed probe, or judge the rates over all permits."
     )
-    max_wait_duration_in_half_open_state_s: float = Field(
-        default=30, gt=0, description="Longest stay without a verdict; then open again."
+    max_wait_duration_in_half_open_state_s: Seconds = Field(
+        default=30, description="Longest stay without a verdict; then open again."
     )
     minimum_reporters: int = Field(
         default=1,
+        strict=True,
         ge=1,
         le=64,
         description="Distinct processes the failures must come from, or all that called if fewer.",
@@ -91,10 +140,26 @@ class BreakerPolicy(BaseModel):
     counted_error_classes: frozenset[ErrorClass] = Field(
         default=DEFAULT_COUNTED, description="Failures of these classes count; others are ignored."
     )
-    honor_retry_after: bool = Field(default=True, description="A rate-limited tool's Retry-After lengthens the wait.")
+    honor_retry_after: bool = Field(
+        default=True, strict=True, description="A rate-limited tool's Retry-After lengthens the wait."
+    )
     scope: Scope = Field(default="tool", description="One circuit a tool, a tool and user, or a tool and session.")
     mode: Mode = "enforce"
-    fallback: tuple[str, ...] = Field(default=(), description="Tools to use instead, in order.")
+    fallback: tuple[ToolName, ...] = Field(
+        default=(), max_length=MOST_FALLBACKS, description="Tools to use instead, in order."
+    )
+
+    @field_validator("sliding_window_size", mode="before")
+    @classmethod
+    def _is_number(cls, size: object) -> object:
+        """Of a union pydantic would say what each member misses."""
+        if (
+            isinstance(size, bool)
+            or not isinstance(size, int | float)
+            or (isinstance(size, float) and math.isnan(size))
+        ):
+            raise ValueError("Input should be a valid number")
+        return size
 
     @field_serializer("counted_error_classes", when_used="json")
     def _in_order(self, classes: frozenset[ErrorClass]) -> list[ErrorClass]:

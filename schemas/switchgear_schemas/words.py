@@ -28,6 +28,13 @@ CALLER_ERRORS: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input"
 Together with ``cancelled`` these are the classes that are not in :data:`DEFAULT_COUNTED`.
 """
 DEFAULT_MAX_WAIT_S: Final = 600.0
+SHORTEST_WAIT_S: Final = 1e-9
+LONGEST_WAIT_S: Final = 31_536_000.0
+"""A year: an instant that far from now still has a date."""
+MOST_CALLS: Final = 10**9
+"""The highest of every threshold that counts calls."""
+MOST_PROBES: Final = 1000
+"""Probes in flight."""
 
 MAX_EVENT_BYTES: Final = 1_048_576
 """Larger messages go to the dead letters: Kafka's own default limit of a message."""

@@ -29,8 +29,12 @@ def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
     """
     try:
         values = {} if file is None else dict(read_file(file))
+        given: set[str] = set()
         for assignment in assignments:
-            _assign(values, assignment)
+            key = _assign(values, assignment)
+            if key in given:
+                raise WrongUsageError(f"{key} is given twice.", hint="Give each value once.")
+            given.add(key)
         if not values:
             raise WrongUsageError("No value is named.", hint="Write key=value, e.g. wait_duration_in_open_state_s=30.")
         source = SOURCE if file is None else str(file)
@@ -39,20 +43,22 @@ def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
         raise WrongUsageError(error.message.replace(": [default]", ""), hint=error.hint) from None
 
 
-def _assign(values: dict[str, Any], assignment: str) -> None:
+def _assign(values: dict[str, Any], assignment: str) -> str:
+    """Put the value where it belongs; which key it has."""
     key, equals, text = assignment.partition("=")
     if not (key and equals and text):
         raise WrongUsageError(f"{assignment!r} is not key=value.", hint="Write e.g. minimum_reporters=3.")
     head, dot, part = key.partition(".")
     if not dot:
         values[key] = _value(key, text)
-        return
+        return key
     if head != "cusum":
         raise unknown_key(SOURCE, "values", key, [*BreakerPolicy.model_fields, *_parts()])
     if part not in Cusum.model_fields:
         raise unknown_key(SOURCE, "values", key, _parts())
     inner = values.get("cusum")
     values["cusum"] = {**(inner if isinstance(inner, dict) else {}), part: _value(part, text)}
+    return key
 
 
 def _parts() -> list[str]:
@@ -61,11 +67,25 @@ def _parts() -> list[str]:
 
 def _value(key: str, text: str) -> Any:
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise PolicyError(
+            f"{SOURCE}: {key}: it is nested too deeply.", hint="A value is a number, a word or a list."
+        ) from None
     except ValueError:
         found = text
     if key in {"counted_error_classes", "fallback"} and isinstance(found, str):
         return [part.strip() for part in found.split(",")]
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys differ."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise PolicyError(f"{SOURCE}: the key {key} is given twice.", hint="Give each value once.")
+        found[key] = value
     return found
 
 

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Any, Final
 
 import pydantic
 
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy, Cusum
+from switchgear_schemas.words import MAX_NAME_LENGTH
+
+_MOST_SHOWN: Final = 60
+_MOST_BITS: Final = 332
+"""Of a number of a hundred digits."""
 
 
 class PolicyError(SwitchgearError):
     """A policy file that is missing, unreadable or impossible."""
 
 
-def unknown_key(source: str, table: str, key: str, known: list[str]) -> PolicyError:
+def unknown_key(source: str, table: str, key: object, known: list[str]) -> PolicyError:
     """An error for a key that nothing reads, with the nearest that something does."""
-    near = difflib.get_close_matches(key, known, n=1)
+    near = difflib.get_close_matches(key[:_MOST_SHOWN], known, n=1) if isinstance(key, str) else []
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}."
-    return PolicyError(f"{source}: {table}: unknown key {key}.", hint=hint)
+    named = key if isinstance(key, str) and len(key) <= _MOST_SHOWN else shown(key)
+    return PolicyError(f"{source}: {table}: unknown key {named}.", hint=hint)
+
+
+def shown(value: object) -> str:
+    """The value as a sentence can hold it: short, whatever its size and depth."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _MOST_BITS:
+        return "a number of more than 100 digits"  # Python refuses to write the longest ones
+    if isinstance(value, str) and len(value) > _MOST_SHOWN:
+        return f"{value[:_MOST_SHOWN]!r}…"
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def check_pattern(source: str, pattern: object) -> str:
+    """The glob or name of a table.
+
+    Raises:
+        PolicyError: no tool can have such a name.
+    """
+    if not isinstance(pattern, str):
+        raise PolicyError(f"{source}: tools: {shown(pattern)} is not a tool's name.", hint="Put it in quotes.")
+    if not 1 <= len(pattern) <= MAX_NAME_LENGTH:
+        raise PolicyError(
+            f"{source}: tools: the name {shown(pattern)} has {len(pattern)} characters.",
+            hint=f"A tool's name has 1 to {MAX_NAME_LENGTH}.",
+        )
+    return pattern
 
 
 def check_keys(source: str, table: str, values: dict[str, Any]) -> None:
@@ -42,6 +75,6 @@ def impossible(source: str, tables: str, error: pydantic.ValidationError) -> Pol
     """An error for values out of range or that can't be had together."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    said = first["msg"].removeprefix("Value error, ")
-    shown = f" (got {first['input']!r})" if where and not isinstance(first["input"], dict) else ""
-    return PolicyError(f"{source}: {tables}: {f'{where}: ' if where else ''}{said}{shown}.")
+    said = first["msg"].removeprefix("Value error, ").replace("valid tuple", "list").replace("valid frozenset", "list")
+    got = f" (got {shown(first['input'])})" if where and not isinstance(first["input"], dict) else ""
+    return PolicyError(f"{source}: {tables}: {f'{where}: ' if where else ''}{said}{got}.")

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Final
 
 _WILDCARDS: Final = re.compile(r"[*?\[]")
+_CLASS: Final = re.compile(r"\[!?\]?[^\]]*\]")
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz_0123456789" + "".join(map(chr, range(33, 127)))
 
 
 @lru_cache(maxsize=4096)
@@ -36,11 +38,9 @@ def specificity(pattern: str) -> tuple[bool, int, int]:
 
 
 def sample_of(pattern: str) -> str:
-    """A tool name that the glob covers, to try its policy on."""
-    return re.sub(r"\[!?[^\]]*\]", lambda found: _one_of(found.group()), pattern).replace("*", "x").replace("?", "x")
+    """A tool name that the glob covers, to try its policy on. A glob that covers no name gets some name."""
+    return _CLASS.sub(lambda found: _one_of(found.group()), pattern).replace("*", "x").replace("?", "x")
 
 
 def _one_of(group: str) -> str:
-    if group[1] != "!":
-        return group[1]
-    return next(character for character in "abcdefghijklmnopqrstuvwxyz_" if fnmatch.fnmatchcase(character, group))
+    return next((letter for letter in (*group[1:-1], *_LETTERS) if fnmatch.fnmatchcase(letter, group)), "x")

@@ -24,11 +24,11 @@ from typing import Any, Final, Self
 
 import pydantic
 
-from switchgear.policies.errors import PolicyError, check_keys, impossible, unknown_key
+from switchgear.policies.errors import PolicyError, check_keys, check_pattern, impossible, unknown_key
 from switchgear.policies.glob import matches, sample_of, specificity
 from switchgear.policies.overlap import TooManyCoveringsError, coverings
 from switchgear.policies.source import read_file
-from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
+from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
 BUILT_IN: Final = "built-in default"
 DEFAULT: Final = "[default]"
@@ -74,9 +74,12 @@ class PolicySet:
         self.source = source
         self._base = base
         self._default = self._read(DEFAULT, default or {})
-        named = {pattern: self._read(_title(pattern), values) for pattern, values in (tools or {}).items()}
-        if len(named) > MOST_TABLES:
-            raise PolicyError(f"{source}: {len(named)} tables are more than {MOST_TABLES}.", hint="Use globs.")
+        if len(tools or {}) > MOST_TABLES:
+            raise PolicyError(f"{source}: {len(tools or {})} tables are more than {MOST_TABLES}.", hint="Use globs.")
+        named = {
+            check_pattern(source, pattern): self._read(_title(pattern), values)
+            for pattern, values in (tools or {}).items()
+        }
         # sorted() is stable: among equals the file's order stays
         self._tables = sorted(named.items(), key=lambda item: specificity(item[0]), reverse=True)
         self._merged = lru_cache(maxsize=REMEMBERED_TOOLS)(self._merge)
@@ -94,7 +97,7 @@ class PolicySet:
             return cls(base=base)
         content = read_file(Path(path))
         for key, value in content.items():
-            if key not in {"default", "tools"}:
+            if key not in ("default", "tools"):
                 raise unknown_key(str(path), "top level", key, ["default", "tools"])
             if not isinstance(value, dict | None):
                 raise PolicyError(f"{path}: {key} is a {type(value).__name__}.", hint="It wants a table.")
@@ -156,13 +159,11 @@ class PolicySet:
         layers = self._layers(covering)
         for _, layer in layers:
             for key, value in layer.items():
-                if isinstance(value, dict):
-                    values[key] = {**(values[key] or {}), **value}
-                else:
-                    values[key] = value
+                below = values[key]
+                values[key] = {**below, **value} if isinstance(value, dict) and isinstance(below, dict) else value
             if "wait_duration_in_open_state_s" in layer and "max_wait_duration_in_open_state_s" not in layer:
                 cap, wait = values["max_wait_duration_in_open_state_s"], layer["wait_duration_in_open_state_s"]
-                if isinstance(wait, int | float) and wait > cap:
+                if isinstance(wait, int | float) and isinstance(cap, int | float) and wait > cap:
                     values["max_wait_duration_in_open_state_s"] = wait
         try:
             return BreakerPolicy.model_validate(values)
@@ -172,8 +173,11 @@ class PolicySet:
     def _check(self) -> None:
         """Merge every set of tables that can cover a tool, and every table alone over the default."""
         self._merge(())
+        for index, (pattern, values) in enumerate(self._tables):
+            policy = self._merge((index,))
+            if "fallback" in values and pattern in policy.fallback:
+                raise PolicyError(f"{self.source}: {_title(pattern)}: fallback: {OWN_FALLBACK}.", hint="Leave it out.")
         for index, (pattern, _) in enumerate(self._tables):
-            self._merge((index,))
             self.effective(sample_of(pattern))
             for other in range(index):
                 self._merge_pair(other, index)

@@ -2,52 +2,99 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from switchgear.policies.errors import PolicyError
+
+MOST_BYTES: Final = 1_000_000
+"""A file of as many tables as there may be, with every key in each, has less."""
+_DEEP_KEY: Final = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""", re.ASCII)
+"""A dotted key of more than 32 parts: tomllib needs memory by the square of them."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """The file's content.
 
     Args:
-        path: ``.toml``, ``.yaml`` or ``.yml``.
+        path: ``.toml``, ``.yaml`` or ``.yml``; UTF-8, at most :data:`MOST_BYTES`.
 
     Raises:
-        PolicyError: it is missing, of another kind, not to be parsed, or YAML without PyYAML.
+        PolicyError: it is missing, no file, of another kind, too large, not to be parsed, or YAML without PyYAML.
     """
+    if path.suffix not in {".toml", ".yaml", ".yml"}:
+        raise PolicyError(f"{path} is neither .toml nor .yaml.", hint="Name the file for what it is.")
+    text = _text(path)
+    return _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        content = _bytes(path)
     except FileNotFoundError:
         raise PolicyError(f"There is no policy file {path}.", hint="Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise PolicyError(f"The policy file {path} can't be read: {error}.") from None
-    if path.suffix == ".toml":
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise PolicyError(f"{path} is not valid TOML: {error}.") from None
-    if path.suffix in {".yaml", ".yml"}:
-        return _yaml(path, text)
-    raise PolicyError(f"{path} is neither .toml nor .yaml.", hint="Name the file for what it is.")
+    if content is None:
+        raise PolicyError(f"{path} is not a regular file.", hint="Name a file, not a folder, a pipe or a device.")
+    if len(content) > MOST_BYTES:
+        raise PolicyError(f"{path} has more than {MOST_BYTES:,} bytes.", hint="Use globs for tools that share values.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{path} is not UTF-8: byte {error.start} can't be read.", hint="Save it as UTF-8.") from None
+
+
+def _bytes(path: Path) -> bytes | None:
+    """The first bytes, one more than a policy file may have; None where it is no regular file. It never waits for a writer."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as file:
+        return file.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+
+
+def _toml(path: Path, text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise _nested(path)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise _nested(path) from None
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"{path} is not valid TOML: {error}.") from None
+    except ValueError:
+        raise _unreadable(path) from None
 
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:
     try:
-        import yaml  # noqa: PLC0415 - comes with the extra "service"; TOML needs nothing
+        from switchgear.policies.yaml_loader import InvalidYamlError, load_yaml  # noqa: PLC0415 - PyYAML comes with the extra "service"
     except ModuleNotFoundError:
         raise PolicyError(
             f"{path} is YAML, and PyYAML is not installed.",
             hint="pip install 'switchgear[service]', or write it as TOML.",
         ) from None
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise PolicyError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
+        content = load_yaml(text)
+    except RecursionError:
+        raise _nested(path) from None
+    except InvalidYamlError as error:
+        raise PolicyError(f"{path} is not valid YAML: {error}.") from None
+    except ValueError:
+        raise _unreadable(path) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise PolicyError(f"{path} holds a {type(content).__name__}.", hint="It wants the keys default and tools.")
     return content
+
+
+def _nested(path: Path) -> PolicyError:
+    return PolicyError(f"{path} is nested too deeply.", hint="A policy file has tables of values.")
+
+
+def _unreadable(path: Path) -> PolicyError:
+    return PolicyError(f"{path} has a number or a date that can't be read.", hint="Numbers have at most 4,300 digits.")

@@ -27,6 +27,9 @@ def test_a_command_needs_an_actor():
         {"verb": "set_policy", "policy": BreakerPolicy(), "circuit_id": "t|user=u"},
         {"verb": "close", "circuit_id": ""},
         {"verb": "close", "colour": "red"},
+        {"verb": "set_policy", "policy": {"fallback": ["u", "t"]}},
+        {"verb": "set_policy", "policy": {"sliding_window_size": 1e-9}},
+        {"verb": "set_policy", "policy": {"consecutive_failures": True}},
     ],
 )
 def test_an_incomplete_or_contradicting_command_is_refused(wrong):

@@ -56,6 +56,12 @@ def test_a_file_gives_values_and_what_is_assigned_goes_over_them(tmp_path):
         (["minimum_reporters=off"], "minimum_reporters can't be turned off"),
         (["slow_call_rate_threshold=0.5"], "set both or neither"),
         (["mode=closed"], "mode: Input should be 'enforce'"),
+        (["jitter=0.1", "jitter=0.2"], "jitter is given twice"),
+        (['cusum={"broken_failure_rate": 0.3, "broken_failure_rate": 0.4}'], "broken_failure_rate is given twice"),
+        (["jitter=" + "[" * 100_000], "nested too deeply"),
+        (["jitter=" + "9" * 5000], "jitter: Input should be a valid number"),
+        (["wait_duration_in_open_state_s=Infinity"], "Input should be a finite number (got inf)"),
+        (["consecutive_failures=true"], "consecutive_failures: Input should be a valid integer (got True)"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_key_before_anything_is_sent(assignments, message):
