@@ -1,4 +1,8 @@
-"""What a query that comes in over HTTP may use: decided on the engine's syntax tree, with a list of what is allowed.
+"""What a query that comes in over HTTP may use: decided on what the engine's own analyser makes of it.
+
+``EXPLAIN QUERY TREE`` names each function, table, table function and reference to a function, wherever it stands: called,
+named (``arrayMap(file, …)``), applied (``* APPLY(file)``), in a lambda, a default or a window. It is read twice: before the
+analyser has resolved anything, when nothing of the query has run, and after it has.
 
 Why ClickHouse's ``readonly = 1`` alone is not enough in the embedded engine (measured on 26.9): it stops ``INSERT``,
 DDL and most table functions, but not the scalar ``file('…')``, ``INTO OUTFILE``, ``DESCRIBE file('…')``,
@@ -8,128 +12,77 @@ DDL and most table functions, but not the scalar ``file('…')``, ``INTO OUTFILE
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
-from switchgear_sinks.api.readonly.syntax import Node
+from switchgear_sinks.api.readonly.catalog import TABLE_FUNCTIONS, Catalog
 
-TABLE_FUNCTIONS: Final = frozenset(
-    {"numbers", "numbers_mt", "zeros", "zeros_mt", "generateseries", "generate_series", "values"}
+_NODES: Final = (
+    "QUERY", "UNION", "LIST", "MATCHER", "FUNCTION", "IDENTIFIER", "CONSTANT", "TABLE_FUNCTION", "LAMBDA", "ARGUMENTS",
+    "ARGUMENT", "SORT", "WINDOW", "INTERPOLATE", "JOIN", "CROSS JOIN", "ARRAY_JOIN", "APPLY COLUMN TRANSFORMER",
+    "EXCEPT COLUMN TRANSFORMER", "REPLACE COLUMN TRANSFORMER",
+)  # fmt: skip
+_SECTIONS: Final = (
+    "ARGUMENTS", "EXPRESSION", "FILL FROM", "FILL STALENESS", "FILL STEP", "FILL TO", "FRAME BEGIN OFFSET",
+    "FRAME END OFFSET", "GROUP BY", "HAVING", "INTERPOLATE", "INTERPOLATE_EXPRESSION", "JOIN EXPRESSION",
+    "JOIN EXPRESSIONS", "JOIN TREE", "LEFT TABLE EXPRESSION", "LIMIT", "LIMIT BY", "LIMIT BY LIMIT", "LIMIT BY OFFSET",
+    "OFFSET", "ORDER BY", "PARAMETERS", "PARTITION BY", "PREWHERE", "PROJECTION", "QUALIFY", "QUERIES",
+    "RIGHT TABLE EXPRESSION", "TABLE EXPRESSION", "WHERE", "WINDOW", "WITH",
+)  # fmt: skip
+_LINE: Final = re.compile(
+    rf" *(?:(?:{'|'.join(_NODES)}) id: \d+(?:, .*)?|(?:{'|'.join(_SECTIONS)})"
+    r"|EXPRESSION .*|REPLACEMENTS \d+|REPLACEMENT NAME .* EXPRESSION|) ?"
 )
-"""Table functions that only make rows up. Every other one reads files, other hosts, or tables past the checks."""
-
-SYSTEM_TABLES: Final = frozenset(
-    f"system.{name}"
-    for name in ("columns", "functions", "numbers", "numbers_mt", "one", "parts", "tables", "zeros", "zeros_mt")
+"""Every line of a tree that is not resolved. Another one is a kind of node that these rules do not know."""
+_SETTINGS: Final = re.compile(r"^ *SETTINGS ", re.MULTILINE)
+_CONSTANT: Final = re.compile(r"^ *CONSTANT id: \d+, .*constant_value_type: [^:\n]*$", re.MULTILINE)
+"""A literal, whose text names nothing. The end is checked: nothing but a literal ends so, whatever its alias is."""
+_NAMED: Final = re.compile(r"\b((?:table_)?function_name|table_name|\w*identifier\w*): (?=([^,\n]{0,300}))")
+"""An attribute and what it names. The name is not consumed: an alias may look like an attribute, and hides none so."""
+_RECURSION: Final = re.compile(r"_temporary_and_external_tables\._tmp_[0-9a-f-]{36}")
+"""Where the engine keeps the rows of WITH RECURSIVE. A query cannot name it: the database is refused by its name."""
+_LAMBDA: Final = re.compile(r"\bLAMBDA id: \d+, alias: (\w+)$", re.MULTILINE)
+_VALUES: Final = re.compile(r"table_function_name: values\n", re.ASCII | re.IGNORECASE)
+_FIRST_ARGUMENT: Final = re.compile(
+    r" +ARGUMENTS\n +LIST id: \d+, nodes: \d+\n"
+    r" +(?:FUNCTION id: \d+, function_name: tuple,|CONSTANT id: \d+, constant_value: (.*), constant_value_type: )"
 )
-"""Of the system database, what a person who writes queries needs."""
-
-REFUSED_CATEGORIES: Final = frozenset(
-    {"AI", "Dictionary", "Embedded Dictionary", "Introspection", "Machine Learning", "Internal"}
+_STRUCTURE: Final = re.compile(r"'(?:[\w\s,()=.+/-]|\\')*'", re.ASCII)
+_DECLARED: Final = re.compile(
+    r"\b(?:ALIAS|AUTO_INCREMENT|CODEC|COLLATE|COMMENT|DEFAULT|EPHEMERAL|MATERIALIZED|PRIMARY|SETTINGS|STATISTICS|TTL)\b",
+    re.IGNORECASE,
 )
-"""Function categories that reach the network, dictionaries' sources, models on disk, or the server's own memory."""
-
-ALLOWED_OTHER: Final = frozenset(
-    [
-        "bar",
-        "bytesize",
-        "countdigits",
-        "currentdatabase",
-        "defaultvalueofargumenttype",
-        "defaultvalueoftypename",
-        "digits",
-        "dumpcolumnstructure",
-        "errorcodetoname",
-        "finalizeaggregation",
-        "formatreadabledecimalsize",
-        "formatreadablequantity",
-        "formatreadablesize",
-        "formatreadabletimedelta",
-        "getsubcolumn",
-        "identity",
-        "ignore",
-        "indexhint",
-        "initializeaggregation",
-        "isconstant",
-        "isdecimaloverflow",
-        "materialize",
-        "minsamplesizecontinuous",
-        "minsamplesizeconversion",
-        "neighbor",
-        "normalizedqueryhash",
-        "normalizequery",
-        "parsereadablesize",
-        "parsereadablesizeornull",
-        "parsereadablesizeorzero",
-        "parsetimedelta",
-        "rownumberinallblocks",
-        "rownumberinblock",
-        "runningaccumulate",
-        "runningdifference",
-        "runningdifferencestartingwithfirstvalue",
-        "throwif",
-        "tocolumntypename",
-        "totypename",
-        "transform",
-        "variantelement",
-        "varianttype",
-        "version",
-        "visiblewidth",
-    ]
-)
-"""Of the category "Other", where ``file``, ``joinGet`` and ``getServerSetting`` live too, what only computes."""
-
-_INTERNAL_ALLOWED: Final = frozenset({"_cast", "casewithexpression", "nested"})
-_IN: Final = frozenset(
-    {"in", "notin", "globalin", "globalnotin", "nullin", "notnullin", "globalnullin", "globalnotnullin"}
-)
-_PLAIN: Final = re.compile(r"^\w+$")
-_QUALIFIED: Final = re.compile(r"^(\w+)\.(\w+)$")
+"""What makes a column more than a name and a type. An ALIAS is an expression, which reading the column runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """What the engine has. Names in lower case."""
-
-    refused_functions: frozenset[str]
-    table_functions: frozenset[str]
-    database: str
-    """The store's own database: its tables, and no others but a few system tables, may be read."""
-
-
-def refused_functions(rows: list[tuple[str, str, str, str]]) -> frozenset[str]:
-    """Scalar functions that may not be used, from ``name, alias_to, categories, origin`` of ``system.functions``.
-
-    A function that the engine gains in a later version under a category we know is allowed; under "Other", with no
-    category, or made by a user (it may hide anything) it is refused until it is listed here.
-    """
-    verdicts = {
-        name.lower(): _refused(name, categories, origin) for name, alias, categories, origin in rows if not alias
-    }
-    for name, alias, _categories, _origin in rows:
-        if alias:
-            verdicts[name.lower()] = verdicts.get(alias.lower(), True)
-    return frozenset(name for name, refused in verdicts.items() if refused)
-
-
-def _refused(name: str, categories: str, origin: str) -> bool:
-    if origin != "System":
-        return True
-    groups = {group.strip() for group in categories.split(",") if group.strip()}
-    if name.lower() in ALLOWED_OTHER | _INTERNAL_ALLOWED:
-        return False
-    return not groups or bool(groups & (REFUSED_CATEGORIES | {"Other"}))
-
-
-def violation(tree: Node, catalog: Catalog) -> str | None:
-    """Why the query may not run, as a sentence; None where it may.
+def violation(tree: str, catalog: Catalog) -> str | None:
+    """Why a query may not be analysed further, as a sentence; None where it may.
 
     Args:
-        tree: The syntax tree of a SELECT.
+        tree: ``EXPLAIN QUERY TREE run_passes = 0`` of it: what its text names, before anything is resolved or run.
         catalog: What the engine has.
     """
-    for node in tree.walk():
-        problem = _problem(node, catalog)
+    if _SETTINGS.search(tree):
+        return "SETTINGS may not be changed here."
+    if any(_LINE.fullmatch(line) is None for line in tree.removesuffix("\n").split("\n")):
+        return "This query cannot be checked: use plain names, without line breaks in them."
+    if not all(_plain_values(tree, found.end()) for found in _VALUES.finditer(tree)):
+        return "The table function values() takes literals here, and a structure of plain names and types."
+    lambdas = frozenset(_LAMBDA.findall(tree))
+    return next((found for kind, name in _names(tree) if (found := _named(kind, name, lambdas, catalog))), None)
+
+
+def resolved_violation(tree: str, catalog: Catalog) -> str | None:
+    """Why a query may not run, as a sentence; None where it may.
+
+    Args:
+        tree: ``EXPLAIN QUERY TREE run_passes = 1, passes = 1`` of it: what the analyser found for each name.
+        catalog: What the engine has.
+    """
+    for kind, name in _names(tree):
+        if kind == "table_name" and _RECURSION.fullmatch(name) is not None:
+            continue
+        problem = _table(name, catalog) if kind == "table_name" else _function(kind, name, catalog)
         if problem is not None:
             return problem
     return None
@@ -140,42 +93,36 @@ def table_violation(name: str, catalog: Catalog) -> str | None:
     return _table(name, catalog)
 
 
-def _problem(node: Node, catalog: Catalog) -> str | None:
-    if node.kind == "Set":
-        return "SETTINGS may not be changed here."
-    if node.kind == "Function" and node.name.lower() in catalog.refused_functions:
-        return f"The function {node.name}() may not be used here."
-    if node.kind == "TableIdentifier":
-        return _table(node.name, catalog)
-    if node.kind == "TableExpression":
-        return next((found for child in node.children if (found := _table_function(child)) is not None), None)
-    if node.kind == "Function" and node.name.lower() in _IN:
-        return _in_operand(node, catalog)
+def _names(tree: str) -> Iterator[tuple[str, str]]:
+    """Each attribute that names something, in every line but those of literals."""
+    return ((found[1], found[2]) for found in _NAMED.finditer(_CONSTANT.sub("", tree)))
+
+
+def _named(kind: str, name: str, lambdas: frozenset[str], catalog: Catalog) -> str | None:
+    if kind == "function_name" and name in lambdas and name.lower() not in catalog.functions:
+        return None  # WITH x -> x + 1 AS name: the lambda itself stands in the tree, too
+    if kind in {"function_name", "table_function_name"}:
+        return _function(kind, name, catalog)
+    if catalog.refuses_reference(name):
+        return f"{name} is a function that may not be used here; as a name of your own, choose another."
+    return f"The table {name} may not be read here." if catalog.refuses_name(name) else None
+
+
+def _function(kind: str, name: str, catalog: Catalog) -> str | None:
+    if kind == "table_function_name" and name.lower() not in TABLE_FUNCTIONS:
+        return f"The table function {name}() may not be used here."
+    if kind == "function_name" and not catalog.allows_function(name):
+        return f"The function {name}() may not be used here."
     return None
 
 
-def _table_function(node: Node) -> str | None:
-    if node.kind != "Function" or node.name.lower() in TABLE_FUNCTIONS:
-        return None
-    return f"The table function {node.name}() may not be used here."
-
-
 def _table(name: str, catalog: Catalog) -> str | None:
-    if _PLAIN.match(name):  # a table of the store, or a WITH name: the session's database is the store's
-        return None
-    qualified = _QUALIFIED.match(name)
-    if qualified is not None and (qualified[1] == catalog.database or name in SYSTEM_TABLES):
-        return None
-    if qualified is not None and qualified[1].lower() == "information_schema":
-        return None
-    return f"The table {name} may not be read here."
+    return None if catalog.allows_table(name) else f"The table {name} may not be read here."
 
 
-def _in_operand(node: Node, catalog: Catalog) -> str | None:
-    """The right side of IN may name a table or a table function."""
-    operand = node.children[0].children[-1] if node.children and node.children[0].children else None
-    if operand is None:
-        return None
-    if operand.kind == "Function" and operand.name.lower() in catalog.table_functions - TABLE_FUNCTIONS:
-        return f"The table function {operand.name}() may not be used here."
-    return _table(operand.name, catalog) if operand.kind == "Identifier" else None
+def _plain_values(tree: str, place: int) -> bool:
+    """The first argument of ``values``, after ``place``, may be the columns' structure: it is SQL of its own."""
+    found = _FIRST_ARGUMENT.match(tree, place)
+    if found is None or found[1] is None or not found[1].startswith("'"):
+        return found is not None
+    return _STRUCTURE.fullmatch(found[1]) is not None and _DECLARED.search(found[1]) is None

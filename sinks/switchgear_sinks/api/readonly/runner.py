@@ -10,16 +10,14 @@ from typing import Any, Final, Protocol
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly import rules
-from switchgear_sinks.api.readonly.failures import SqlFailedError, SqlRefusedError, explain
-from switchgear_sinks.api.readonly.statement import Statement, classify
-from switchgear_sinks.api.readonly.syntax import UnreadableTreeError, parse_tree
-from switchgear_sinks.repository.faults import clickhouse_code
+from switchgear_sinks.api.readonly.failures import SqlFailedError, explain
+from switchgear_sinks.api.readonly.gate import Ask, Gate
 
 MAX_QUERY_CHARACTERS: Final = 200_000
+MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS
+"""Of what is sent to ClickHouse: a character has at most four bytes, and is escaped for the gate."""
 MAX_MEMORY_BYTES: Final = 1_000_000_000
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
-CATALOG_SECONDS: Final = 60.0
 
 
 class ReadingClient(Protocol):
@@ -81,6 +79,8 @@ class ReadOnlySql:
         self._limits: dict[str, Any] = {
             "limit": max_rows + 1,
             "max_execution_time": max_seconds,
+            "max_query_size": MAX_QUERY_BYTES,
+            "enable_analyzer": 1,  # what was judged is what runs
             "timeout_overflow_mode": "throw",
             "max_result_rows": 0,
             "max_result_bytes": MAX_RESULT_BYTES,
@@ -94,8 +94,7 @@ class ReadOnlySql:
             "output_format_json_named_tuples_as_objects": 1,
             "readonly": 1,  # last: after it no setting can be changed
         }
-        self._catalog: rules.Catalog | None = None
-        self._catalog_at = 0.0
+        self._gate = Gate()
 
     def run(self, sql: str) -> SqlResult:
         """Answer one query.
@@ -112,8 +111,9 @@ class ReadOnlySql:
             raise SqlFailedError(f"The query has {len(sql)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
         client = self._connect()
         try:
-            statement = self._admit(client, sql)
-            payload = self._answer(client, statement.text)
+            ask = self._limited(client)
+            text = self._gate.admit(ask, sql)
+            payload = self._answer(ask, text)
         finally:
             client.close()
         document = json.loads(payload.decode("utf-8", "replace")) if payload.strip() else {"meta": [], "data": []}
@@ -125,68 +125,17 @@ class ReadOnlySql:
             elapsed_s=time.monotonic() - started,
         )
 
-    def _admit(self, client: ReadingClient, sql: str) -> Statement:
-        """Let ClickHouse parse it (one statement, or an error), then judge the syntax tree."""
-        try:
-            formatted = client.raw_query(
-                "SELECT formatQuerySingleLine({query:String})", parameters={"query": sql}, fmt="RawBLOB"
-            )
-        except ClickHouseError as error:
-            raise explain(error, parsing=True) from None
-        canonical = formatted.decode("utf-8", "replace").strip()
-        statement = classify(canonical)
-        if statement is None:
-            raise SqlRefusedError(
-                "Only reading is allowed here.", hint="Send one SELECT, EXPLAIN SELECT, SHOW TABLES or DESCRIBE TABLE."
-            )
-        catalog = self._known(client)
-        problem = None if statement.table is None else rules.table_violation(statement.table, catalog)
-        if statement.select is not None:
-            problem = self._judge(client, statement.select, catalog)
-        if problem is not None:
-            raise SqlRefusedError(problem, hint="Read the store's own tables; SHOW TABLES lists them.")
-        return statement
+    def _limited(self, client: ReadingClient) -> Ask:
+        """The client's queries under the limits, which hold for what the gate asks, too."""
+        if not self._embedded:
+            settings = {**self._limits, "wait_end_of_query": 1}
+            return lambda text, fmt: client.raw_query(text, settings=settings, fmt=fmt)
+        client.command("SET " + ", ".join(f"{name} = '{value}'" for name, value in self._limits.items()))
+        return lambda text, fmt: client.raw_query(text, fmt=fmt)
 
-    def _judge(self, client: ReadingClient, select: str, catalog: rules.Catalog) -> str | None:
-        # The text comes from ClickHouse's formatter and is only parsed. In brackets, the grammar knows neither INTO OUTFILE nor FORMAT: with them, EXPLAIN itself would write the file.
+    @staticmethod
+    def _answer(ask: Ask, text: str) -> bytes:
         try:
-            text = client.raw_query(f"EXPLAIN AST SELECT * FROM ({select})", fmt="TabSeparatedRaw")  # noqa: S608 - parsed, not run
-        except ClickHouseError as error:
-            if clickhouse_code(error) == 62:
-                return "Only a plain SELECT may run here, without INTO OUTFILE, FORMAT or SETTINGS after it."
-            raise explain(error, parsing=True) from None
-        try:
-            return rules.violation(parse_tree(text.decode("utf-8", "replace")), catalog)
-        except UnreadableTreeError:
-            return "This query cannot be checked: use plain names, without line breaks in them."
-
-    def _known(self, client: ReadingClient) -> rules.Catalog:
-        now = time.monotonic()
-        if self._catalog is None or now - self._catalog_at > CATALOG_SECONDS:
-            functions = _rows(
-                client, "SELECT name, alias_to, categories, origin FROM system.functions WHERE NOT is_aggregate"
-            )
-            tables = _rows(client, "SELECT name FROM system.table_functions")
-            database = _rows(client, "SELECT currentDatabase()")[0][0]
-            self._catalog = rules.Catalog(
-                refused_functions=rules.refused_functions([(row[0], row[1], row[2], row[3]) for row in functions]),
-                table_functions=frozenset(row[0].lower() for row in tables),
-                database=database,
-            )
-            self._catalog_at = now
-        return self._catalog
-
-    def _answer(self, client: ReadingClient, text: str) -> bytes:
-        try:
-            if not self._embedded:
-                return client.raw_query(text, settings={**self._limits, "wait_end_of_query": 1}, fmt="JSONCompact")
-            for name, value in self._limits.items():
-                client.command(f"SET {name} = '{value}'")
-            return client.raw_query(text, fmt="JSONCompact")
+            return ask(text, "JSONCompact")
         except ClickHouseError as error:
             raise explain(error, parsing=False) from None
-
-
-def _rows(client: ReadingClient, query: str) -> list[list[str]]:
-    lines = client.raw_query(query, fmt="JSONCompactEachRow").decode().splitlines()
-    return [json.loads(line) for line in lines]

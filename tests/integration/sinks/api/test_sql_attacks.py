@@ -5,10 +5,7 @@ limits. The attempts that layer 2 lets through are the reason for layer 1, and a
 """
 
 import asyncio
-import http.server
-import threading
 from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
 import pytest
@@ -18,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
+from tests.support.canary import SECRET, World, listening
 from tests.support.engine import call, store_calls
 
 WRITES = """
@@ -229,53 +227,17 @@ MAX_ROWS, MAX_SECONDS = 100, 1
 
 
 @pytest.fixture(scope="module")
-def stranger():
-    """A server that nobody may ask for anything; it counts who does."""
-    asked = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.requestline)
-            self.send_error(404)
-
-        def do_HEAD(self):
-            self.do_GET()
-
-        def do_POST(self):
-            self.do_GET()
-
-        def do_PUT(self):
-            self.do_GET()
-
-        def log_message(self, *args):
-            """Not to standard error."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
+def listener():
+    with listening() as found:
+        yield found
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch, stranger):
+def world(tmp_path, monkeypatch, listener):
     """A folder with a secret, which is the working directory too, and what the attempts' placeholders stand for."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "secret.txt").write_text("the-secret-itself\n")
-    address, asked = stranger
-    asked.clear()
-    return {
-        "folder": str(tmp_path),
-        "secret": str(tmp_path / "secret.txt"),
-        "url": f"http://{address}/x",
-        "address": address,
-    }
-
-
-def left_in(world) -> list[str]:
-    return [path.name for path in Path(world["folder"]).iterdir()]
+    listener.asked.clear()
+    return World.in_folder(tmp_path, listener)
 
 
 @pytest.fixture
@@ -284,14 +246,13 @@ def sql(store) -> ReadOnlySql:
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-async def test_an_attempt_is_refused_and_leaves_no_trace(store, sql, world, stranger, attempt):
+async def test_an_attempt_is_refused_and_leaves_no_trace(store, sql, world, attempt):
     await store_calls(store, [call("kept")])
     tables = (await store.query("SHOW TABLES")).result_rows
     with pytest.raises((SqlRefusedError, SqlFailedError)) as caught:
-        await asyncio.to_thread(sql.run, attempt.format(**world))
-    assert "the-secret-itself" not in str(caught.value)
-    assert left_in(world) == ["secret.txt"]
-    assert stranger[1] == [], "nobody was asked over the network"
+        await asyncio.to_thread(sql.run, world.filled(attempt))
+    assert SECRET not in str(caught.value)
+    assert world.traces() == []
     assert (await store.query("SHOW TABLES")).result_rows == tables
     assert (await store.query("SELECT count(), any(user_id) FROM tool_metrics")).result_rows == [(1, "u")]
 
@@ -301,7 +262,7 @@ def test_attempts_are_refused_by_the_gate_and_not_by_luck(sql, world):
     by_luck = []
     for attempt in ATTEMPTS:
         try:
-            sql.run(attempt.format(**world))
+            sql.run(world.filled(attempt))
         except SqlFailedError as error:
             by_luck.append((attempt, str(error)))
         except SqlRefusedError:
@@ -330,13 +291,13 @@ def test_readonly_alone_would_not_do_in_the_embedded_engine(store, world, attemp
     client = store.connect({"allow_ddl": 0, "readonly": 1})
     try:
         try:
-            answer = client.raw_query(attempt.format(**world))
+            answer = client.raw_query(world.filled(attempt))
         except ClickHouseError:
             answer = b""
     finally:
         client.close()
     leaked = b"the-secret" in answer or b"c1" in answer
-    assert leaked or len(left_in(world)) == 2
+    assert leaked or world.traces()
 
 
 @pytest.mark.parametrize(
@@ -351,15 +312,14 @@ def test_readonly_alone_would_not_do_in_the_embedded_engine(store, world, attemp
         "SELECT 1 SETTINGS readonly = 0",
     ],
 )
-def test_behind_the_gate_clickhouse_itself_refuses_what_it_can(store, sql, world, stranger, attempt):
+def test_behind_the_gate_clickhouse_itself_refuses_what_it_can(store, sql, world, attempt):
     client = store.connect()
     try:
         with pytest.raises(SqlRefusedError):
-            sql._answer(client, attempt.format(**world))
+            sql._answer(sql._limited(client), world.filled(attempt))
     finally:
         client.close()
-    assert stranger[1] == []
-    assert left_in(world) == ["secret.txt"]
+    assert world.traces() == []
 
 
 @pytest.mark.parametrize("query", ALLOWED)

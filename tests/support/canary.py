@@ -1,0 +1,69 @@
+"""What an attack must never touch: a file with a secret, and a server that counts who asks it."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SECRET = "the-secret-itself"
+
+
+@dataclass
+class Listener:
+    """A web server that nobody may ask for anything."""
+
+    address: str
+    asked: list[str] = field(default_factory=list)
+    """The first line of each request."""
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}/x"
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """The server, on a port of its own."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def handle_one_request(self) -> None:
+            found.asked.append(self.rfile.readline(1000).decode(errors="replace"))
+            self.close_connection = True
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found = Listener(f"127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with a secret in it, and the listener."""
+
+    folder: Path
+    listener: Listener
+
+    @classmethod
+    def in_folder(cls, folder: Path, listener: Listener) -> World:
+        (folder / "secret.txt").write_text(f"{SECRET}\n")
+        return cls(folder, listener)
+
+    def filled(self, attempt: str) -> str:
+        """An attempt with its ``{folder}``, ``{secret}``, ``{url}`` and ``{address}``."""
+        return attempt.format(
+            folder=self.folder, secret=self.folder / "secret.txt", url=self.listener.url, address=self.listener.address
+        )
+
+    def traces(self) -> list[str]:
+        """What an attempt has left: files that it wrote, requests that it sent."""
+        return [path.name for path in self.folder.iterdir() if path.name != "secret.txt"] + self.listener.asked
