@@ -15,7 +15,9 @@ import faust
 from faust.stores.memory import Store as MemoryStore
 from faust.types import TP, EventT
 
-from switchgear.fleet.row import applied
+from switchgear.fleet.row import RowError, applied
+from switchgear.fleet.row_check import check_row
+from switchgear.fleet.standing import MARK
 
 
 class DurableTable(faust.Table[bytes, bytes]):
@@ -32,6 +34,7 @@ class DurableTable(faust.Table[bytes, bytes]):
         super().__init__(*args, **kwargs)
         self._ends: dict[int, int] = {}
         self._marks: dict[bytes, bytes] = {}
+        self.partition_count = int(self.partitions or 0)
 
     def write(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Set a row in memory, or remove it (null). The caller sends it to ``partition`` of the changelog and waits for the broker."""
@@ -87,9 +90,18 @@ class DurableTable(faust.Table[bytes, bytes]):
         """The next row of the changelog. Of each circuit the row that has come furthest stays.
 
         An owner that was paused past its session and wakes up can still write one stale row behind the new owner's.
+
+        Raises:
+            RowError: no owner of the partition wrote it. What was restored of that circuit before stays.
         """
         self.read += 1
-        if value is not None:
+        if key == MARK:
+            return
+        if value is None:
+            if self._memory._key_partition.get(key, partition) != partition:  # noqa: SLF001 - as below
+                raise RowError("A row of the changelog takes away another partition's.")
+        else:
+            check_row(key, value, partition, self.partition_count)
             mark = applied(value)
             if mark < self._marks.get(key, b""):
                 self.stale_rows += 1

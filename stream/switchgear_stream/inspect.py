@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchgear.fleet.row import Row, applied
+from pydantic import ValidationError
+
+from switchgear.fleet.row import Row, RowError, applied
+from switchgear.fleet.row_check import check_row
 from switchgear.fleet.standing import is_circuit
 from switchgear_schemas import Circuit
 from switchgear_schemas.settings import Settings
@@ -19,16 +22,25 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
 
     Raises:
         BrokerUnavailableError: the broker didn't answer in time.
-        RowError: a row is of another version of Switchgear.
     """
     newest: dict[bytes, bytes] = {}
     async for record in read_to_end(settings, settings.topics.changelog, timeout_s=timeout_s):
         if record.value is None:
             newest.pop(record.key, None)
+        elif not _is_row(record, settings.topic_partitions):
+            continue  # the worker passes it over, too
         elif record.key not in newest or applied(record.value) >= applied(newest[record.key]):
             newest[record.key] = record.value
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     return {row.circuit_id: row for row in rows}
+
+
+def _is_row(record: Any, partitions: int) -> bool:
+    try:
+        check_row(record.key, record.value, record.partition, partitions)
+    except RowError:
+        return False
+    return True
 
 
 async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, list[Circuit]]:
@@ -40,7 +52,10 @@ async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[
     found: dict[str, list[Circuit]] = {}
     async for record in read_to_end(settings, settings.topics.circuits, timeout_s=timeout_s):
         if record.value:
-            circuit = Circuit.model_validate_json(record.value)
+            try:
+                circuit = Circuit.model_validate_json(record.value)
+            except ValidationError:
+                continue  # readers pass it over, too
             found.setdefault(circuit.circuit_id, []).append(circuit)
     return found
 

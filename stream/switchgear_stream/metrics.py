@@ -34,6 +34,13 @@ class WorkerMetrics:
             self.resent.labels(found)
         self.late = counter("late_total", "Executions that arrived too late to be counted.")
         self.dead_letters = counter("dead_letters_total", "Messages sent to the dead letters.")
+        self.lost_letters = counter(
+            "dead_letters_refused_total", "Dead letters that their topic refused for their size."
+        )
+        self.unforeseen = counter("unforeseen_total", "Dead letters of messages that made the fold fail: report them.")
+        self.unreadable = counter(
+            "unreadable_state_records_total", "Records of the state topics that no worker wrote, by topic.", "topic"
+        )
         self.rekeyed = counter("rekeyed_total", "Messages sent on to the partition of their tool.")
         self.rewinds = counter("rewinds_total", "Batches read again because records before them were missing.")
         self.retired = counter("retired_total", "Idle circuits that made room for others.")

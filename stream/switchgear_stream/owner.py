@@ -18,11 +18,12 @@ from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
 from switchgear.fleet.standing import Standing
-from switchgear_schemas import SwitchgearError
+from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
 from switchgear_stream.continuity import Continuity, Verdict
 from switchgear_stream.durable_table import DurableTable
+from switchgear_stream.folding import Work, fold_all
 from switchgear_stream.intake import Consumer, Records
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
@@ -119,29 +120,30 @@ class Owner:
 
     async def _process(self, batches: Collection[EventT[Any]]) -> None:
         """Fold batches, and have what came of them written and acknowledged."""
+        work: list[Work] = []
         for event in batches:
             records = cast("Records", event.value)
             if event.message.topic == self._settings.topics.commands:
-                self._fold.commands(records)
+                work.append((self._fold.commands, records))
             else:
-                self._fold.executions(await self._resent.without_copies(records))
-        await self._publish(self._settled())
+                work.append((self._fold.executions, await self._resent.without_copies(records)))
+        changes, unforeseen = fold_all(self._fold, work, self._store)
+        self._metrics.unforeseen.inc(unforeseen)
+        await self._publish(changes)
 
-    def _settled(self) -> Changes:
-        """Take what the fold made into the table in memory."""
-        changes = self._fold.take()
+    def _store(self, changes: Changes) -> None:
+        """Take the rows into the table in memory."""
         for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
             for key, value in rows:
                 self._table.write(partition, key, value)
-        self._fold.settle()
-        return changes
 
     async def _publish(self, changes: Changes) -> Changes:
         """Rows first, then what came of them, each acknowledged by the broker."""
         rows = by_partition(changes, self._settings.topic_partitions)
         await asyncio.gather(*(self._write(partition, found) for partition, found in rows.items()))
         if changes.circuits or changes.dead or changes.rekeyed:
-            await self._publisher.outputs(changes)
+            lost = await self._publisher.outputs(changes)
+            self._report_lost(lost)
         self._count(changes)
         for published in changes.circuits[:MAX_TOLD]:
             log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
@@ -180,7 +182,11 @@ class Owner:
                 if generation != self._app.consumer_generation_id:
                     return  # assigned anew meanwhile; that recovery does it again
                 self._states = self._fold.take_over(known.fleet)
-                changes = await self._publish(self._settled())
+                changes = self._fold.take()
+                self._store(changes)
+                self._fold.settle()
+                self._report_refused(changes)
+                await self._publish(changes)
             except (TimeoutError, KafkaError, SwitchgearError) as error:
                 await self._lifeline.die(f"The circuits could not be taken over: {error}", error)
             except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises
@@ -195,6 +201,33 @@ class Owner:
                 circuits=len(self._table.rows),
                 republished=len(changes.circuits),
                 stale_rows=self._table.stale_rows,
+            )
+
+    def _report_refused(self, changes: Changes) -> None:
+        """What lay in the state topics and is not ours: kept as dead letters, counted, and told once."""
+        refused = self._take_over.take_refused()
+        changes.dead += refused.letters
+        for topic, count in refused.counts.items():
+            self._metrics.unreadable.labels(topic).inc(count)
+            first = next((letter for letter in refused.letters if letter.topic == topic), None)
+            log.error(
+                "state_records_refused",
+                topic=topic,
+                count=count,
+                first=None if first is None else first.key.decode(),
+                reason=None if first is None else first.reason,
+            )
+
+    def _report_lost(self, letters: list[DeadLetter]) -> None:
+        if letters:
+            self._metrics.lost_letters.inc(len(letters))
+            log.error(
+                "dead_letters_refused",
+                topic=self._settings.topics.dead,
+                count=len(letters),
+                first=letters[0].key.decode(),
+                reason=letters[0].reason,
+                hint="Raise max.message.bytes of the topic: `switchgear topics ensure` shows the difference.",
             )
 
     def states(self) -> dict[str, int]:

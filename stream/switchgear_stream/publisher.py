@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 
 from switchgear.fleet import Changes, Published, Rekeyed
+from switchgear.fleet.origin import dead_letter
+from switchgear.fleet.standing import MARK
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
+from switchgear_schemas.dead_letter_sending import TOO_LARGE, send_letters
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 
-MAX_REQUEST_BYTES: Final = 5 * MAX_EVENT_BYTES
-"""The largest dead letter: the executions topic takes four times the largest event."""
+MAX_REQUEST_BYTES: Final = MAX_LETTER_BYTES
+"""The largest that is sent: a dead letter."""
 BATCH_BYTES: Final = 524_288
-MARK: Final = b"\x00mark"
-"""Key of the marks, which are tombstones: no circuit has it, and compaction removes them."""
+COPY_REFUSED: Final = (
+    "it is in another tool's partition, and the topic refuses a copy of it for its own one for its size"
+)
 START_S: Final = 8.0
 ACKNOWLEDGE_S: Final = 30.0
 """Longest wait for the broker. A restarted worker replays its batch, so giving up loses nothing."""
 
 
 class Publisher:
-    """An idempotent producer with the worker's topics.
+    """Two producers with the worker's topics.
+
+    State is written by an idempotent one. Copies and dead letters are written by one that is not: the topic may refuse them for their
+    size, and after a refusal an idempotent producer of aiokafka can't write to that partition any more. If they are there twice, the fence
+    skips the second copy, and the letters compact to one.
 
     Every ``async`` method returns when the broker has it, and raises ``TimeoutError`` or aiokafka's ``KafkaError`` if it hasn't.
     """
@@ -34,14 +42,8 @@ class Publisher:
     def __init__(self, settings: Settings) -> None:
         self._topics = settings.topics
         self._partitions = settings.topic_partitions
-        self._producer = AIOKafkaProducer(
-            **settings.kafka.options(),
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=0,
-            max_batch_size=BATCH_BYTES,
-            max_request_size=MAX_REQUEST_BYTES,
-        )
+        self._producer = _producer(settings, idempotent=True)
+        self._plain = _producer(settings, idempotent=False)
 
     async def start(self) -> None:
         """Connect.
@@ -51,6 +53,7 @@ class Publisher:
         """
         async with asyncio.timeout(START_S):
             await self._producer.start()
+            await self._plain.start()
 
     async def answers(self) -> bool:
         """Whether a broker tells its metadata now; the caller limits the wait."""
@@ -60,7 +63,7 @@ class Publisher:
         """Disconnect, whatever the broker does."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._producer.stop()
+                await asyncio.gather(self._producer.stop(), self._plain.stop())
         except TimeoutError:
             pass  # nothing is in it: each write was awaited
 
@@ -105,15 +108,38 @@ class Publisher:
             await asyncio.gather(*sent.values())
         return {partition: int(mark.result().offset) for partition, mark in sent.items()}
 
-    async def outputs(self, changes: Changes) -> None:
-        """Write what the fold decided: circuit records, dead letters and copies for their owners."""
+    async def outputs(self, changes: Changes) -> list[DeadLetter]:
+        """Write what the fold decided: circuit records, dead letters and copies for their owners.
+
+        A copy that its topic refuses for its size becomes a dead letter in ``changes``.
+
+        Returns:
+            The dead letters that their topic refuses whatever is cut from them.
+        """
         async with asyncio.timeout(ACKNOWLEDGE_S):
-            sent = [
-                *[await self._circuit(published) for published in changes.circuits],
-                *[await self._dead(letter) for letter in changes.dead],
-                *[await self._rekeyed(copy) for copy in changes.rekeyed],
-            ]
+            sent = [await self._circuit(published) for published in changes.circuits]
             await asyncio.gather(*sent)
+            refused = await self._copies(changes.rekeyed)
+            alone = [copy for one in refused for copy in await self._copies([one])]  # not for the batch it was in
+            changes.dead += [dead_letter(copy.record, "", COPY_REFUSED) for copy in alone]
+            return await send_letters(self._plain, self._topics.dead, changes.dead)
+
+    async def _copies(self, copies: Sequence[Rekeyed]) -> list[Rekeyed]:
+        """Write copies; those come back that their topic refuses for their size."""
+        refused: list[Rekeyed] = []
+        sent: list[tuple[Rekeyed, asyncio.Future[Any]]] = []
+        for copy in copies:
+            try:
+                sent.append((copy, await self._rekeyed(copy)))
+            except TOO_LARGE:
+                refused.append(copy)
+        answers = await asyncio.gather(*[written for _, written in sent], return_exceptions=True)
+        for (copy, _), answer in zip(sent, answers, strict=True):
+            if isinstance(answer, TOO_LARGE):
+                refused.append(copy)
+            elif isinstance(answer, BaseException):
+                raise answer
+        return refused
 
     async def _circuit(self, published: Published) -> asyncio.Future[Any]:
         return await self._send(
@@ -123,21 +149,30 @@ class Publisher:
             partition=owner_partition(published.tool_name, self._partitions),
         )
 
-    async def _dead(self, letter: DeadLetter) -> asyncio.Future[Any]:
-        return await self._send(self._topics.dead, key=letter.key, value=letter.body, headers=letter.headers())
-
     async def _rekeyed(self, copy: Rekeyed) -> asyncio.Future[Any]:
-        return await self._send(
+        sent: asyncio.Future[Any] = await self._plain.send(
             copy.topic,
             key=copy.tool_name.encode(),
             value=copy.value,
             partition=owner_partition(copy.tool_name, self._partitions),
             headers=copy.headers,
         )
+        return sent
 
     async def _send(self, topic: str, **record: Any) -> asyncio.Future[Any]:
         sent: asyncio.Future[Any] = await self._producer.send(topic, **record)
         return sent
+
+
+def _producer(settings: Settings, *, idempotent: bool) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        **settings.kafka.options(),
+        acks="all",
+        enable_idempotence=idempotent,
+        linger_ms=0,
+        max_batch_size=BATCH_BYTES,
+        max_request_size=MAX_REQUEST_BYTES,
+    )
 
 
 def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes | None]]]:

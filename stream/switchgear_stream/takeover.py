@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,11 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from faust.types import TP
 
-from switchgear.fleet import Known, PublishedCircuit, read_published
+from switchgear.fleet import Known, LogRecord, PublishedCircuit, read_published
+from switchgear.fleet.origin import dead_letter
+from switchgear.fleet.row import RowError
+from switchgear_schemas import DeadLetter
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.publisher import Publisher
@@ -19,6 +24,8 @@ from switchgear_stream.topic_reader import read_to_end, start
 
 LIMIT_S: Final = 60.0
 LOOK_EVERY: Final = 1_000
+MAX_KEPT: Final = 1_000
+"""Dead letters of one take-over; with more, the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,20 @@ class Found:
     starts: dict[TP, int]
 
 
+class Refused:
+    """Records of the state topics that no worker wrote: counted, and the first of them kept as dead letters."""
+
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+        self.counts: Counter[str] = Counter()
+
+    def add(self, record: LogRecord, reason: str) -> None:
+        """One more."""
+        self.counts[record.topic] += 1
+        if len(self.letters) < MAX_KEPT:
+            self.letters.append(dead_letter(record, "", reason))
+
+
 class TakeOver:
     """Reads the table's rows, the circuits topic and the ends of the input topics."""
 
@@ -36,6 +57,12 @@ class TakeOver:
         self._settings = settings
         self._publisher = publisher
         self._table = table
+        self.refused = Refused()
+
+    def take_refused(self) -> Refused:
+        """What was refused since the last call."""
+        found, self.refused = self.refused, Refused()
+        return found
 
     async def rows(self, partitions: Iterable[int]) -> None:
         """Restore the rows of ``partitions``, up to a mark of our own in each; those that memory holds already are not read again.
@@ -57,7 +84,10 @@ class TakeOver:
         records = read_to_end(self._settings, self._settings.topics.changelog, ends, ends=ends, timeout_s=None)
         async with asyncio.timeout(LIMIT_S) as silence, contextlib.aclosing(records):
             async for record in records:
-                table.restore(record.partition, record.key, record.value)
+                try:
+                    table.restore(record.partition, record.key or b"", record.value)
+                except RowError as error:
+                    self.refused.add(record, error.message)
                 if table.read % LOOK_EVERY == 0:
                     silence.reschedule(loop.time() + LIMIT_S)
                     await asyncio.sleep(0)  # heartbeats and the health of the process go on
@@ -72,11 +102,17 @@ class TakeOver:
         newest: dict[str, PublishedCircuit] = {}
         async for record in read_to_end(self._settings, self._settings.topics.circuits, owned, timeout_s=LIMIT_S):
             circuit = read_published(record.value)
-            if circuit is None:
+            if record.value and (circuit is None or not self._belongs(circuit, record)):
+                self.refused.add(record, "the record is no circuit of ours, or of another partition")
+            elif circuit is None:
                 newest.pop((record.key or b"").decode(errors="replace"), None)
             elif circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
                 newest[circuit.circuit_id] = circuit
         return await self._bounds(newest) if owned else Found(Known(newest), {})
+
+    def _belongs(self, circuit: PublishedCircuit, record: LogRecord) -> bool:
+        owner = owner_partition(circuit.tool_name, self._settings.topic_partitions)
+        return circuit.key == record.key and owner == record.partition
 
     async def _bounds(self, newest: dict[str, PublishedCircuit]) -> Found:
         names = self._settings.topics

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.limits import TooManyToolsError
 from switchgear.fleet.log import Changes, LogRecord, Rekeyed
-from switchgear.fleet.origin import dead_letter, origin_of
+from switchgear.fleet.origin import check_time, dead_letter, origin_of
 from switchgear.fleet.overlay import given, laid_over, merged
 from switchgear.fleet.shelf import Shelf
 from switchgear.fleet.standing import is_standing
@@ -29,6 +29,7 @@ Touch = Callable[[LiveCircuit], None]
 def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Changes, touch: Touch) -> None:
     """Apply one message of the commands topic to the circuits it is about; one that can't be goes to the dead letters."""
     try:
+        check_time(record)
         command = _decode(record.value)
         origin = origin_of(record, partitions)
         if is_standing(command):
@@ -36,7 +37,7 @@ def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Chan
         elif owner_partition(command.tool_name, partitions) != record.partition:
             assert record.value is not None
             headers = [(REKEYED, b"%d:%d" % origin)]
-            changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers))
+            changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers, record))
         else:
             _fold(record, origin, command, shelf, changes, touch)
     except (InvalidExecutionError, TooManyToolsError) as error:

@@ -15,21 +15,26 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.limits import Limits
 from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
-from switchgear.fleet.origin import dead_letter, origin_of
+from switchgear.fleet.origin import LATEST_MS, check_time, dead_letter, origin_of
 from switchgear.fleet.row import describe_error
 from switchgear.fleet.shelf import Policies, Shelf
 from switchgear.fleet.standing import home
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
-from switchgear_schemas.headers import REKEYED
+from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_schemas.words import MAX_NAME_LENGTH
 
 _MS: Final = 1e-3
 MAX_TOKENS: Final = 2**40
 """Of one call; a sum over the longest window then still fits the 64 bits of a snapshot."""
 MAX_RETRY_AFTER_S: Final = 86_400.0
 """A tool that asks for more than a day is asked again after one."""
+MAX_EMITTER_ID: Final = 128
+"""Characters that a row keeps of ``emitter_id``: with a thousand leases the circuit's record still fits its topic."""
+MAX_COPIED_BYTES: Final = 16_384
+"""Headers of a stranger's that a copy for its tool's own partition keeps, names and values together; with more it has ours alone."""
 
 
 class FleetFold:
@@ -82,6 +87,12 @@ class FleetFold:
         self._touched.clear()
         return changes
 
+    def roll_back(self) -> None:
+        """Undo everything since the last :meth:`take`: the rows stay as they are in the table."""
+        self._shelf.roll_back()
+        self._changes = Changes()
+        self._touched.clear()
+
     def settle(self) -> None:
         """The rows taken last are in the table: caches may shrink."""
         self._shelf.settle()
@@ -117,6 +128,8 @@ class FleetFold:
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
         tool_name = event.tool_name
+        if not 0 <= record.timestamp < LATEST_MS:
+            check_time(record)
         partition, offset = origin_of(record, self._partitions) if record.headers else (record.partition, record.offset)
         owner = owner_partition(tool_name, self._partitions)
         if owner != record.partition:
@@ -153,7 +166,7 @@ class FleetFold:
             return None
         scope = tool.policy.scope
         whose = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
-        if not whose:
+        if not whose or len(whose) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
         if tool.row.standing_until is not None:  # no event of a user or session wakes the tool's own circuit
             self._end_standing(tool, max(arrived, tool.row.clock))
@@ -205,16 +218,18 @@ class FleetFold:
         live.row.total_rejected += 1
         if not event.probe_requested or not event.emitter_id:
             return
-        transition = live.breaker.request_lease(now, event.emitter_id)
+        emitter_id = event.emitter_id[:MAX_EMITTER_ID]
+        transition = live.breaker.request_lease(now, emitter_id)
         if transition is not None:
             self._changes.leases += 1
             self._publish(live.follow(transition, now))
         elif live.breaker.state == "closed" and _knows_more(event, live):
             # Who asks holds a record of a life before this one (a zombie's, past the tombstone): tell what holds now.
-            self._publish(live.publish(now, Cause(rule="asked", actor=event.emitter_id)))
+            self._publish(live.publish(now, Cause(rule="asked", actor=emitter_id)))
 
     def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
         row = live.row
+        emitter_id = (event.emitter_id or "")[:MAX_EMITTER_ID]
         row.total_calls += 1
         duration_ms = event.execution_time_ms or 0.0
         outcome = outcome_of(event.status, event.error_class, live.policy)
@@ -229,7 +244,7 @@ class FleetFold:
             outcome,
             duration_ms,
             min(tokens, MAX_TOKENS),
-            event.emitter_id or "",
+            emitter_id,
             None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
         )
         # Of an unguarded call only its end is known: by the broker's clock, and by the caller's if that is earlier.
@@ -247,13 +262,17 @@ class FleetFold:
             self._publish(live.follow(transition, now))
         elif probes is not None and probes != _probes(live.breaker):
             # A probe came back and decided nothing yet: untold, its process would hold a used lease to the end of the stay.
-            self._publish(live.publish(now, Cause(rule="probe_returned", actor=event.emitter_id or None)))
+            self._publish(live.publish(now, Cause(rule="probe_returned", actor=emitter_id or None)))
 
     def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
-        headers = [(name, value) for name, value in record.headers if name != REKEYED]
+        headers = [(name, value) for name, value in record.headers if name not in {REKEYED, RESENT}]
+        if sum(len(name) + len(value or b"") for name, value in headers) > MAX_COPIED_BYTES:
+            headers.clear()
+        if any(name == RESENT for name, _ in record.headers):
+            headers.append((RESENT, b"1"))
         headers.append((REKEYED, b"%d:%d" % (partition, offset)))
         assert record.value is not None
-        self._changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers))
+        self._changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers, record))
 
 
 def _knows_more(event: Execution, live: LiveCircuit) -> bool:

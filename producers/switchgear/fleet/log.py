@@ -46,12 +46,13 @@ class Published(NamedTuple):
 
 
 class Rekeyed(NamedTuple):
-    """A copy of a message that was in the wrong partition, for its tool's own one."""
+    """A copy of the message ``record`` that was in the wrong partition, for its tool's own one."""
 
     topic: str
     tool_name: str
     value: bytes
     headers: list[tuple[str, bytes]]
+    record: LogRecord
 
 
 @dataclass(slots=True)
@@ -75,3 +76,15 @@ class Changes:
     """Idle circuits that made room."""
     leases: int = 0
     """Probe leases granted."""
+
+    def follow(self, later: Changes) -> None:
+        """Put ``later`` behind these, as if both had been taken at once: of each row the later value, in its later place."""
+        for key, row in later.rows.items():
+            self.rows.pop(key, None)
+            self.rows[key] = row
+        self.standing |= later.standing
+        self.circuits += later.circuits
+        self.dead += later.dead
+        self.rekeyed += later.rekeyed
+        for name in ("folded", "commands", "duplicates", "late", "retired", "leases"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))

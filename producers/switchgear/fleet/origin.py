@@ -8,8 +8,10 @@ from typing import Final
 from switchgear.fleet.log import LogRecord
 from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
+from switchgear_schemas.words import LATEST
 
 COMPONENT: Final = "worker"
+LATEST_MS: Final = int(LATEST.timestamp() * 1000)
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
 """An offset that fits 64 bits."""
 
@@ -22,15 +24,30 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
     """
     for name, value in record.headers:
         if name == REKEYED:
-            partition, colon, offset = value.partition(b":")
+            place = value or b""  # Kafka lets a header have none
+            partition, colon, offset = place.partition(b":")
             if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
-                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {value[:40]!r}")
+                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
             return int(partition), int(offset)
     return record.partition, record.offset
 
 
+def check_time(record: LogRecord) -> None:
+    """Let a record pass whose timestamp can be the broker's: a topic that lost ``LogAppendTime`` has whatever its producers write.
+
+    Raises:
+        InvalidExecutionError: the circuit's clock would never come back from there.
+    """
+    if not 0 <= record.timestamp < LATEST_MS:
+        raise InvalidExecutionError(
+            "",
+            f"the record's timestamp {record.timestamp} ms is not between 1970 and {LATEST.year}: "
+            "set message.timestamp.type=LogAppendTime on the topic",
+        )
+
+
 def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
-    """A message that can't be folded, with its reason."""
+    """A message that can't be folded, with its reason; it fits the topic of the dead letters."""
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,
@@ -41,4 +58,4 @@ def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
         field=field,
         original_key=record.key,
         value=record.value,
-    )
+    ).fitted()

@@ -56,6 +56,7 @@ def tolerant(base: BreakerPolicy, layers: tuple[bytes, ...]) -> BreakerPolicy:
     """
     try:
         return laid_over(base, layers)
-    except PolicyError as error:
-        log.error("values set by command are passed over, the policy file's hold: %s", error)  # noqa: TRY400 - no trace helps
+    except Exception as error:  # noqa: BLE001 - a row of an older version may hold what nothing of ours foresees
+        reason = error if isinstance(error, PolicyError) else repr(error)
+        log.error("values set by command are passed over, the policy file's hold: %s", reason)  # noqa: TRY400 - no trace helps
         return base

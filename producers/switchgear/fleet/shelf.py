@@ -78,6 +78,20 @@ class Shelf:
         self._standing.clear()
         self._known = None
 
+    def roll_back(self) -> None:
+        """Drop what is awake and differs from the table. The names stay known: reading them from the table again takes long."""
+        if self._known is not None:
+            for live in self.awake.values():
+                if live.row.key not in self.rows:
+                    self._known.discard(live.row)
+            for live in self.gone.values():
+                if live.row.key in self.rows:
+                    self._known.add(live.row)
+        self.awake.clear()
+        self.gone.clear()
+        self.retired.clear()
+        self._standing.clear()
+
     def settle(self) -> None:
         """What was taken is in the table. Keep the cache bounded: nothing awake differs from the table now."""
         self.gone.clear()

@@ -15,8 +15,12 @@ from switchgear_schemas.partitioner import owner_partition
 
 MAX_GLOBS: Final = 200
 """Each is matched against a tool's name when its circuit wakes."""
-_MARK: Final = b"\xff"
-"""Begins the row's key: no circuit id in UTF-8 does."""
+_OURS: Final = b"\xff"
+"""Begins the keys that are no circuit's: no circuit id in UTF-8 does."""
+MARK: Final = _OURS + b"mark"
+"""Key of the marks in the changelog, which are tombstones: compaction removes them. (Before, it was a key that a tool could have.)"""
+MAX_TABLES_BYTES: Final = 1_048_576
+"""Of all the values together: the row fits the changelog with room to spare."""
 
 
 class TooManyGlobsError(SwitchgearError):
@@ -39,7 +43,7 @@ class Standing(msgspec.Struct, array_like=True, kw_only=True):
     @property
     def key(self) -> bytes:
         """Key in the table and its changelog."""
-        return _MARK + b"%d" % self.partition
+        return _OURS + b"%d" % self.partition
 
     def set(self, command: Command, values: bytes | None) -> None:
         """Take a glob's values in, or out where there are none.
@@ -52,6 +56,11 @@ class Standing(msgspec.Struct, array_like=True, kw_only=True):
         elif command.tool_name not in self.tables and len(self.tables) >= MAX_GLOBS:
             raise TooManyGlobsError(
                 f"{MAX_GLOBS} globs have a policy set by command.", hint="Put it into the policy file, or clear one."
+            )
+        elif sum(map(len, self.tables.values())) + len(values) > MAX_TABLES_BYTES:
+            raise TooManyGlobsError(
+                f"The policies set by glob have more than {MAX_TABLES_BYTES >> 10} KiB.",
+                hint="Put some into the policy file, or clear one.",
             )
         else:
             self.tables[command.tool_name] = values
@@ -94,7 +103,7 @@ def is_standing(command: Command) -> bool:
 
 def is_circuit(key: bytes) -> bool:
     """The key of a table row is a circuit's."""
-    return not key.startswith(_MARK)
+    return not key.startswith(_OURS)
 
 
 @lru_cache(maxsize=1024)

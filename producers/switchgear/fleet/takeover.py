@@ -6,29 +6,45 @@ new owner finds the highest version published of each circuit, makes up what was
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import msgspec
 
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
+from switchgear.fleet.row import Row
+from switchgear.fleet.row_check import MAX_ID, MOST
 from switchgear.fleet.shelf import Shelf
 from switchgear.fleet.standing import is_circuit
-from switchgear_schemas import Cause, Scope
+from switchgear_schemas import Cause, CircuitState, Scope
+from switchgear_schemas.words import LATEST, MAX_NAME_LENGTH
+
+log: Final = logging.getLogger("switchgear.fleet")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+Version = Annotated[int, msgspec.Meta(ge=0, lt=MOST)]
 
 
 class PublishedCircuit(msgspec.Struct, frozen=True):
     """What is needed of a record of the circuits topic."""
 
-    circuit_id: str
-    tool_name: str
-    state: str
-    version: int
-    generation: int
+    circuit_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID)]
+    tool_name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+    state: CircuitState
+    version: Version
+    generation: Version
     changed_at: datetime
     scope: Scope = "tool"
+
+    @property
+    def key(self) -> bytes:
+        """Key of its record."""
+        return self.circuit_id.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +59,8 @@ class Known:
     """Next offset of each partition of the commands topic."""
 
 
-_decoder = msgspec.json.Decoder(PublishedCircuit)
+_decoder: Final = msgspec.json.Decoder(PublishedCircuit)
+_LOST: Final = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts anew")
 
 
 def read_published(value: bytes | None) -> PublishedCircuit | None:
@@ -51,9 +68,16 @@ def read_published(value: bytes | None) -> PublishedCircuit | None:
     if not value:
         return None
     try:
-        return _decoder.decode(value)
-    except msgspec.MsgspecError:
+        found = _decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    at = found.changed_at
+    named = found.circuit_id == found.tool_name if found.scope == "tool" else found.circuit_id.startswith(_head(found))
+    return found if named and at.tzinfo is not None and _EPOCH <= at < LATEST else None
+
+
+def _head(found: PublishedCircuit) -> str:
+    return f"{found.tool_name}|{found.scope}="
 
 
 def reconcile(
@@ -75,7 +99,12 @@ def reconcile(
     """
     states: dict[str, str] = {}
     for data in [data for key, data in shelf.rows.items() if is_circuit(key)]:
-        live = shelf.load(data)
+        try:
+            live = shelf.load(data)
+        except Exception:
+            log.exception("a row of the changelog can't be used; its circuit starts anew")
+            _anew(shelf, Row.decode(data), known, changes, touch)
+            continue
         row = live.row
         last = known.published.get(row.circuit_id)
         if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
@@ -97,6 +126,18 @@ def reconcile(
         if last.circuit_id.encode() not in shelf.rows:
             _without_row(shelf, last, changes, touch)
     return states
+
+
+def _anew(shelf: Shelf, row: Row, known: Known, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+    """A row that decodes and that no breaker wakes from: its fences and its name hold, its evidence is lost."""
+    last = known.published.get(row.circuit_id)
+    live = shelf.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
+    live.row.fences, live.row.command_fences = row.fences, row.command_fences
+    live.row.applied = row.applied + 1
+    live.row.version = max(row.version, 0 if last is None else last.version)
+    live.breaker.generation = 0 if last is None else last.generation + 1
+    changes.circuits.append(live.publish(live.row.clock, _LOST))
+    touch(live)
 
 
 def _lower_fences(fences: dict[int, int], ends: Mapping[int, int]) -> bool:
@@ -128,6 +169,5 @@ def _adopt(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callab
     live = shelf.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
     live.row.version = last.version
     live.breaker.generation = last.generation + (last.state != "closed")
-    cause = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts anew")
-    changes.circuits.append(live.publish(live.row.clock, cause))
+    changes.circuits.append(live.publish(live.row.clock, _LOST))
     touch(live)

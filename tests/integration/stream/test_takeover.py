@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import count
 
 import pytest
 
 from switchgear.fleet import Row
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import takeover
 from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_rows
@@ -24,15 +26,28 @@ class Worker:
         self.publisher = publisher
         self.take_over = TakeOver(settings, publisher, self.table)
 
-    async def write(self, partition, *names, applied=1):
-        rows = [(name.encode(), Row(circuit_id=name, tool_name=name, applied=applied).encode()) for name in names]
+    async def write(self, partition, *names, applied=1, **fields):
+        made = [Row(circuit_id=name, tool_name=name, applied=applied, **fields) for name in owned(partition, names)]
+        rows = [(row.key, row.encode()) for row in made]
         for key, value in rows:
             self.table.write(partition, key, value)
         self.table.wrote(partition, await self.publisher.rows(partition, rows), len(rows))
 
     @property
     def names(self):
-        return {key.decode() for key in self.table.rows}
+        return {key.decode().partition("~")[0] for key in self.table.rows}
+
+    def applied(self, name):
+        """By a row's short name."""
+        return next(Row.decode(row).applied for key, row in self.table.rows.items() if key.startswith(name.encode()))
+
+
+def owned(partition, names):
+    """These names, each with an ending that has it in ``partition``."""
+    return [
+        next(whole for number in count() if owner_partition(whole := f"{name}~{number}", 4) == partition)
+        for name in names
+    ]
 
 
 @pytest.fixture
@@ -85,14 +100,14 @@ async def test_a_late_row_of_ours_behind_those_of_a_new_owner_does_not_hide_them
     await worker.write(0, "mine", applied=2)  # it slept, and does not know
     await worker.take_over.rows({0})
     assert worker.names == {"mine", "theirs"}
-    assert Row.decode(worker.table.rows[b"mine"]).applied == Row.decode(other.table.rows[b"mine"]).applied
+    assert worker.applied("mine") == other.applied("mine") == 7
     assert worker.table.stale_rows == 1
 
 
 async def test_a_row_larger_than_a_batch_and_those_around_it_count_as_written_in_one_run(worker):
     await worker.take_over.rows({0})
-    many = [f"{number:04d}" + "x" * 600 for number in range(2_000)]  # several batches
-    await worker.write(0, *many)
+    many = [f"{number:04d}" for number in range(2_000)]
+    await worker.write(0, *many, last_error="x" * 600)  # several batches
     read = worker.table.read
     await worker.take_over.rows({0})
     assert worker.table.read == read
@@ -138,4 +153,4 @@ async def test_the_marks_are_no_rows(settings, worker):
     await worker.take_over.rows({0, 1, 2, 3})
     await worker.write(2, "two")
     await worker.take_over.rows({0, 1, 2, 3})
-    assert set(await read_rows(settings)) == {"two"}
+    assert {name.partition("~")[0] for name in await read_rows(settings)} == {"two"}

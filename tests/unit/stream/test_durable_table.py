@@ -4,6 +4,9 @@ import pytest
 from faust.types import TP
 
 from switchgear.fleet import Row
+from switchgear.fleet.row import RowError
+from switchgear.fleet.standing import MARK
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app
 
@@ -18,9 +21,16 @@ def _row(applied: int, name: str = "search") -> bytes:
     return Row(circuit_id=name, tool_name=name, applied=applied).encode()
 
 
-def _restore(table, *values: bytes | None, key: bytes = b"search", partition: int = 0) -> None:
+def _owner(name: str) -> int:
+    return owner_partition(name, load_settings().topic_partitions)
+
+
+HERE = _owner("search")
+
+
+def _restore(table, *values: bytes | None) -> None:
     for value in values:
-        table.restore(partition, key, value)
+        table.restore(HERE, b"search", value)
 
 
 async def test_a_written_row_is_in_memory_at_once(table):
@@ -64,13 +74,13 @@ async def test_a_tombstone_deletes_and_a_circuit_that_came_back_is_restored_as_i
 
 
 async def test_what_memory_holds_is_not_read_again(table):
-    assert not table.holds(0, 0)
+    assert not table.holds(HERE, 0)
     _restore(table, _row(1))
-    table.restored({0: 5})
-    assert table.holds(0, 5)
-    table.wrote(0, 5, 2)
-    table.wrote(0, 7, 1)
-    assert table.holds(0, 8)
+    table.restored({HERE: 5})
+    assert table.holds(HERE, 5)
+    table.wrote(HERE, 5, 2)
+    table.wrote(HERE, 7, 1)
+    assert table.holds(HERE, 8)
     assert table.rows[b"search"] == _row(1)
 
 
@@ -112,3 +122,31 @@ async def test_a_row_that_is_written_without_a_value_is_gone(table):
     table.write(0, b"search", _row(1))
     table.write(0, b"search", None)
     assert b"search" not in table.rows
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x00", b"\x02" + _row(9)[1:], _row(9)[:-1], b"\xff" * 40, _row(9, "other"), b"x" * 100_000]
+)
+async def test_what_no_owner_wrote_is_refused_and_the_row_before_it_stays(table, value):
+    _restore(table, _row(5))
+    with pytest.raises(RowError):
+        _restore(table, value)
+    assert table.rows[b"search"] == _row(5)
+    _restore(table, _row(6))
+    assert table.rows[b"search"] == _row(6)
+
+
+async def test_a_row_or_tombstone_in_another_partition_changes_nothing(table):
+    _restore(table, _row(5))
+    for value in (_row(9), None):
+        with pytest.raises(RowError, match="another partition"):
+            table.restore((HERE + 1) % 4, b"search", value)
+    assert table.rows[b"search"] == _row(5)
+
+
+async def test_a_tool_with_the_name_of_the_former_marks_keeps_its_row(table):
+    name = "\x00mark"
+    table.restore(_owner(name), name.encode(), _row(5, name))
+    table.restore(_owner(name), MARK, None)
+    table.restore(_owner(name), MARK, b"whatever")
+    assert set(table.rows) == {name.encode()}

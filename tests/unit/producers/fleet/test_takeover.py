@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from switchgear.fleet import Known, PublishedCircuit, read_published
+import json
+
+import pytest
+
+from switchgear.fleet import Known, PublishedCircuit, Row, read_published
 from switchgear_schemas import Circuit
+from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COUNTING, World
 
 
@@ -90,3 +95,47 @@ def test_what_is_not_a_record_is_passed_over():
     found = read_published(_opened().circuits[0])
     assert isinstance(found, PublishedCircuit)
     assert (found.circuit_id, found.version, found.state) == ("search", 1, "open")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"version": -1},
+        {"version": 2**63},
+        {"generation": -5},
+        {"generation": 10**30},
+        {"state": "ajar"},
+        {"changed_at": "0001-01-01T00:00:00Z"},
+        {"changed_at": "9999-12-31T23:59:59Z"},
+        {"changed_at": "2026-01-01T00:00:00"},
+        {"tool_name": "x" * 257, "circuit_id": "x" * 257},
+        {"circuit_id": "other"},
+        {"scope": "user"},
+        {"circuit_id": "search|user=" + "x" * 5_000, "scope": "user"},
+        {"circuit_id": ""},
+    ],
+)
+def test_a_record_that_no_owner_can_have_published_is_passed_over(fields):
+    record = json.loads(_opened().circuits[0])
+    assert read_published(json.dumps(record).encode()) is not None
+    assert read_published(json.dumps(record | fields).encode()) is None
+
+
+def test_deep_nesting_and_bytes_that_are_no_text_are_no_records():
+    assert read_published(b"[" * 100_000) is None
+    assert read_published(b'{"circuit_id":"\xff"}') is None
+
+
+def test_a_row_that_no_breaker_wakes_from_starts_anew_above_what_readers_know():
+    world = _opened()
+    before = world.row()
+    world.rows[b"search"] = Row(
+        circuit_id="search", tool_name="search", fences=before.fences, applied=before.applied, version=before.version
+    ).encode()  # a row whose breaker is lost
+    world.start()
+    last = world.records()[-1]
+    assert (last.state, last.version, last.cause.rule) == ("closed", before.version + 1, "state_lost")
+    assert world.row().fences == before.fences
+    world.committed.clear()
+    world.run_all()
+    assert world.counted.duplicates == len(world.log["t.executions", owner_partition("search", 4)])

@@ -1,0 +1,112 @@
+"""What lies in the changelog and no owner wrote is told from a row."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from switchgear.breaker import snapshot
+from switchgear.fleet.row import Row, RowError
+from switchgear.fleet.row_check import check_row
+from switchgear.fleet.standing import Standing
+from switchgear_schemas.partitioner import owner_partition
+from tests.support.fleet import World
+
+HERE = owner_partition("search", 4)
+
+
+def opened() -> Row:
+    """A real row with something in it."""
+    world = World()
+    for _ in range(5):
+        world.say("error", emitter_id="e1", input_tokens=7)
+    world.run_all()
+    return world.row()
+
+
+ROW = opened()
+
+
+def refused(data: bytes, key: bytes = b"search", partition: int = HERE) -> str:
+    with pytest.raises(RowError) as caught:
+        check_row(key, data, partition, 4)
+    return caught.value.message
+
+
+def test_what_an_owner_wrote_passes():
+    check_row(b"search", ROW.encode(), HERE, 4)
+    standing = Standing(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
+    check_row(standing.key, standing.encode(), 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"version": -1}, "version is -1"),
+        ({"total_calls": 2**63 - 1}, "total_calls is"),
+        ({"applied": 2**63}, "applied is"),
+        ({"clock": float("nan")}, "instant nan"),
+        ({"clock": 1e300}, r"instant 1e\+300"),
+        ({"standing_until": -1.0}, "instant -1.0"),
+        ({"fences": {-1: 3}}, "offset 3 of partition -1"),
+        ({"command_fences": {1: 2**63 - 1}}, "of partition 1"),
+        ({"circuit_id": "other"}, "another circuit's"),
+        ({"scope": "user"}, "scope user has another name"),
+        ({"tool_name": ""}, "another partition|too long"),
+        ({"breaker": b"\xff"}, "snapshot"),
+    ],
+)
+def test_a_row_that_decodes_and_that_no_circuit_can_have_is_refused(fields, wrong):
+    found = refused(msgspec.structs.replace(ROW, **fields).encode())
+    assert re.search(wrong, found), found
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"changed_at": 1e300}, "changed_at"),
+        ({"open_until": float("inf")}, "open_until"),
+        ({"generation": 2**63 - 1}, "count"),
+        ({"circuit_id": "other"}, "another circuit's"),
+    ],
+)
+def test_nor_may_its_breaker_be_impossible(fields, wrong):
+    saved = msgspec.structs.replace(snapshot.decode(ROW.breaker), **fields)
+    assert wrong in refused(msgspec.structs.replace(ROW, breaker=snapshot.encode(saved)).encode())
+
+
+def test_a_window_whose_panes_are_too_many_to_number_is_refused():
+    saved = snapshot.decode(ROW.breaker)
+    evidence = msgspec.structs.replace(saved.evidence, stamp=2**63 - 1)
+    breaker = snapshot.encode(msgspec.structs.replace(saved, evidence=evidence))
+    assert "last pane" in refused(msgspec.structs.replace(ROW, breaker=breaker).encode())
+
+
+def test_a_row_counts_in_the_partition_of_its_tool_and_under_its_own_key_alone():
+    assert "another partition" in refused(ROW.encode(), partition=(HERE + 1) % 4)
+    assert "another circuit's" in refused(ROW.encode(), key=b"other")
+    assert "another partition's" in refused(Standing(partition=1).encode(), key=b"\xff2", partition=2)
+    assert "head" in refused(ROW.encode()[:1] + b"\xff" * 8 + ROW.encode()[9:])
+
+
+@settings(max_examples=300)
+@given(key=st.binary(min_size=1, max_size=20), data=st.binary(max_size=200))
+def test_whatever_bytes_there_are_they_are_refused_in_one_way(key, data):
+    with pytest.raises(RowError):
+        check_row(key, data, 0, 4)
+
+
+@settings(max_examples=300)
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_row_with_one_byte_changed_passes_or_is_refused(at, byte):
+    data = bytearray(ROW.encode())
+    data[at % len(data)] = byte
+    try:
+        check_row(b"search", bytes(data), HERE, 4)
+    except RowError:
+        return
+    World(rows={b"search": bytes(data)}).say()
