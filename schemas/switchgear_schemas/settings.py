@@ -145,6 +145,11 @@ class Settings(ClientSettings):
         repr=False,  # it may hold a password
         description="http(s)://user:password@host:port/database, or chdb: / chdb:/folder for the engine in the process.",
     )
+    clickhouse_reader_url: str | None = Field(
+        default=None,
+        repr=False,
+        description="clickhouse_url with a user who may only read: the SQL of readers runs under it.",
+    )
     clickhouse_connect_timeout_s: float = Field(default=10, gt=0, le=600)
     clickhouse_cluster: str | None = Field(
         default=None,
@@ -177,6 +182,10 @@ class Settings(ClientSettings):
     api_url: str | None = Field(default=None, description="Where the command line finds the HTTP API.")
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)
+    sql_unwalled: bool = Field(
+        default=False,
+        description="true: readers' SQL runs on the embedded engine also where the system cannot wall its process in.",
+    )
 
     data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -193,6 +202,13 @@ class Settings(ClientSettings):
     def _store(cls, value: str) -> str:
         if not value.startswith(("chdb:", "http://", "https://")):
             raise ValueError("must start with http://, https:// or chdb:")
+        return value
+
+    @field_validator("clickhouse_reader_url")
+    @classmethod
+    def _server(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
         return value
 
     def topic_definitions(self) -> tuple[TopicDefinition, ...]:
@@ -257,7 +273,7 @@ def _explain(error: dict[str, Any], given: dict[str, Given]) -> str:
     name = str(error["loc"][0])
     source = given[name].source if name in given else f"the setting {name}"
     value = "" if "SecretStr" in str(Settings.model_fields[name].annotation) else f" {error['input']!r}"
-    if name == "clickhouse_url":
+    if name in {"clickhouse_url", "clickhouse_reader_url"}:
         value = re.sub(r"//[^/]*@", "//…@", value)
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"Wrong value{value} for {source}: {message}."

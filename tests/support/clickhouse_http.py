@@ -4,6 +4,9 @@ It speaks what clickhouse-connect speaks: ``POST /?query=…&database=…&param_
 ``X-ClickHouse-Exception-Code``. ``POST /fault?inserts=…`` orders what happens to inserts: ``ok``, ``503``, ``code-252``,
 ``reset`` (the connection breaks before anything is stored), ``stored-then-reset`` (it breaks after) or ``slow-1.5`` (each takes so
 many seconds longer).
+
+The embedded engine has one user. For :data:`READER` the server sets ``readonly = 2`` first, which the engine holds, and answers
+``SHOW GRANTS`` with the one right that this user has.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import Message
@@ -37,6 +41,8 @@ NOT_SETTINGS = {
 INSERT = re.compile(rb"\s*INSERT\s+INTO\s", re.IGNORECASE)
 FORMAT = re.compile(rb"\sFORMAT\s+(\w+)\s*$", re.IGNORECASE)
 START_S = 30.0
+READER = "switchgear_reader"
+READERS_GRANTS = f"GRANT SELECT ON switchgear.* TO {READER}\n"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         if inserting and self._fails():
             return
         try:
-            found = self._run(query, body, given)
+            found = self._run(query, body, given, reading=self._user() == READER)
         except Exception as error:  # noqa: BLE001 - as a server does: every error is an answer
             text = str(error)
             code = re.search(r"Code: (\d+)", text)
@@ -86,6 +92,10 @@ class Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         self._answer(200, found, {"X-ClickHouse-Summary": "{}", "X-ClickHouse-Timezone": "UTC"})
+
+    def _user(self) -> str:
+        kind, _, secret = self.headers.get("Authorization", "").partition(" ")
+        return b64decode(secret).decode().partition(":")[0] if kind == "Basic" else ""
 
     def _chunks(self) -> bytes:
         found = b""
@@ -114,11 +124,15 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.close()
 
-    def _run(self, query: bytes, body: bytes, given: dict[str, str]) -> bytes:
+    def _run(self, query: bytes, body: bytes, given: dict[str, str], *, reading: bool) -> bytes:
         import chdb  # noqa: PLC0415 - in the server's process alone
 
+        if reading and (query + body).startswith(b"SHOW GRANTS"):
+            return READERS_GRANTS.encode()
         connection = chdb.connect(self.folder)
         try:
+            if reading:
+                connection.query("SET readonly = 2")
             if database := given.get("database"):
                 connection.query(f"USE `{database}`")
             settings = {

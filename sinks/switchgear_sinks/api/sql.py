@@ -1,4 +1,4 @@
-"""``POST /v1/sql``: a query of somebody who may only read."""
+"""``POST /v1/sql``: a query of a person who may only read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,11 +14,14 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError, json_answer
 from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.readonly import ReadOnlySql
+from switchgear_sinks.api.readonly.access import sql_access
 from switchgear_sinks.store import Store
 
+log = structlog.get_logger()
+
 AT_ONCE: Final = 2
-"""Queries at a time: whoever explores must not starve the sink, which has the same processors in the embedded engine."""
-GRACE_S: Final = 30.0
+"""Queries at a time: readers must not starve the sink, which has the same processors where the engine is embedded."""
+GRACE_S: Final = 40.0
 _SAMPLE: Final = 'Send {"query": "SELECT count() FROM tool_metrics"} as application/json.'
 
 
@@ -31,16 +35,16 @@ class SqlRoute:
     """The handler; at most :data:`AT_ONCE` queries run, others wait for as long as a query may take."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
+        access = sql_access(store, settings)
+        log.info("readers' SQL", walls=access.walls)
         self._sql = ReadOnlySql(
-            store.connect,
+            access.connect,
             embedded=store.embedded,
             max_rows=settings.sql_max_rows,
             max_seconds=settings.sql_max_seconds,
         )
         self._wait_s = settings.sql_max_seconds
-        self._answer_s = (
-            settings.sql_max_seconds + GRACE_S
-        )  # ClickHouse stops the query itself: this is for a dead server
+        self._answer_s = settings.sql_max_seconds + GRACE_S  # the engine's own limits end a query long before
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, request: Request) -> Response:
@@ -50,8 +54,15 @@ class SqlRoute:
             await asyncio.wait_for(self._turn.acquire(), self._wait_s)
         except TimeoutError:
             raise BusyError("Too many queries run at the moment.", hint="Try again in a few seconds.") from None
-        try:
-            result = await asyncio.wait_for(asyncio.to_thread(self._sql.run, body.query), self._answer_s)
-        finally:
-            self._turn.release()
-        return json_answer(result.to_dict())
+        work = asyncio.ensure_future(asyncio.to_thread(self._answer, body.query))
+        work.add_done_callback(self._done)
+        return await asyncio.wait_for(asyncio.shield(work), self._answer_s)
+
+    def _answer(self, query: str) -> Response:
+        return json_answer(self._sql.run(query).to_dict())  # in the thread: an answer may have 64 MiB
+
+    def _done(self, work: asyncio.Future[Response]) -> None:
+        """The turn is over when the thread is, also where whoever asked has left."""
+        self._turn.release()
+        if not work.cancelled():
+            work.exception()

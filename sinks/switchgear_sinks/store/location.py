@@ -39,11 +39,11 @@ class StoreLocation:
         return f"{self.scheme}://{host}:{self.port}/{self.database}"
 
     @classmethod
-    def parse(cls, url: str, data_dir: Path) -> StoreLocation:
+    def parse(cls, url: str, data_dir: Path, setting: str = "clickhouse_url") -> StoreLocation:
         """Read ``chdb:``, ``chdb:/folder`` or ``http(s)://user:password@host:port/database``.
 
         ``chdb:`` alone is the folder ``clickhouse`` under ``data_dir``; a URL without a path is the database
-        ``switchgear``.
+        ``switchgear``. ``setting`` is where the URL was set, for errors.
 
         Raises:
             SettingsError: the URL has no host, or a part that ClickHouse cannot use.
@@ -58,13 +58,13 @@ class StoreLocation:
             port = 0
         if not parts.hostname or port == 0:
             raise SettingsError(
-                "clickhouse_url must name a host and, where it is not the default, a port.",
+                f"{setting} must name a host and, where it is not the default, a port.",
                 hint="Write it like http://user:password@localhost:8123/switchgear.",
             )
         database = unquote(parts.path.strip("/")) or DEFAULT_DATABASE
         if not database.replace("_", "").isalnum() or parts.query:
             raise SettingsError(
-                f"clickhouse_url must end with a database of letters, digits and underscores, got {parts.path!r}.",
+                f"{setting} must end with a database of letters, digits and underscores, got {parts.path!r}.",
                 hint="Write it like http://user:password@localhost:8123/switchgear.",
             )
         return cls(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
@@ -27,6 +27,13 @@ _CAUSE: Final = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)")  # of what urllib3 
 _IGNORED_IN_READONLY: Final = "readonly"
 
 
+class Closable(Protocol):
+    """What ends with the store."""
+
+    def close(self) -> None:
+        """End it. May block."""
+
+
 class Store:
     """ClickHouse with the database selected: ``SELECT … FROM tool_metrics`` works unqualified.
 
@@ -42,7 +49,7 @@ class Store:
         self.embedded = location.embedded
         self._connect_timeout_s = connect_timeout_s
         self._folder: Path | None = None
-        self._lanes: list[Lane] = []
+        self._owned: list[Closable] = []
         self._read: Lane | None = None
         self._write: Lane | None = None
         self._keeper: Client | None = None
@@ -76,12 +83,21 @@ class Store:
         if _IGNORED_IN_READONLY in kept:
             kept[_IGNORED_IN_READONLY] = kept.pop(_IGNORED_IN_READONLY)
         lane = Lane(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
-        self._lanes.append(lane)
+        self._owned.append(lane)
         return lane
 
     def connect(self, settings: Mapping[str, Any] | None = None) -> Client:
         """A client of its own on the database, for work that must share no state with other work. Blocks; close it."""
         return self._connect(self.database if self.database_exists else None, dict(settings or {}))
+
+    @property
+    def folder(self) -> Path | None:
+        """Of the embedded engine, while it is open."""
+        return self._folder
+
+    def ends_with_it(self, owned: Closable) -> None:
+        """Close ``owned``, which uses the store's folder, before the folder is given back."""
+        self._owned.append(owned)
 
     @property
     def reading(self) -> Lane:
@@ -121,9 +137,9 @@ class Store:
 
     async def close(self) -> None:
         """Wait for the statements that run, close every client, and give the folder back."""
-        lanes, self._lanes = self._lanes, []
-        for lane in lanes:
-            await asyncio.to_thread(lane.close)
+        owned, self._owned = self._owned, []
+        for each in owned:
+            await asyncio.to_thread(each.close)
         self._read = self._write = None
         keeper, self._keeper = self._keeper, None
         if keeper is not None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly.failures import SqlFailedError, explain
+from switchgear_sinks.api.readonly.failures import SqlFailedError, SqlLimitError, explain
 from switchgear_sinks.api.readonly.gate import Ask, Gate
+from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError
 
 MAX_QUERY_CHARACTERS: Final = 200_000
 MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS
@@ -35,22 +36,40 @@ class ReadingClient(Protocol):
         """Let the connection go."""
 
 
+class _Column(msgspec.Struct):
+    name: str
+    type: str
+
+
+class _Document(msgspec.Struct):
+    """What is used of ``JSONCompact``."""
+
+    meta: list[_Column] = []
+    data: list[msgspec.Raw] = []
+
+
 @dataclass(frozen=True, slots=True)
 class SqlResult:
     """Rows of a query, as JSON values; 64-bit integers are numbers, dates text."""
 
     columns: list[dict[str, str]]
-    rows: list[list[Any]]
+    raw_rows: list[msgspec.Raw]
+    """Each a JSON array. An answer of many megabytes is passed on as it is."""
     truncated: bool
     """There were more rows than the limit."""
     elapsed_s: float
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        """The rows, decoded."""
+        return [msgspec.json.decode(row) for row in self.raw_rows]
 
     def to_dict(self) -> dict[str, Any]:
         """The shape of the HTTP answer."""
         return {
             "columns": self.columns,
-            "rows": self.rows,
-            "row_count": len(self.rows),
+            "rows": self.raw_rows,
+            "row_count": len(self.raw_rows),
             "truncated": self.truncated,
             "elapsed_s": round(self.elapsed_s, 4),
         }
@@ -65,7 +84,7 @@ class ReadOnlySql:
 
     Args:
         connect: Opens a client on the store; its session's database is the store's.
-        embedded: The client is the engine in the process, whose settings belong to the session, not to the request.
+        embedded: The client is of the embedded engine, whose settings belong to the session, not to the request.
         max_rows: Rows of an answer at most; what is above is cut, and told.
         max_seconds: ClickHouse stops a query after this.
     """
@@ -92,8 +111,9 @@ class ReadOnlySql:
             "output_format_json_quote_64bit_integers": 0,
             "output_format_json_quote_denormals": 1,
             "output_format_json_named_tuples_as_objects": 1,
-            "readonly": 1,  # last: after it no setting can be changed
         }
+        if embedded:  # a server's user has its own
+            self._limits["readonly"] = 1  # last: after it no setting can be changed
         self._gate = Gate()
 
     def run(self, sql: str) -> SqlResult:
@@ -103,27 +123,33 @@ class ReadOnlySql:
             SqlRefusedError: It does something other than read the store.
             SqlFailedError: ClickHouse cannot run it.
             SqlLimitError: It ran into the limits.
+            StoreUnavailableError: Nothing runs queries at the moment.
         """
         started = time.monotonic()
         if not sql.strip():
             raise SqlFailedError("The query is empty.", hint='Try: switchgear sql "SELECT count() FROM tool_metrics".')
         if len(sql) > MAX_QUERY_CHARACTERS:
             raise SqlFailedError(f"The query has {len(sql)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
+        payload = self._payload(sql)
+        document = msgspec.json.decode(payload, type=_Document) if payload.strip() else _Document()
+        return SqlResult(
+            columns=[{"name": column.name, "type": column.type} for column in document.meta],
+            raw_rows=document.data[: self._max_rows],
+            truncated=len(document.data) > self._max_rows,
+            elapsed_s=time.monotonic() - started,
+        )
+
+    def _payload(self, sql: str) -> bytes:
         client = self._connect()
         try:
             ask = self._limited(client)
-            text = self._gate.admit(ask, sql)
-            payload = self._answer(ask, text)
+            return self._answer(ask, self._gate.admit(ask, sql))
+        except ReaderLimitError as error:
+            raise SqlLimitError(error.message, hint=error.hint) from None
+        except ReaderEndedError as error:
+            raise SqlFailedError(error.message, hint=error.hint) from None
         finally:
             client.close()
-        document = json.loads(payload.decode("utf-8", "replace")) if payload.strip() else {"meta": [], "data": []}
-        rows: list[list[Any]] = document["data"]
-        return SqlResult(
-            columns=[{"name": column["name"], "type": column["type"]} for column in document["meta"]],
-            rows=rows[: self._max_rows],
-            truncated=len(rows) > self._max_rows,
-            elapsed_s=time.monotonic() - started,
-        )
 
     def _limited(self, client: ReadingClient) -> Ask:
         """The client's queries under the limits, which hold for what the gate asks, too."""

@@ -7,14 +7,42 @@ from prometheus_client import CollectorRegistry
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.integration.sinks.api.test_sql_attacks import ALLOWED, ATTEMPTS
+from tests.support.clickhouse_http import READER
 from tests.support.engine import TABLES, call, store_calls
 
 
 @pytest.fixture
 async def api(store):
-    app = create_app(store, Settings(sql_max_rows=5, sql_max_seconds=5), registry=CollectorRegistry())
+    settings = Settings(sql_max_rows=5, sql_max_seconds=5, clickhouse_reader_url=url_of(store, READER))
+    app = create_app(store, settings, registry=CollectorRegistry())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         yield client
+
+
+def url_of(store, user) -> str:
+    return f"http://{user}:secret@{store.location.host}:{store.location.port}/{store.database}"
+
+
+async def refusal(store, **settings) -> dict[str, str]:
+    app = create_app(store, Settings(**settings), registry=CollectorRegistry())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
+        answer = await ask(client, "SELECT 1")
+    assert answer.status_code == 403
+    return answer.json()
+
+
+async def test_without_a_user_who_may_only_read_sql_is_refused_with_the_way_out(store):
+    refused = await refusal(store)
+    assert "none is set" in refused["error"]
+    assert "CREATE USER switchgear_reader" in refused["hint"]
+    assert "SWITCHGEAR_CLICKHOUSE_READER_URL" in refused["hint"]
+
+
+async def test_a_user_who_may_do_more_than_read_is_refused(store):
+    refused = await refusal(store, clickhouse_reader_url=url_of(store, "default"))
+    assert "the ClickHouse user default" in refused["error"]
+    assert "readonly" in refused["error"]
+    assert "secret" not in str(refused)
 
 
 async def ask(api, query) -> httpx.Response:

@@ -1,0 +1,243 @@
+"""The parent's side of one reader's process: start it, ask it, watch what it takes, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+
+log = structlog.get_logger()
+
+START_S: Final = 30.0
+"""For the start of a process, which takes half a second on a machine with nothing else to do."""
+NICE: Final = 10
+_LOOK_EVERY_S: Final = 0.02
+_HEAD_BYTES: Final = 200
+_CHUNK_BYTES: Final = 1 << 20
+_END_S: Final = 10.0
+
+
+class ReaderLimitError(SwitchgearError):
+    """The query took more than it may: its process was ended."""
+
+
+class ReaderEndedError(SwitchgearError):
+    """The process ended by itself: the query brought the engine down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """What a reader's process may take."""
+
+    memory_bytes: int = 1_500_000_000
+    """Resident memory, the engine's own 0.3 GB among it."""
+    answer_bytes: int = 80 * 1024 * 1024
+    written_bytes: int = 1_200_000_000
+    """To files and to the answer together."""
+
+
+class ReaderProcess:
+    """A process that serves one reader and is then ended. Its methods block; :meth:`end` may be called in any thread."""
+
+    def __init__(self, folder: Path, scratch: Path, limits: ReaderLimits, *, walled: bool, background: bool) -> None:
+        """Start it, without waiting for it.
+
+        Args:
+            folder: Of the engine; its rows may be read.
+            scratch: A new folder of this process alone; removed at the end.
+            limits: What it may take.
+            walled: Put it behind the kernel's walls.
+            background: No one waits for its start: let everything else go first.
+
+        Raises:
+            OSError: it cannot be started, or the folder not be made.
+        """
+        self.engine = scratch / "engine"
+        self._scratch = scratch
+        self._limits = limits
+        self._received = bytearray()
+        self._ending = threading.Lock()
+        self._ended = False
+        temporary = scratch / "tmp"
+        for each in (self.engine, temporary):
+            each.mkdir(parents=True)
+        given = {
+            "read": [str(folder / "store")],  # the snapshot's links lead there
+            "scratch": str(scratch),
+            "walled": walled,
+            "data_bytes": 2 * limits.memory_bytes,
+            "file_bytes": limits.written_bytes,
+        }
+        try:
+            self._process = self._started(given, temporary)
+        except OSError:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        for pipe in (self._requests, self._answers):
+            os.set_blocking(pipe.fileno(), False)
+        if background:
+            self.step_back()
+
+    @staticmethod
+    def _started(given: dict[str, Any], temporary: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-m", "switchgear_sinks.sandbox.reader", json.dumps(given)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd=temporary,
+            env={"TMPDIR": str(temporary), "HOME": str(temporary), "LANG": "C.UTF-8"},  # none of ours: it holds secrets
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        return self._process.pid
+
+    def step_back(self) -> None:
+        """Give every other process the processors first. Threads that start later inherit it."""
+        tasks = Path(f"/proc/{self.pid}/task")
+        with contextlib.suppress(OSError):  # it ended, or a thread did
+            for task in [path.name for path in tasks.iterdir()] if tasks.is_dir() else [self.pid]:
+                os.setpriority(os.PRIO_PROCESS, int(task), NICE)
+
+    def started(self, deadline: float) -> None:
+        """Wait until the engine is loaded.
+
+        Raises:
+            StoreUnavailableError: it cannot be loaded.
+            ReaderLimitError, ReaderEndedError: see :meth:`ask`.
+        """
+        ok, text = self._answer(deadline)
+        if not ok:
+            raise StoreUnavailableError(
+                f"The process for SQL could not start: {text.decode(errors='replace')[:300]}.",
+                hint="The log of the service has more; everything else goes on.",
+            )
+
+    def ask(self, request: dict[str, Any], deadline: float) -> tuple[bool, bytes]:
+        """Send a request and wait for its answer: whether it succeeded, and the bytes or the error's text.
+
+        ``deadline`` is an instant of ``time.monotonic()``. Whatever is raised, the process is of no more use.
+
+        Raises:
+            ReaderLimitError: it was not done at the deadline, or takes more than it may.
+            ReaderEndedError: it ended.
+        """
+        pending = memoryview(json.dumps(request).encode() + b"\n")
+        while pending:
+            self._wait(self._requests.fileno(), select.POLLOUT, deadline)
+            try:
+                pending = pending[os.write(self._requests.fileno(), pending) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise self._gone() from None
+        return self._answer(deadline)
+
+    def end(self) -> None:
+        """Kill it, whatever it does, and remove its scratch folder. May be called again."""
+        with self._ending:
+            if self._ended:
+                return
+            self._ended = True
+            self._process.kill()
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                log.warning("a process for SQL does not end", pid=self.pid)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def close(self) -> None:
+        """:meth:`end`, and let the pipes go: for the thread that asks."""
+        self.end()
+        self._requests.close()
+        self._answers.close()
+
+    def _answer(self, deadline: float) -> tuple[bool, bytes]:
+        while (end := self._received.find(b"\n")) < 0:
+            if len(self._received) > _HEAD_BYTES:
+                raise self._gone()
+            self._receive(deadline)
+        try:
+            head = json.loads(self._received[:end])
+            ok, size = head["ok"] is True, int(head["size"])
+        except (ValueError, TypeError, LookupError):  # not our reader any more
+            raise self._gone() from None
+        if not 0 <= size <= self._limits.answer_bytes:
+            raise ReaderLimitError(f"The answer has {size} bytes; at most {self._limits.answer_bytes} are allowed.")
+        del self._received[: end + 1]
+        while len(self._received) < size:
+            self._receive(deadline)
+        body = bytes(self._received[:size])
+        del self._received[:size]
+        return ok, body
+
+    def _receive(self, deadline: float) -> None:
+        self._wait(self._answers.fileno(), select.POLLIN, deadline)
+        try:
+            received = os.read(self._answers.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if not received:
+            raise self._gone()
+        self._received += received
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        """Wait until a pipe is ready, and see meanwhile what the process takes."""
+        waiting = select.poll()
+        waiting.register(descriptor, event)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ReaderLimitError("The query was not done in time: its process was ended.")
+            if waiting.poll(1000 * min(left, _LOOK_EVERY_S)):
+                return
+            self._look()
+
+    def _look(self) -> None:
+        memory, written = _resident(self.pid), _written(self.pid)
+        if memory > self._limits.memory_bytes:
+            raise ReaderLimitError(f"The query needs more than {self._limits.memory_bytes} bytes of memory.")
+        if written > self._limits.written_bytes:
+            raise ReaderLimitError(f"The query writes more than {self._limits.written_bytes} bytes.")
+
+    def _gone(self) -> SwitchgearError:
+        if self._ended:
+            return StoreUnavailableError("The service is closing.", hint="Ask again when it runs.")
+        self.end()
+        return ReaderEndedError(f"The query brought its engine down (exit code {self._process.returncode}).")
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, LookupError):
+        return 0
+
+
+def _written(pid: int) -> int:
+    """Bytes that it has given to ``write`` since its start; 0 where the system does not say."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("wchar:")), 0)
+    except (OSError, LookupError):
+        return 0

