@@ -9,7 +9,7 @@ SEED ?=
 # Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
 PROCESSES ?= 3
 
-.PHONY: setup up test lint bench chaos schemas clean
+.PHONY: setup up test lint bench chaos fuzz schemas clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
@@ -33,6 +33,11 @@ bench: setup
 ## chaos: real processes, faults by a seed, a recount of every promise (SECONDS=600 SEED=7; exit code 1 where one is broken)
 chaos: setup
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+## fuzz: attempts by a seed on readers' SQL (SECONDS=600 SEED=7; exit code 1 where one gets through)
+fuzz: SECONDS = 600
+fuzz: setup
+	@$(BIN)/python -m tests.fuzz.sql --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 ## schemas: write the JSON Schema and AsyncAPI files anew from the models
 schemas: setup

@@ -10,3 +10,6 @@ copy (fenced by the original's offset), the sink stores the original: each exact
 
 RESENT: Final = "switchgear.resent"
 """The producer may have sent this event before (a spool after a crash): it is looked up by ``metric_id`` before it is stored."""
+
+UNREADABLE: Final = "switchgear.unreadable"
+"""Of a record that stands in the place of one that can't be read (:mod:`switchgear_schemas.unreadable`): why. Such a record has no value."""

@@ -21,6 +21,8 @@ from aiokafka import ConsumerRecord, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from switchgear_schemas.unreadable import guard
+
 Records = list[ConsumerRecord[bytes | None, bytes | None]]
 
 FETCH_MAX_WAIT_MS: Final = 250
@@ -45,7 +47,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         """Start aiokafka's consumer."""
         await super().on_start()
-        self._ensure_consumer()._fetcher._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # noqa: SLF001 - it is no option
+        consumer = self._ensure_consumer()
+        consumer._fetcher._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # noqa: SLF001 - it is no option
+        guard(consumer)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit those of our present partitions. Faust hands over nothing where a rebalance took all, and crashes on ``ValueError({})``."""

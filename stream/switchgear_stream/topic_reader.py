@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 from switchgear_schemas import BrokerUnavailableError
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.settings import Settings
+from switchgear_schemas.unreadable import guard
 
 
 async def read_to_end(
@@ -64,6 +65,7 @@ async def read_to_end(
 async def start(consumer: AIOKafkaConsumer) -> None:
     """Start a consumer without a group. aiokafka's own lets a ``CancelledError`` out of ``stop()`` where its task has not begun yet."""
     await consumer.start()
+    guard(consumer)
     await asyncio.sleep(0)
 
 

@@ -60,9 +60,8 @@ class World:
 
     def filled(self, attempt: str) -> str:
         """An attempt with its ``{folder}``, ``{secret}``, ``{url}`` and ``{address}``."""
-        return attempt.format(
-            folder=self.folder, secret=self.folder / "secret.txt", url=self.listener.url, address=self.listener.address
-        )
+        filled = attempt.replace("{folder}", str(self.folder)).replace("{secret}", str(self.folder / "secret.txt"))
+        return filled.replace("{url}", self.listener.url).replace("{address}", self.listener.address)
 
     def traces(self) -> list[str]:
         """What an attempt has left: files that it wrote, requests that it sent."""

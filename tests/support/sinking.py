@@ -35,11 +35,13 @@ class Message:
     partition: int | None = None
 
 
-async def produce(settings: Settings, messages: Iterable[Message], topic: str | None = None) -> list[tuple[int, int]]:
+async def produce(
+    settings: Settings, messages: Iterable[Message], topic: str | None = None, *, compression: str | None = None
+) -> list[tuple[int, int]]:
     """Send and wait for the broker; returns (partition, offset) of each, in order."""
     producer = AIOKafkaProducer(
         **settings.kafka.options(), acks="all", enable_idempotence=True, linger_ms=10, max_batch_size=512 * 1024,
-        max_request_size=4 * 1024 * 1024,
+        max_request_size=64 * 1024 * 1024, compression_type=compression,
     )  # fmt: skip
     await producer.start()
     try:

@@ -18,6 +18,7 @@ from switchgear_cli.operate.given import Given, shows
 from switchgear_schemas import Circuit, Command, DeadLetter
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
+from switchgear_schemas.unreadable import guard
 
 _POLL_MS: Final = 100
 _ASK_S: Final = 0.3
@@ -60,6 +61,7 @@ class Confirmation:
         owners = {owner_partition(command.tool_name, partitions) for command in self._commands.values()}
         self._circuits = [TopicPartition(topics.circuits, owner) for owner in sorted(owners)]
         await self._consumer.start()
+        guard(self._consumer)
         await self._admin.start()
         numbers = sorted(self._consumer.partitions_for_topic(topics.dead) or await self._learn(topics.dead))
         self._consumer.assign([*self._circuits, *(TopicPartition(topics.dead, number) for number in numbers)])

@@ -66,7 +66,7 @@ async def read_known(
             records = read_to_end(settings, settings.topics.changelog, numbers, timeout_s=None)
             async with aclosing(records):
                 async for record in records:
-                    if tools is None or _concerns(record.key, tools):
+                    if record.key is not None and (tools is None or _concerns(record.key, tools)):
                         _take(newest, record)
                     if sought is not None and sought <= newest.keys():
                         break

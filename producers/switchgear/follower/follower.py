@@ -152,6 +152,8 @@ class CircuitFollower(FromEnv):
         with importing:
             from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
+            from switchgear_schemas.unreadable import guard  # noqa: PLC0415 - imports aiokafka
+
         consumer = AIOKafkaConsumer(
             self._topic,
             **self._connection.options(),
@@ -164,6 +166,7 @@ class CircuitFollower(FromEnv):
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):
                 await consumer.start()
+                guard(consumer)
                 ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
             self._consumer = consumer
             self._last_error = None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
@@ -16,8 +17,11 @@ from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.unreadable import guard
 from switchgear_sinks.dead.letters import StoredLetter
 from switchgear_sinks.dead.selection import Selection
+
+log = structlog.get_logger()
 
 MAX_LETTERS: Final = 100_000
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -34,6 +38,8 @@ class TooManyLettersError(SwitchgearError):
 async def read_letters(connection: KafkaConnection, topic: str, selection: Selection) -> list[StoredLetter]:
     """The letters that ``selection`` means, oldest first. A letter that was retried (its key has a tombstone) is gone.
 
+    Records that are not dead letters are passed over, and their number is logged.
+
     Raises:
         BrokerUnavailableError: no broker answered, or it fell silent for 30 s.
         SwitchgearError: the topic does not exist.
@@ -45,6 +51,7 @@ async def read_letters(connection: KafkaConnection, topic: str, selection: Selec
     try:
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             await consumer.start()
+            guard(consumer)
             partitions = await _partitions(connection, topic)
             consumer.assign(partitions)
             begins = await consumer.beginning_offsets(partitions)
@@ -76,18 +83,19 @@ async def _partitions(connection: KafkaConnection, topic: str) -> list[TopicPart
 
 async def _read(consumer: Any, ends: Mapping[TopicPartition, int], selection: Selection) -> dict[bytes, StoredLetter]:
     found: dict[bytes, StoredLetter] = {}
-    held = 0
+    held = foreign = 0
     deadline = time.monotonic() + _SILENCE_LIMIT_S
     while await _behind(consumer, ends):
         for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
             deadline = time.monotonic() + _SILENCE_LIMIT_S
             for record in records:
                 before = found.pop(record.key, None)
-                held -= len(before.letter.body) if before is not None else 0
+                held -= before.letter.size if before is not None else 0
                 letter = _letter(record)
+                foreign += letter is None and (record.value is not None or record.key is None)
                 if letter is not None and selection.holds(letter):
                     found[record.key] = letter
-                    held += len(letter.letter.body)
+                    held += letter.letter.size
             if len(found) > MAX_LETTERS or held > MAX_BYTES:
                 raise TooManyLettersError(
                     f"There are more dead letters than can be handled at once ({MAX_LETTERS:,}, {MAX_BYTES >> 20} MiB).",
@@ -95,6 +103,8 @@ async def _read(consumer: Any, ends: Mapping[TopicPartition, int], selection: Se
                 )
         if time.monotonic() > deadline:
             raise TimeoutError("the broker fell silent")
+    if foreign:
+        log.warning("records passed over that are not dead letters of Switchgear", count=foreign)
     return found
 
 

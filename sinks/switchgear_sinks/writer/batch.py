@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from switchgear_sinks.writer.intent import Intent
 from switchgear_sinks.writer.limits import Limits
+
+RECORD_BYTES: Final = 256
+"""What Python holds of a record beside its bytes, about."""
 
 
 class Record(Protocol):
@@ -20,7 +23,7 @@ class Record(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,10 @@ class BatchBuffer:
             size += _size(record)
         return Batch(Intent(records[0].offset, records[-1].offset, records[0].timestamp), records, size)
 
+    def skip_to(self, offset: int) -> None:
+        """No record lies before ``offset`` but those added."""
+        self.next_offset = max(self.next_offset, offset)
+
     def end_of_log(self) -> None:
         """No record follows those added: a named range whose end has been compacted away is complete."""
         if self.pending is not None and self.next_offset <= self.pending.last:
@@ -105,4 +112,6 @@ class BatchBuffer:
 
 
 def _size(record: Record) -> int:
-    return len(record.value) if record.value else 0
+    """Bytes that the record holds in memory: an empty one costs, too."""
+    size = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+    return size + sum(len(name) + len(value or b"") for name, value in record.headers) if record.headers else size

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError
 
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.dead_letter import DeadLetter
-from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, DeadLetter
+from switchgear_schemas.dead_letter_sending import send_letters
 from switchgear_sinks.writer.metrics import WriterMetrics
 
 log = structlog.get_logger()
 
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 500
+_BYTES_AT_ONCE: Final = 2 * MAX_LETTER_BYTES
+_BATCH_BYTES: Final = 512 * 1024
 _WAIT_S: Final = 1.0
+_REPORT_EVERY_S: Final = 5.0
 
 
 class DeadLetters:
-    """An idempotent producer of the dead-letter topic. A letter that goes out twice has the same key: it compacts to one."""
+    """A producer of the dead-letter topic. A letter that goes out twice has the same key: it compacts to one."""
 
-    def __init__(self, connection: KafkaConnection, topic: str, metrics: WriterMetrics) -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        metrics: WriterMetrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._topic = topic
         self._metrics = metrics
         self._connection = connection
+        self._clock = clock
         self._producer: Any = None
+        self._unreported = 0
+        self._reported_at = float("-inf")
 
     async def start(self) -> None:
         """Connect.
@@ -37,11 +49,11 @@ class DeadLetters:
         Raises:
             aiokafka.errors.KafkaConnectionError: no broker answered.
         """
-        producer = AIOKafkaProducer(
+        producer = AIOKafkaProducer(  # not idempotent: see LetterProducer
             **self._connection.options(),
             acks="all",
-            enable_idempotence=True,
-            max_request_size=6 * MAX_EVENT_BYTES,
+            max_request_size=2 * MAX_LETTER_BYTES,
+            max_batch_size=_BATCH_BYTES,
         )
         try:
             await producer.start()
@@ -52,48 +64,69 @@ class DeadLetters:
 
     async def stop(self) -> None:
         """Disconnect."""
+        if self._unreported:
+            log.warning("messages rejected, kept as dead letters", count=self._unreported)
+            self._unreported = 0
         if self._producer is not None:
             await self._producer.stop()
             self._producer = None
 
     async def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when every letter is on the broker; as long as there is none, try on.
+        """Return when the broker has every letter that its topic takes; as long as there is no broker, try on.
 
-        Raises:
-            SwitchgearError: the broker refuses messages of this size.
+        A letter that does not fit into the topic is cut, and one that is refused even without its value is logged and counted.
         """
-        for start in range(0, len(letters), _AT_ONCE):
-            part = letters[start : start + _AT_ONCE]
-            while not await self._try(part):  # noqa: ASYNC110 - the broker tells nobody that it is back
+        for part in _parts(letters):
+            while (refused := await self._try(part)) is None:  # noqa: ASYNC110 - the broker tells nobody that it is back
                 await asyncio.sleep(_WAIT_S)
-            self._report(part)
+            self._report(part, refused)
 
-    def _report(self, letters: Sequence[DeadLetter]) -> None:
-        """One line however many there are: a poisoned topic must not fill the log too."""
+    def _report(self, letters: Sequence[DeadLetter], refused: Sequence[DeadLetter]) -> None:
+        """One line every few seconds however many there are: a poisoned topic must not fill the log too."""
         for letter in letters:
             self._metrics.dead_letters.labels(letter.topic).inc()
-        first = letters[0]
+        for letter in refused:
+            self._metrics.lost_letters.labels(letter.topic).inc()
+        if refused:
+            log.error(
+                "the dead-letter topic refuses letters for their size even without a value, nothing is kept of them",
+                topic=self._topic,
+                count=len(refused),
+                first=refused[0].key.decode(),
+                hint="raise the topic's max.message.bytes: `switchgear topics ensure` shows the difference",
+            )
+        self._unreported += len(letters)
+        now = self._clock()
+        if now - self._reported_at < _REPORT_EVERY_S:
+            return
+        first, count, self._unreported, self._reported_at = letters[0], self._unreported, 0, now
         log.warning(
             "messages rejected, kept as dead letters",
-            count=len(letters),
-            first=first.key.decode(),
+            count=count,
+            last=first.key.decode(),
             field=first.field,
             reason=first.reason,
         )
 
-    async def _try(self, letters: Sequence[DeadLetter]) -> bool:
+    async def _try(self, letters: Sequence[DeadLetter]) -> list[DeadLetter] | None:
+        """The letters that the topic refuses for their size; None where the broker did not acknowledge."""
         try:
-            sent = [
-                await self._producer.send(self._topic, value=each.body, key=each.key, headers=each.headers())
-                for each in letters
-            ]
-            await asyncio.gather(*sent)
-        except MessageSizeTooLargeError as error:
-            raise SwitchgearError(
-                f"The topic {self._topic} refuses a dead letter for its size.",
-                hint="Raise its max.message.bytes above that of the executions topic: `switchgear topics ensure` shows the difference.",
-            ) from error
+            return await send_letters(self._producer, self._topic, letters)
         except (KafkaError, OSError) as error:
             log.warning("dead letters not acknowledged, trying again", reason=str(error) or type(error).__name__)
-            return False
-        return True
+            return None
+
+
+def _parts(letters: Sequence[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    """Letters as they fit their topic, so many at a time as a producer may hold."""
+    part: list[DeadLetter] = []
+    size = 0
+    for letter in letters:
+        fitted = letter.fitted()
+        if part and (len(part) >= _AT_ONCE or size + fitted.size > _BYTES_AT_ONCE):
+            yield part
+            part, size = [], 0
+        part.append(fitted)
+        size += fitted.size
+    if part:
+        yield part

@@ -9,7 +9,7 @@ full and written anew, one message at a time.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from pydantic import ValidationError
@@ -19,20 +19,21 @@ from switchgear_schemas import wire
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import EARLIEST, LATEST, MAX_EVENT_BYTES, ToolExecution
 from switchgear_sinks.writer.batch import Record
-from switchgear_sinks.writer.rows import Rows, coordinates
+from switchgear_sinks.writer.rows import Rows, check_readable, coordinates
 
 _Aware = Annotated[datetime, msgspec.Meta(tz=True)]
 _UNKNOWN: Final = "unknown_fields"
+_NULL: Final = b"null"
 
 
 class StrictExecution(wire.Execution, frozen=True, gc=False, forbid_unknown_fields=True):
     """An execution in the form that ClickHouse reads as it is: no unknown fields, and a time with its offset."""
 
-    metadata: dict[str, msgspec.Raw] | None = None  # looked at, not built
     recorded_at: _Aware | None = None
 
 
 _strict: Final = msgspec.json.Decoder(StrictExecution).decode
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _NOT_STRICT: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -55,7 +56,7 @@ class ExecutionRows:
             else:
                 try:
                     found.add(record, self.canonical(record), canonical=True)
-                except InvalidExecutionError as error:
+                except Exception as error:  # noqa: BLE001 - one record must not stop the others
                     found.reject(record, error)
                     continue
             if header_names.RESENT in names:
@@ -63,19 +64,26 @@ class ExecutionRows:
         return found
 
     def canonical(self, record: Record) -> bytes:
-        """One row, parsed, checked in full and written anew; unknown fields kept in a column of their own."""
+        """One row, parsed, checked in full and written anew; unknown fields kept as they are in a column of their own."""
+        check_readable(record)
         wire.decode_execution(record.value)  # what the worker rejects, for the same reason
-        text = (record.value or b"").decode(errors="replace")
-        given = {name: value for name, value in _loads(text).items() if value is not None}
         try:
-            event = ToolExecution.model_validate(given)
+            given = _fields((record.value or b"").decode(errors="replace"))
+            known = {
+                name: msgspec.json.decode(raw) for name, raw in given.items() if name in ToolExecution.model_fields
+            }
+        except _NOT_STRICT as error:
+            raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
+        try:
+            event = ToolExecution.model_validate(known)
         except ValidationError as error:
             raise _explain(error) from None
-        row = event.model_dump(mode="json", exclude_unset=True, include=set(ToolExecution.model_fields))
+        row = event.model_dump(mode="json", exclude_unset=True)
         if "metadata" in row:
-            row["metadata"] = _dumps(given["metadata"])
-        if event.model_extra:
-            row[_UNKNOWN] = _dumps(event.model_extra)
+            row["metadata"] = bytes(given["metadata"]).decode()
+        unknown = {name: raw for name, raw in given.items() if name not in known and bytes(raw) != _NULL}
+        if unknown:
+            row[_UNKNOWN] = msgspec.json.encode(unknown).decode()
         return coordinates(record) + msgspec.json.encode(row)[1:]
 
 
@@ -93,20 +101,6 @@ def passes(value: bytes) -> bool:
         return False  # of an emitter that does not know the status: the row is written with it
     at = event.recorded_at
     return at is None or EARLIEST <= at < LATEST
-
-
-def _loads(text: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(text)
-    except _NOT_STRICT as error:
-        raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise InvalidExecutionError("", "the message is not a JSON object")
-    return found
-
-
-def _dumps(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _explain(error: ValidationError) -> InvalidExecutionError:

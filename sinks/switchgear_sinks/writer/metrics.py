@@ -15,6 +15,12 @@ class WriterMetrics:
         self.dead_letters = Counter(
             "switchgear_sink_dead_letters", "Messages sent to the dead letters.", ["topic"], registry=registry
         )
+        self.lost_letters = Counter(
+            "switchgear_sink_lost_dead_letters",
+            "Dead letters that their topic refused for their size even without a value.",
+            ["topic"],
+            registry=registry,
+        )
         self.skipped = Counter(
             "switchgear_sink_skipped", "Records that are not stored on purpose.", ["why"], registry=registry
         )

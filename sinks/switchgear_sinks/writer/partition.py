@@ -40,6 +40,7 @@ class PartitionWriter:
         self._in_hand = 0
         self._ending = False
         self._fenced_at = 0.0
+        self._passed: int | None = None
         self.landed: int | None = None
         """Offset after the last record that is stored; None while nothing has been read."""
 
@@ -53,14 +54,27 @@ class PartitionWriter:
         """No more records, please."""
         return len(self.buffer) >= self._limits.partition_rows or self.buffer.size >= self._limits.partition_bytes
 
-    def feed(self, records: Sequence[Record]) -> int:
-        """Take records, in order. Returns how many offsets before the first were missing in the log."""
+    def feed(self, records: Sequence[Record]) -> range:
+        """Take records, in order. Returns the offsets before the first that had none."""
         expected = self.buffer.next_offset
         self.buffer.add(records, self._clock())
         if self.landed is None and records:
             self.landed = records[0].offset
         self._fed.set()
-        return max(0, records[0].offset - expected) if expected and records else 0
+        return range(expected, records[0].offset) if expected and records else range(0)
+
+    def passed(self, position: int) -> range:
+        """The consumer has come to ``position``; before it is no record but those that were fed. Returns the offsets without one.
+
+        The end of a transaction takes an offset: where it is the last one, it would be lag for good.
+        """
+        expected = self.buffer.next_offset
+        if self.buffer.pending is not None or len(self.buffer) or position <= expected:
+            return range(0)
+        self.buffer.skip_to(position)
+        self._passed = position
+        self._fed.set()
+        return range(expected, position) if expected else range(0)
 
     def end_of_log(self) -> None:
         """There is nothing after what was fed."""
@@ -114,12 +128,22 @@ class PartitionWriter:
             batch = self._cut()
             if batch is not None:
                 return batch
+            if self._passed is not None:
+                await self._pass(self._passed)
+                continue
             self._fed.clear()
             try:
                 await asyncio.wait_for(self._fed.wait(), self.buffer.due_in(self._clock()))
             except TimeoutError:
                 continue
         return None
+
+    async def _pass(self, position: int) -> None:
+        """Commit past offsets without records. No batch is in hand."""
+        self._passed = None
+        if self.landed is None or position > self.landed:
+            await self._commits.submit(self.partition, position)
+            self.landed = position
 
     def _cut(self) -> Batch | None:
         return self.buffer.cut(self._clock(), everything=self.hurried)

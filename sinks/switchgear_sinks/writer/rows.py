@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import InvalidExecutionError
+from switchgear_schemas.unreadable import unreadable
 from switchgear_sinks.writer.batch import Record
 
 COMPONENT: Final = "sink"
@@ -34,8 +35,8 @@ class Rows:
         self.records.append(record)
         self.canonical.append(canonical)
 
-    def reject(self, record: Record, error: InvalidExecutionError) -> None:
-        """One more dead letter."""
+    def reject(self, record: Record, error: Exception) -> None:
+        """One more dead letter; ``error`` is an ``InvalidExecutionError``, or what nobody foresaw."""
         self.dead.append(dead_letter(record, error))
 
     def skip(self, why: str) -> None:
@@ -53,7 +54,7 @@ class Rows:
         """Write row ``index`` anew in the form that ClickHouse surely reads; False where it is not valid after all."""
         try:
             self.values[index] = canonical(self.records[index])
-        except InvalidExecutionError as error:
+        except Exception as error:  # noqa: BLE001 - one record must not stop the others
             self.reject(self.records[index], error)
             return False
         self.canonical[index] = True
@@ -99,8 +100,21 @@ def coordinates(record: Record) -> bytes:
     )
 
 
-def dead_letter(record: Record, error: InvalidExecutionError) -> DeadLetter:
+def check_readable(record: Record) -> None:
+    """Refuse what stands in the place of a record that Kafka's client could not read.
+
+    Raises:
+        InvalidExecutionError: why it could not.
+    """
+    why = unreadable(record)
+    if why is not None:
+        raise InvalidExecutionError("", why)
+
+
+def dead_letter(record: Record, error: Exception) -> DeadLetter:
     """The record as a dead letter of the sink."""
+    if not isinstance(error, InvalidExecutionError):
+        error = InvalidExecutionError("", f"the sink can't make a row of it: {type(error).__name__}: {error}")
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,

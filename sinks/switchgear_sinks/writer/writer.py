@@ -17,6 +17,7 @@ from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.topics import TopicNames
+from switchgear_schemas.unreadable import BatchGuard
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batch import Record
 from switchgear_sinks.writer.circuit_rows import CircuitRows
@@ -32,7 +33,8 @@ log = structlog.get_logger()
 
 _POLL_MS: Final = 100
 _POLL_ROWS: Final = 10_000
-_LAG_EVERY_S: Final = 1.0
+_LOOK_EVERY_S: Final = 1.0
+_BEGIN_LIMIT_S: Final = 5.0
 _POSITION_LIMIT_S: Final = 0.2
 _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
@@ -82,12 +84,14 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits),
         }
         self._consumer: Any = None
+        self._guard = BatchGuard(poll_bytes=self.limits.memory_bytes)
         self._tenure: Tenure | None = None
         self._early: dict[TopicPartition, list[Record]] = {}
         self._failure: BaseException | None = None
         self._stopping = asyncio.Event()
         self._paused: set[TopicPartition] = set()
-        self._lag_at = 0.0
+        self._looked_at = 0.0
+        self._gaps: dict[TopicPartition, range] = {}
         self._unknown: list[float] = []
 
     @property
@@ -114,7 +118,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 for partition, records in (await self._poll()).items():
                     self._feed(partition, records)
                 await self._complete_ranges()
-                self._show_lag()
+                await self._look_around()
         finally:
             await self._disconnect()
         self._raise_failure()
@@ -155,6 +159,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                     self._consumer = self._make_consumer()
                     self._consumer.subscribe([*self._inserters], listener=self)
                     await self._consumer.start()
+                    self._guard.install(self._consumer)
                     return
             except (KafkaError, OSError) as error:
                 if late:
@@ -220,6 +225,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         )
 
     async def _poll(self) -> dict[TopicPartition, list[Record]]:
+        self._guard.refill()
         try:
             found: dict[TopicPartition, list[Record]] = await self._consumer.getmany(
                 timeout_ms=_POLL_MS, max_records=_POLL_ROWS
@@ -233,15 +239,32 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         if self._tenure is None:  # fetched before the listener had its turn
             self._early.setdefault(partition, []).extend(records)
             return
-        missing = self._tenure.writers[partition].feed(records)
-        if missing and partition.topic == self._topics.executions:  # compaction leaves gaps in the other one
-            self._metrics.missing.labels(partition.topic).inc(missing)
-            log.error(
-                "offsets missing: Kafka deleted them before they were read",
-                partition=partition.partition,
-                before=records[0].offset,
-                count=missing,
-            )
+        self._note_gap(partition, self._tenure.writers[partition].feed(records))
+
+    def _note_gap(self, partition: TopicPartition, gap: range) -> None:
+        if gap and partition.topic == self._topics.executions:  # compaction leaves gaps in the other one
+            self._gaps.setdefault(partition, gap)
+
+    async def _explain_gaps(self) -> None:
+        """Report what Kafka deleted before it was read. Ends of transactions leave gaps, too; those are nothing."""
+        gaps, self._gaps = self._gaps, {}
+        if not gaps:
+            return
+        try:
+            begins = await asyncio.wait_for(self._consumer.beginning_offsets([*gaps]), _BEGIN_LIMIT_S)
+        except (KafkaError, TimeoutError) as error:
+            log.warning("gaps in the log can't be explained", reason=str(error) or type(error).__name__)
+            return
+        for partition, gap in gaps.items():
+            missing = min(begins[partition], gap.stop) - gap.start
+            if missing > 0:
+                self._metrics.missing.labels(partition.topic).inc(missing)
+                log.error(
+                    "offsets missing: Kafka deleted them before they were read",
+                    partition=partition.partition,
+                    before=gap.stop,
+                    count=missing,
+                )
 
     def _balance_memory(self) -> None:
         """Pause the partitions that hold enough; when all together hold too much, pause all and cut batches at once."""
@@ -279,11 +302,22 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         except (TimeoutError, IllegalStateError):  # not known yet, or just revoked
             return None
 
-    def _show_lag(self) -> None:
+    async def _look_around(self) -> None:
+        """Once a second: offsets without records, and the lag."""
         now = self._clock()
-        if self._tenure is None or now - self._lag_at < _LAG_EVERY_S:
+        if self._tenure is None or now - self._looked_at < _LOOK_EVERY_S:
             return
-        self._lag_at = now
+        self._looked_at = now
+        for partition, writer in list(self._tenure.writers.items()):
+            position = await self._position(partition)
+            if position is not None:
+                self._note_gap(partition, writer.passed(position))
+        await self._explain_gaps()
+        self._show_lag()
+
+    def _show_lag(self) -> None:
+        if self._tenure is None:  # a rebalance came in between
+            return
         for partition, writer in self._tenure.writers.items():
             end = self._consumer.highwater(partition)
             if end is not None and writer.landed is not None:

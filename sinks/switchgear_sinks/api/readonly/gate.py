@@ -70,7 +70,7 @@ class Gate:
             raise SqlRefusedError(
                 "Only reading is allowed here.", hint="Send one SELECT, EXPLAIN SELECT, SHOW TABLES or DESCRIBE TABLE."
             )
-        catalog = self._known(ask)
+        catalog = self.catalog(ask)
         problem = None if statement.table is None else rules.table_violation(statement.table, catalog)
         if statement.select is not None:
             problem = rules.violation(_tree(ask, statement.select, _NAMES), catalog) or rules.resolved_violation(
@@ -80,7 +80,8 @@ class Gate:
             raise SqlRefusedError(problem, hint="Read the store's own tables; SHOW TABLES lists them.")
         return statement.text
 
-    def _known(self, ask: Ask) -> Catalog:
+    def catalog(self, ask: Ask) -> Catalog:
+        """What the engine has; asked where the answer of the last time is old."""
         now = self._clock()
         if self._catalog is None or now - self._catalog_at > CATALOG_SECONDS:
             found = json.loads(_asked(ask, _CATALOG, "JSONCompactEachRow"))

@@ -132,7 +132,7 @@ SELECT showCertificate()
 SELECT addressToLine(1)
 SELECT hasColumnInTable('system', 'users', 'name')
 SELECT formatQuery('SELECT 1')
-SELECT {{x:Identifier}}
+SELECT {x:Identifier}
 SELECT 1 AS `x\\n   TableIdentifier tool_metrics`, file('{secret}') AS `y (children 0)`
 """
 
@@ -199,7 +199,7 @@ SELECT sleep(3)
 SELECT sleepEachRow(3) FROM numbers(100)
 SELECT * FROM input('a Int32')
 SELECT * FROM generateRandom('a UInt64')
-SELECT * FROM fuzzJSON('{{}}')
+SELECT * FROM fuzzJSON('{}')
 SELECT * FROM format(CSV, '1,2')
 """
 ATTEMPTS = [line for block in (WRITES, READS, NETWORK, CONTROLS) for line in block.strip("\n").splitlines()]
@@ -270,7 +270,7 @@ def test_attempts_are_refused_by_the_gate_and_not_by_luck(sql, world):
     assert {attempt.partition("(")[0] for attempt, _ in by_luck} <= {
         "PARALLEL WITH DROP TABLE tool_metrics",  # needs two statements
         "SELECT catboostEvaluate",  # not built into this engine
-        "SELECT {{x:Identifier}}",  # a parameter that nobody gives
+        "SELECT {x:Identifier}",  # a parameter that nobody gives
         "INSERT INTO tool_metrics FROM INFILE '{secret}' FORMAT JSONEachRow",
         "CREATE NAMED COLLECTION evil AS a = 1",
         "SELECT * FROM viewIfPermitted",

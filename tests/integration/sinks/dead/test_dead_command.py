@@ -15,6 +15,7 @@ from switchgear_sinks.dead import topic as topic_module
 from switchgear_sinks.dead.retry import RETRIED
 from switchgear_sinks.dead.topic import TooManyLettersError
 from tests.support.processes import run
+from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.sinking import Message, assert_exact, produce, read_topic, sinking
 
 pytestmark = pytest.mark.integration
@@ -46,6 +47,31 @@ async def bury(settings: Settings, *letters: DeadLetter) -> None:
 
 def place(settings: Settings) -> str:
     return f"{settings.topics.executions} at {settings.kafka_bootstrap_servers}"
+
+
+async def test_whatever_stands_in_the_dead_letter_topic_is_passed_over_and_reported(here):
+    mine = letter(here, 3, b"{}")
+    await bury(here, mine)
+    topic, key = here.topics.dead, b"executions-0-1"
+    ours = [(f"switchgear.dead.{name}", b"1") for name in ("topic", "partition", "offset", "timestamp_ms", "reason")]
+    odd = [("switchgear.dead.component", b"\xff"), ("switchgear.dead.field", b"x")]
+    numbers = [(name, b"9" * 5_000) for name, _ in ours[1:4]]
+    garbage = [
+        Message(b"not ours", b"k", partition=0),
+        Message(b"", b"k", partition=0),
+        Message(b"\xff", b"\xff\x00", [("\u202e", b"")], 0),
+        Message(b"x", key, [*ours, *odd], 0),
+        Message(b"x", key, [*ours[:1], *numbers, *ours[4:], *odd[1:]], 0),
+        Message(bytes(4_000_000), bytes(500_000), partition=0),
+    ]
+    await produce(here, garbage, topic=topic)
+    bad = payload([RawRecord(b"x", b"k", [(b"\xff", b"")]), RawRecord(b"x", b"k")])
+    bomb = compressed(payload([RawRecord(bytes(200 << 20), b"k")]), "zstd")
+    await produce_raw(here, topic, 0, [batch(bad, 2), batch(bomb, 1, "zstd")])
+    done = await dead(here, "list", "--json")
+    assert [each["key"] for each in json.loads(done.stdout)["letters"]] == [mine.key.decode()]
+    assert "records passed over that are not dead letters of Switchgear" in done.stderr
+    assert "count=9" in done.stderr
 
 
 async def dead(settings: Settings, *arguments: str):

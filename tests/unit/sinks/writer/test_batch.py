@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from switchgear_sinks.writer.batch import BatchBuffer
+from switchgear_sinks.writer.batch import RECORD_BYTES, BatchBuffer
 from switchgear_sinks.writer.intent import Intent
 from switchgear_sinks.writer.limits import Limits
 from tests.support.records import NOON_MS, HandMadeRecord, records
@@ -42,8 +42,23 @@ def test_a_batch_is_due_when_it_has_its_bytes() -> None:
     buffer.add(some(2, size=600), 0.0)
     batch = buffer.cut(0.0)
     assert batch is not None
-    assert batch.size == 1_200
+    assert batch.size == 2 * (600 + len(b"search") + RECORD_BYTES)
     assert buffer.size == 0
+
+
+def test_keys_and_headers_fill_a_batch_as_values_do() -> None:
+    for heavy in (HandMadeRecord(key=bytes(1_000)), HandMadeRecord(headers=[("name", bytes(1_000))])):
+        buffer = BatchBuffer(LIMITS)
+        buffer.add([heavy], 0.0)
+        assert buffer.size >= 1_000
+        assert buffer.cut(0.0) is not None
+        assert buffer.size == 0
+
+
+def test_records_without_bytes_take_room_too() -> None:
+    buffer = BatchBuffer(Limits(batch_rows=1_000, batch_bytes=4 * RECORD_BYTES))
+    buffer.add([HandMadeRecord(offset=offset, key=None) for offset in range(4)], 0.0)
+    assert buffer.cut(0.0) is not None
 
 
 def test_a_batch_is_due_at_its_age_and_not_before() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import TopicPartition
 
-from switchgear_sinks.writer.batch import Batch
+from switchgear_sinks.writer.batch import RECORD_BYTES, Batch
 from switchgear_sinks.writer.commits import Commits
 from switchgear_sinks.writer.intent import Intent
 from switchgear_sinks.writer.limits import Limits
@@ -164,9 +164,43 @@ async def test_an_ending_partition_finishes_its_batch_and_starts_no_other() -> N
 async def test_records_missing_in_the_log_are_counted() -> None:
     world = World()
     async with writing(world) as (writer, _):
-        assert writer.feed(records(b"a", first=50)) == 0, "where it begins is no gap"
-        assert writer.feed(records(b"b", first=51)) == 0
-        assert writer.feed(records(b"c", first=60)) == 8
+        assert len(writer.feed(records(b"a", first=50))) == 0, "where it begins is no gap"
+        assert len(writer.feed(records(b"b", first=51))) == 0
+        assert writer.feed(records(b"c", first=60)) == range(52, 60)
+
+
+async def test_offsets_without_a_record_at_the_end_of_the_log_are_committed() -> None:
+    world = World()
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a", b"b"))
+        await world.until(3)
+        assert writer.passed(2) == range(0), "the consumer stands where the records end"
+        assert writer.passed(5) == range(2, 5)
+        await world.until(4)
+        assert world.said[-1] == "commit 5"
+        assert writer.landed == 5
+        assert len(writer.feed(records(b"c", b"d", first=5))) == 0
+        await world.until(7)
+        assert world.said[-1] == "commit 7"
+
+
+async def test_records_that_wait_are_never_committed_past() -> None:
+    world = World()
+    async with writing(world) as (writer, _):
+        writer.feed(records(b"a"))
+        assert writer.passed(9) == range(0)
+        writer.feed(records(b"b", first=1))
+        await world.until(3)
+        assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
+
+
+async def test_a_named_range_is_made_again_before_anything_is_committed_past_it() -> None:
+    world = World()
+    async with writing(world, Intent(0, 1, NOON_MS)) as (writer, _):
+        assert writer.passed(9) == range(0)
+        writer.feed(records(b"a", b"b"))
+        await world.until(3)
+        assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
 
 
 async def test_a_full_partition_says_so() -> None:
@@ -178,7 +212,7 @@ async def test_a_full_partition_says_so() -> None:
         assert not writer.full
         writer.feed(records(b"c", b"d", b"e", b"f", first=2))
         assert writer.full
-        assert writer.held_bytes == 6, "the batch in hand counts too"
+        assert writer.held_bytes == 6 * (1 + len(b"search") + RECORD_BYTES), "the batch in hand counts too"
 
 
 def tenure_of(world: World, failures: list[BaseException]) -> Tenure:

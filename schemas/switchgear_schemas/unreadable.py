@@ -1,0 +1,224 @@
+"""Batches of records that can't be read: aiokafka raises on them at every fetch, so the partition would stand still for good.
+
+A broker looks into a batch less closely than a client does. It takes a header name that is not UTF-8, bytes behind the end of a
+compressed stream, and a batch of 1 MB that unpacks to gigabytes. A guarded consumer gives a record without a value in the place of
+each record that it can't read. Its header :data:`~switchgear_schemas.headers.UNREADABLE` says why, and the reader treats it like any
+other record that is wrong.
+
+All of it leans on private names of aiokafka, which is pinned exactly; ``tests/unit/schemas/test_unreadable.py`` fails if they change.
+"""
+
+# ruff: noqa: SLF001 - pinned, see above
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+from aiokafka import codec
+from aiokafka.record._crecords import default_records
+from aiokafka.structs import ConsumerRecord
+
+from switchgear_schemas.headers import UNREADABLE
+
+MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
+"""A batch that unpacks to more is not unpacked."""
+MAX_BATCH_RECORDS: Final = 100_000
+"""A batch that says it has more records is not read: each of them may cost a dead letter."""
+MAX_PLACEHOLDERS: Final = 1_000
+"""Records that are given in the place of one batch; the last one stands for the rest of it."""
+_CRC_TRIES: Final = 3
+_GZIP: Final = 31  # zlib's window bits for a gzip header
+_limit: ContextVar[int | None] = ContextVar("switchgear_unpacked_limit", default=None)
+
+
+class _UnreadableError(Exception):
+    """Why a batch is not read."""
+
+
+class BatchGuard:
+    """Reads the batches of one consumer.
+
+    Args:
+        poll_bytes: Bytes of records that one poll may take, in all partitions together; what is beyond is fetched again. Call
+            :meth:`refill` before each poll. None: no limit.
+    """
+
+    def __init__(self, poll_bytes: int | None = None) -> None:
+        self._poll_bytes = poll_bytes
+        self._left = 0
+        self._crc_failures: dict[tuple[Any, int], int] = {}
+        self.refill()
+
+    def refill(self) -> None:
+        """A new poll begins."""
+        self._left = 1 << 62 if self._poll_bytes is None else self._poll_bytes
+
+    def install(self, consumer: Any) -> None:
+        """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet."""
+        fetcher = consumer._fetcher
+        fetcher._records = _Fetched(self.read, fetcher._records)
+
+    def read(self, fetched: Any) -> Iterator[ConsumerRecord[Any, Any]]:
+        """What ``PartitionRecords._unpack_records`` of aiokafka gives (transactions that were aborted included), and never its errors."""
+        memory = fetched._records
+        while self._left > 0 and memory.has_next():
+            batch = memory.next_batch()
+            if not batch.is_control_batch and batch.next_offset > fetched.next_fetch_offset:
+                if batch.validate_crc():
+                    yield from self._records(fetched, batch)
+                elif self._try_again(fetched, batch):
+                    return
+                else:
+                    yield from _placeholders(fetched, batch, _UnreadableError("its checksum does not hold"))
+                if self._left <= 0 and fetched.next_fetch_offset < batch.next_offset:
+                    return
+            fetched.next_fetch_offset = max(fetched.next_fetch_offset, batch.next_offset)
+
+    def _records(self, fetched: Any, batch: Any) -> Iterator[ConsumerRecord[Any, Any]]:
+        records: Iterator[Any] | None = None
+        while self._left > 0:
+            try:
+                records = _opened(batch) if records is None else records
+                record = next(records)
+            except StopIteration:
+                return
+            except Exception as error:  # noqa: BLE001 - whatever the decoders raise on bytes that a stranger sent
+                yield from _placeholders(fetched, batch, error)
+                return
+            if record.offset < fetched.next_fetch_offset:
+                continue
+            self._left -= len(record.value or b"") + len(record.key or b"")
+            fetched.next_fetch_offset = record.offset + 1
+            yield fetched._consumer_record(fetched._tp, record)
+
+    def _try_again(self, fetched: Any, batch: Any) -> bool:
+        """Whether to fetch a damaged batch again: it may have been damaged on its way."""
+        place = (fetched._tp, batch.base_offset)
+        failures = self._crc_failures.pop(place, 0) + 1
+        if failures < _CRC_TRIES:
+            self._crc_failures[place] = failures
+        return failures < _CRC_TRIES
+
+
+def guard(consumer: Any) -> None:
+    """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet. Its polls have no limit."""
+    BatchGuard().install(consumer)
+
+
+class _Fetched(OrderedDict[Any, Any]):
+    """The fetcher's results by partition; each one is read by the guard."""
+
+    def __init__(self, read: Callable[[Any], Iterator[Any]], before: OrderedDict[Any, Any]) -> None:
+        super().__init__()
+        self._read = read
+        for partition, result in before.items():
+            self[partition] = result
+
+    def __setitem__(self, partition: Any, result: Any) -> None:
+        records = getattr(result, "_partition_records", None)  # an error has none
+        if records is not None:
+            records._records_iterator = self._read(records)
+        super().__setitem__(partition, result)
+
+
+def unreadable(record: Any) -> str | None:
+    """Why ``record`` stands in the place of one that can't be read; None for any other record."""
+    if record.value is not None or not record.headers:
+        return None
+    return next((raw.decode(errors="replace") for name, raw in record.headers if name == UNREADABLE and raw), None)
+
+
+def _opened(batch: Any) -> Iterator[Any]:
+    """Its records, unpacked."""
+    count = batch.last_offset_delta + 1
+    if count > MAX_BATCH_RECORDS:
+        raise _UnreadableError(f"it has {count} records, more than the {MAX_BATCH_RECORDS} allowed")
+    token = _limit.set(MAX_BATCH_BYTES)
+    try:
+        return iter(batch)
+    finally:
+        _limit.reset(token)
+
+
+def _placeholders(fetched: Any, batch: Any, error: Exception) -> Iterator[ConsumerRecord[Any, Any]]:
+    first, last = fetched.next_fetch_offset, batch.next_offset - 1
+    why = " ".join(str(error).split())[:300] or type(error).__name__
+    reason = f"the batch of this record can't be read: {why}"
+    for offset in range(first, min(last, first + MAX_PLACEHOLDERS - 1) + 1):
+        rest = last - offset if offset == first + MAX_PLACEHOLDERS - 1 else 0
+        said = f"{reason} (the same of {rest} more records, up to offset {last})" if rest else reason
+        fetched.next_fetch_offset = offset + 1
+        yield ConsumerRecord(
+            fetched._tp.topic,
+            fetched._tp.partition,
+            offset,
+            batch.max_timestamp,
+            batch.timestamp_type,
+            None,
+            None,
+            None,
+            -1,
+            -1,
+            ((UNREADABLE, said.encode()),),
+        )
+    fetched.next_fetch_offset = batch.next_offset
+
+
+def _too_large(limit: int) -> _UnreadableError:
+    return _UnreadableError(f"it unpacks to more than the {limit} bytes allowed")
+
+
+def _gunzip(data: Any, limit: int) -> bytes | bytearray:
+    """Of several members one after the other; what follows the last one is left alone, as Java does."""
+    found = bytearray()
+    rest = bytes(data)
+    while rest[:2] == b"\x1f\x8b":
+        unpacker = zlib.decompressobj(_GZIP)
+        found += unpacker.decompress(rest, limit + 1 - len(found))
+        if len(found) > limit:
+            raise _too_large(limit)
+        if not unpacker.eof:
+            raise _UnreadableError("its gzip stream is cut off")
+        rest = unpacker.unused_data
+    return found
+
+
+def _into(library: Any) -> Callable[[Any, int], bytes | bytearray]:
+    def unpack(data: Any, limit: int) -> bytes | bytearray:
+        found = bytearray(limit)  # of its pages the system gives those that are written
+        try:
+            size = library.decompress_into(data, found)
+        except Exception as error:  # noqa: BLE001 - cramjam, which the SDK is without
+            raise _too_large(limit) if "whole buffer" in str(error) else error from None
+        del found[size:]
+        return found
+
+    return unpack
+
+
+def _bounded(
+    whole: Callable[[Any], bytes], bounded: Callable[[Any, int], bytes | bytearray]
+) -> Callable[[Any], bytes | bytearray]:
+    def decode(data: Any) -> bytes | bytearray:
+        limit = _limit.get()
+        return whole(data) if limit is None else bounded(data, limit)
+
+    return decode
+
+
+def _bound_codecs(module: Any) -> None:
+    """Give aiokafka's decoders the limit of the batch that is being opened. Without a limit (another consumer) nothing changes.
+
+    Snappy needs none: it packs at most 21 to 1, and the topic's max.message.bytes bounds what is packed.
+    """
+    module.gzip_decode = _bounded(module.gzip_decode, _gunzip)
+    if codec.cramjam is not None:  # an SDK without it reads gzip alone
+        module.lz4_decode = _bounded(module.lz4_decode, _into(codec.cramjam.lz4))
+        module.zstd_decode = _bounded(module.zstd_decode, _into(codec.cramjam.zstd))
+
+
+_bound_codecs(default_records)

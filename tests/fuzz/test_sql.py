@@ -1,0 +1,73 @@
+"""The fuzzer of readers' SQL for some seconds; ``make fuzz`` runs it for minutes."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
+from tests.fuzz.sql.opened import Watch
+from tests.fuzz.sql.positions import EXPRESSIONS, REFERENCES, STATEMENTS, TABLES
+from tests.fuzz.sql.run import fuzz
+from tests.fuzz.sql.statements import Statements, Vocabulary
+from tests.support.engine import migrated_store
+
+SEED = 13
+WORDS = Vocabulary(
+    refused=("file",),
+    functions=("file", "plus", "sum"),
+    higher=("arrayFilter",),
+    combinators=("If",),
+    table_functions=("file", "numbers"),
+    tables=("system.users",),
+    engines=("File",),
+)
+
+
+def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
+    report = fuzz(SEED, 60, "first", at_most=400)
+    assert report.findings == []
+    assert report.outcomes["refused"] > 100
+    assert report.outcomes["answered"] > 0
+    assert report.outcomes["crashed"] == 0, report.crashes
+
+
+def test_without_walls_the_same_statements_soon_open_the_secret():
+    report = fuzz(SEED, 60, "none", at_most=400)
+    assert "the secret's file was opened" in report.findings[0]
+
+
+def test_a_seed_gives_the_same_statements():
+    first, second = (list(itertools.islice(Statements(WORDS, 7), 200)) for _ in range(2))
+    assert first == second
+    assert first != list(itertools.islice(Statements(WORDS, 8), 200))
+
+
+def test_every_refused_function_comes_into_every_position():
+    places = len(EXPRESSIONS) + len(REFERENCES)
+    pairs = set(itertools.islice(Statements(WORDS, 7), 0, 2 * places, 2))
+    assert len(pairs) == places
+    assert min(len(TABLES), len(STATEMENTS)) > 30
+
+
+def test_the_watch_sees_a_file_that_is_opened(tmp_path):
+    path = Path(tmp_path, "x")
+    path.write_text("x")
+    with Watch(path) as watch:
+        assert not watch.opened()
+        path.read_text()
+        assert watch.opened()
+        assert not watch.opened()
+
+
+@pytest.fixture(scope="module")
+def sql(tmp_path_factory):
+    with migrated_store(tmp_path_factory.mktemp("clickhouse")) as store:
+        yield ReadOnlySql(store.connect, embedded=True, max_rows=10, max_seconds=5)
+
+
+@pytest.mark.parametrize("place", EXPRESSIONS)
+def test_the_gate_sees_the_function_in_every_position(sql, place):
+    """``unheardOf`` is found by the gate; where it would not look, the engine would say that it does not know it."""
+    with pytest.raises(SqlRefusedError):
+        sql.run(place.replace("@", "unheardOf('a')").replace("#", "unheardOf(''a'')"))
