@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import service_unavailable
 
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_sinks.connections import Crowd
 
 _GRACE_S: Final = 3
 _BACKLOG: Final = 512
+_PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 def listen(address: str, setting: str) -> socket.socket:
@@ -56,10 +59,42 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def make_server(app: Any) -> Server:
-    """A server for ``app``; run it with ``serve(sockets=[listen(…)])``."""
+class Busy:
+    """ASGI middleware that answers 503 to more requests at a time than are worked on; probes and scrapes always pass.
+
+    Args:
+        app: What answers the others.
+        most: Requests at a time.
+    """
+
+    def __init__(self, app: Any, most: int) -> None:
+        self._app = app
+        self._most = most
+        self._now = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, or answer that there are too many."""
+        if self._now >= self._most and scope["path"] not in _PROBES:
+            await service_unavailable(scope, receive, send)
+            return
+        self._now += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._now -= 1
+
+
+def make_server(app: Any, crowd: Crowd | None = None) -> Server:
+    """A server for ``app``; run it with ``serve(sockets=[listen(…)])``. Half of its connections may have a request that is worked on."""
+    crowd = crowd or Crowd()
     return Server(
         uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_S, ws="none"
+            Busy(app, max(1, crowd.most // 2)),
+            http=crowd.protocol,  # type: ignore[arg-type]  # it calls what it is given; a class is only its habit
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE_S,
+            ws="none",
         )
     )

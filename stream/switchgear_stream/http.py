@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from switchgear_schemas import SettingsError
@@ -16,36 +19,107 @@ from switchgear_stream.watch import Watch
 
 log = structlog.get_logger()
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-def build_http(owner: Owner, watch: Watch, metrics: WorkerMetrics) -> web.Application:
-    """The three routes."""
 
-    async def healthz(_: web.Request) -> web.Response:
+MAX_CONNECTIONS: Final = 64
+CONNECTION_S: Final = 10.0
+_MAX_LINE: Final = 8190
+"""Bytes of a header line, and of the request line."""
+_MAX_HEADERS: Final = 64
+
+
+class BoundedServer(web.Server):
+    """aiohttp's server with bounds on connections and on the life of each: a probe or a scrape takes milliseconds.
+
+    aiohttp bounds the size of a header and the time between requests, but not the time of a header or of a body, nor the connections.
+
+    Args:
+        handler: What answers a request.
+        most: Connections; one more ends the oldest.
+        life_s: Longest life of a connection, in seconds.
+    """
+
+    def __init__(self, handler: Handler, most: int, life_s: float) -> None:
+        super().__init__(
+            handler,
+            access_log=None,
+            max_line_size=_MAX_LINE,
+            max_field_size=_MAX_LINE,
+            max_headers=_MAX_HEADERS,
+        )
+        self._most = most
+        self._life_s = life_s
+        self._open: dict[RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Limit the connection's life; end the oldest if there are too many."""
+        super().connection_made(handler, transport)
+        self._open[handler] = transport, asyncio.get_running_loop().call_later(self._life_s, transport.abort)
+        if len(self._open) > self._most:
+            oldest = next(iter(self._open))
+            self._forget(oldest).abort()
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget it."""
+        super().connection_lost(handler, exc)
+        if handler in self._open:
+            self._forget(handler)
+
+    def _forget(self, handler: RequestHandler) -> asyncio.Transport:
+        transport, end = self._open.pop(handler)
+        end.cancel()
+        return transport
+
+
+def build_http(owner: Owner, watch: Watch, metrics: WorkerMetrics) -> Handler:
+    """The three routes. Each answer closes its connection; a body is not read."""
+
+    def healthz() -> web.Response:
         problem = watch.problem()
         body = {"status": "ok" if problem is None else "failing", "problem": problem}
         return web.json_response(body, status=200 if problem is None else 503)
 
-    async def readyz(_: web.Request) -> web.Response:
+    def readyz() -> web.Response:
         body = {"status": "ready" if owner.ready else "recovering", "partitions": sorted(owner.partitions)}
         return web.json_response(body, status=200 if owner.ready else 503)
 
-    async def prometheus(_: web.Request) -> web.Response:
+    def prometheus() -> web.Response:
         return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", prometheus)])
-    return app
+    routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": prometheus}
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        route = routes.get(request.path)
+        if route is None:
+            answer = web.Response(text="There is nothing here. Try /healthz, /readyz, /metrics.\n", status=404)
+        elif request.method not in {"GET", "HEAD"}:
+            answer = web.Response(text="Use GET.\n", status=405, headers={"Allow": "GET, HEAD"})
+        else:
+            answer = route()
+        answer.force_close()
+        return answer
+
+    return handle
 
 
 @asynccontextmanager
-async def serving(app: web.Application, address: str) -> AsyncIterator[int]:
-    """Serve ``app`` at ``host:port`` (port 0: any free one); yields the port.
+async def serving(
+    handler: Handler, address: str, *, most: int = MAX_CONNECTIONS, life_s: float = CONNECTION_S
+) -> AsyncIterator[int]:
+    """Serve at ``host:port`` (port 0: any free one); yields the port.
+
+    Args:
+        handler: What answers a request.
+        address: Where.
+        most: Connections; one more ends the oldest.
+        life_s: Longest life of a connection, in seconds.
 
     Raises:
         SettingsError: the address can't be listened on.
     """
     host, _, port = address.rpartition(":")
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    runner = web.ServerRunner(BoundedServer(handler, most, life_s), shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host.strip("[]"), int(port))

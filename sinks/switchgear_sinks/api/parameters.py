@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from switchgear_sinks.api.answers import BadRequestError
 
@@ -88,11 +88,14 @@ async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
     # a browser asks before it sends this type to another site: a web page cannot use a local Switchgear
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequestError("The content type must be application/json.", hint=sample)
-    content = b""
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > MAX_BODY_BYTES:
-            raise BadRequestError(f"The body is larger than {MAX_BODY_BYTES} bytes.")
+    content = bytearray()
+    try:
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > MAX_BODY_BYTES:
+                raise BadRequestError(f"The body is larger than {MAX_BODY_BYTES} bytes.")
+    except ClientDisconnect:
+        raise BadRequestError("The connection ended before the body did.") from None
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

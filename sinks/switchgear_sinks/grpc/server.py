@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
@@ -27,6 +28,43 @@ Context = grpc.aio.ServicerContext[Any, Any]
 SERVICE: Final = "switchgear.v1.ToolHealth"
 PING_EVERY_S: Final = 5.0
 GRACE_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What clients may take of the server.
+
+    Args:
+        connections: Open at a time; the next one is closed.
+        calls: At a time, by all of them; the next one is answered RESOURCE_EXHAUSTED.
+        handshake_s: Longest time from a connection to HTTP/2's first frames, in seconds.
+        idle_s: Longest time that a connection may be without a call, in seconds.
+        request_bytes: Of one request: a name, and a tenant.
+    """
+
+    connections: int = 128
+    calls: int = 64
+    handshake_s: float = 5.0
+    idle_s: float = 300.0
+    request_bytes: int = 65_536
+
+    def options(self) -> list[tuple[str, int]]:
+        """As gRPC has them."""
+        return [
+            ("grpc.max_allowed_incoming_connections", self.connections),
+            ("grpc.max_concurrent_streams", self.calls),
+            ("grpc.server_handshake_timeout_ms", int(self.handshake_s * 1000)),
+            ("grpc.max_connection_idle_ms", int(self.idle_s * 1000)),
+            ("grpc.max_receive_message_length", self.request_bytes),
+        ]
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),  # a taken port is an error, not a port shared
+    ("grpc.keepalive_time_ms", 30_000),  # a client that is gone, or does not read, is found out
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
 
 
 class ToolHealthServicer:
@@ -77,7 +115,9 @@ class ToolHealthServicer:
 
 
 @contextlib.asynccontextmanager
-async def serving_grpc(store: Store, address: str, *, registered_tools: Sequence[str] = ()) -> AsyncIterator[int]:
+async def serving_grpc(
+    store: Store, address: str, *, registered_tools: Sequence[str] = (), bounds: Bounds = DEFAULT_BOUNDS
+) -> AsyncIterator[int]:
     """Serve on ``host:port`` while the block runs; yields the port (0 in the address takes a free one).
 
     The health service says SERVING as long as the store answers, for ``""`` and for ``switchgear.v1.ToolHealth``.
@@ -86,7 +126,7 @@ async def serving_grpc(store: Store, address: str, *, registered_tools: Sequence
     Raises:
         SwitchgearError: the address cannot be listened on.
     """
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])  # a taken port is an error, not a port shared
+    server = grpc.aio.server(options=[*_OPTIONS, *bounds.options()], maximum_concurrent_rpcs=bounds.calls)
     server.add_generic_rpc_handlers((ToolHealthServicer(store, registered_tools).handler(),))
     state = health.aio.HealthServicer()  # type: ignore[attr-defined]  # its stubs leave aio out
     health_pb2_grpc.add_HealthServicer_to_server(state, server)

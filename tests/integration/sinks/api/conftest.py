@@ -1,34 +1,29 @@
 """The API on a real port, for the commands that ask it."""
 
-import socket
+import asyncio
 import threading
-import time
 
 import pytest
-import uvicorn
 from prometheus_client import CollectorRegistry
 
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
+from switchgear_sinks.serving import listen, make_server, url_of
+from tests.support.waiting import until
 
 
 @pytest.fixture
 def api_url(store, tmp_path, monkeypatch):
-    """Uvicorn in a thread, as the sink serves it; SWITCHGEAR_API_URL names it."""
+    """The server in a thread, as the sink serves it; SWITCHGEAR_API_URL names it."""
     app = create_app(store, Settings(sql_max_rows=5), registry=CollectorRegistry())
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    with listen("127.0.0.1:0", "SWITCHGEAR_API_HTTP") as listening:
+        server = make_server(app)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
         thread.start()
-        deadline = time.monotonic() + 10
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert server.started
-        monkeypatch.setenv("SWITCHGEAR_API_URL", url)
+        until(lambda: server.started)
+        monkeypatch.setenv("SWITCHGEAR_API_URL", url_of(listening))
         monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
-        yield url
-        server.should_exit = True
+        yield url_of(listening)
+        server.stop()
         thread.join(10)
         assert not thread.is_alive()

@@ -10,8 +10,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.grpc import generate, server
 from switchgear_sinks.grpc import tool_health_pb2 as pb
-from switchgear_sinks.grpc.server import SERVICE, serving_grpc
+from switchgear_sinks.grpc.server import SERVICE, Bounds, serving_grpc
 from tests.support.engine import call, store_calls
+from tests.support.raw_http import asked, crowd, everything
 
 LIMIT_S = 10
 
@@ -148,3 +149,38 @@ def test_the_generated_module_is_that_of_the_proto_file(tmp_path):
     fresh = {path.name: path.read_text() for path in generate.generate(tmp_path)}
     checked_in = {name: (tmp_path.__class__(generate.__file__).parent / name).read_text() for name in fresh}
     assert fresh == checked_in
+
+
+@pytest.mark.parametrize("sent", [b"", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01"])
+async def test_a_connection_that_never_speaks_http_2_is_closed_when_its_time_is_over(store, sent):
+    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(handshake_s=0.5)) as port:
+        await asyncio.to_thread(asked, port, sent)  # returns when the server closes
+
+
+async def test_a_crowd_of_silent_connections_is_bounded_and_gone_when_its_time_is_over(store):
+    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(connections=8, handshake_s=1.0)) as port:
+
+        def all_closed() -> None:
+            with crowd(port, 40, b"") as connections:
+                for each in connections:
+                    everything(each)
+
+        await asyncio.to_thread(all_closed)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            assert await health_of(channel) == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_more_connections_than_there_may_be_are_closed_at_once(store):
+    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(connections=4, handshake_s=3600)) as port:
+
+        def closed() -> None:
+            with crowd(port, 5, b"") as connections:
+                everything(connections[4])
+
+        await asyncio.to_thread(closed)
+
+
+async def test_a_request_larger_than_a_name_is_refused(channel):
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await ask(channel, "GetToolHealth", pb.GetToolHealthRequest(tool_name="x" * 100_000), pb.ToolHealthInfo)
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,0 +1,56 @@
+"""Slow, silent and ambiguous clients at the worker's HTTP: raw sockets, small limits."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from switchgear_stream.http import serving
+from tests.support.raw_http import FRAMINGS, GET, answers, asked, crowd
+
+
+async def _ok(_: web.BaseRequest) -> web.Response:
+    answer = web.Response(text="ok")
+    answer.force_close()
+    return answer
+
+
+@pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
+async def test_an_ambiguous_request_is_answered_at_most_once_and_what_follows_it_not_at_all(sent):
+    async with serving(_ok, "127.0.0.1:0") as port:
+        assert len(answers(await asyncio.to_thread(asked, port, sent))) <= 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+    ],
+    ids=["nothing", "a header", "a body", "chunks"],
+)
+async def test_a_request_that_does_not_end_is_closed_when_the_connections_life_is_over(sent):
+    async with serving(_ok, "127.0.0.1:0", life_s=0.5) as port:
+        assert len(answers(await asyncio.to_thread(asked, port, sent))) <= 1
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"]
+)
+async def test_a_probe_gets_through_a_crowd_that_holds_every_connection(sent):
+    def through(port: int) -> list[int]:
+        with crowd(port, 200, sent):
+            return answers(asked(port, GET))
+
+    async with serving(_ok, "127.0.0.1:0", most=16, life_s=60) as port:
+        assert await asyncio.to_thread(through, port) == [200]
+
+
+async def test_the_answer_closes_the_connection_and_the_life_of_the_next_one_begins_with_it():
+    async with serving(_ok, "127.0.0.1:0", most=2) as port:
+        for _ in range(5):
+            assert answers(await asyncio.to_thread(asked, port, GET + GET)) == [200]
