@@ -24,7 +24,7 @@ class Crowd:
 
     Args:
         most: Connections. One more ends the one that has waited longest for its client, which has still to send a request or to read an
-            answer. Where every one has a request that is worked on, the new one is closed.
+            answer. Where every one has a request that is worked on there may be twice as many, for a moment.
         request_s: From the connection, or the end of the last answer, to the end of the request's body, in seconds.
         answer_s: Longest time that a client may leave what is sent to it unread, in seconds.
     """
@@ -40,13 +40,13 @@ class Crowd:
         return BoundedProtocol(self, **config)
 
     def make_room(self) -> bool:
-        """End the connection that has waited longest, if there are too many; False where all are worked on."""
-        if len(self.connections) < self.most:
-            return True
-        oldest = next((each for each in self.connections if each.waits), None)
-        if oldest is not None:
+        """End the connection that has waited longest, if there are too many; False where there is no room all the same."""
+        while len(self.connections) >= self.most:
+            oldest = next((each for each in self.connections if each.waits), None)
+            if oldest is None:
+                return len(self.connections) < 2 * self.most
             oldest.end()
-        return oldest is not None
+        return True
 
 
 class BoundedProtocol(H11Protocol):
