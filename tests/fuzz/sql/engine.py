@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
@@ -50,7 +51,7 @@ def runner(store: Store, walls: str) -> Callable[[str], tuple[str, str]]:
 
     def guarded(statement: str) -> tuple[str, str]:
         try:
-            return "answered", json.dumps(sql.run(statement).to_dict())
+            return "answered", msgspec.json.encode(sql.run(statement).to_dict()).decode()
         except SqlRefusedError as error:
             return "refused", str(error)
         except SqlLimitError as error:
