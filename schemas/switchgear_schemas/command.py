@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Self
+from typing import Final, Self
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
-from switchgear_schemas.words import MAX_NAME_LENGTH, Verb
+from switchgear_schemas.words import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
 
 __all__ = ["Command", "Verb"]
+
+MAX_REASON_LENGTH: Final = 1_000
+"""Characters: each circuit of the tool keeps a copy."""
 
 
 class Command(BaseModel):
@@ -23,8 +26,8 @@ class Command(BaseModel):
     command_id: UUID = Field(default_factory=lambda: UUID(mint_metric_id()))
     tool_name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH)
     verb: Verb
-    actor: str = Field(min_length=1, description="Who commands it.")
-    reason: str = Field(default="", description="Why.")
+    actor: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, description="Who commands it.")
+    reason: str = Field(default="", max_length=MAX_REASON_LENGTH, description="Why.")
     until: AwareDatetime | None = Field(
         default=None,
         description="force_open: open until this instant, then probes. disable, metrics_only: until this instant, then as by auto.",
@@ -51,6 +54,8 @@ class Command(BaseModel):
             raise ValueError("policy is required by set_policy and allowed with nothing else")
         if self.until is not None and self.verb not in {"force_open", "disable", "metrics_only"}:
             raise ValueError("until is allowed with force_open, disable and metrics_only")
+        if self.until is not None and not EARLIEST <= self.until < LATEST:
+            raise ValueError(f"until must lie between {EARLIEST.year} and {LATEST.year}")
         if self.circuit_id is not None and self.verb == "set_policy":
             raise ValueError("a policy is a tool's: set_policy takes no circuit_id")
         if self.policy is not None and self.tool_name in self.policy.fallback:

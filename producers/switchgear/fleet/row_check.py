@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -63,6 +64,8 @@ def _wrong(key: bytes, data: bytes, partition: int, partitions: int) -> Iterator
         yield "its head says another number of messages applied"
     yield from _wrong_name(row)
     yield from _wrong_numbers(row)
+    if row.policy is not None and not _is_layer(row.policy):
+        yield "what operators set of the policy is no JSON object"
     if row.breaker:
         yield from _wrong_breaker(row)
 
@@ -112,6 +115,13 @@ def _wrong_standing(key: bytes, standing: Standing, partition: int) -> Iterator[
     if not 0 <= standing.applied < MOST:
         yield f"applied is {standing.applied}"
     yield from _wrong_fences(standing.fences)
+    if not all(map(_is_layer, standing.tables.values())):
+        yield "a policy by glob is no JSON object"
+
+
+def _is_layer(values: bytes) -> bool:
+    """Values set of a policy, as :func:`switchgear.fleet.overlay.merged` writes them."""
+    return isinstance(json.loads(values), dict)
 
 
 def _is_instant(moment: float) -> bool:

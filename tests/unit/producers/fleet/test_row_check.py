@@ -58,6 +58,8 @@ def test_what_an_owner_wrote_passes():
         ({"scope": "user"}, "scope user has another name"),
         ({"tool_name": ""}, "another partition|too long"),
         ({"breaker": b"\xff"}, "snapshot"),
+        ({"policy": b"\xff"}, "decode"),
+        ({"policy": b"[1]"}, "no JSON object"),
     ],
 )
 def test_a_row_that_decodes_and_that_no_circuit_can_have_is_refused(fields, wrong):
@@ -90,6 +92,7 @@ def test_a_row_counts_in_the_partition_of_its_tool_and_under_its_own_key_alone()
     assert "another partition" in refused(ROW.encode(), partition=(HERE + 1) % 4)
     assert "another circuit's" in refused(ROW.encode(), key=b"other")
     assert "another partition's" in refused(Standing(partition=1).encode(), key=b"\xff2", partition=2)
+    assert "no JSON object" in refused(Standing(partition=1, tables={"*": b"5"}).encode(), b"\xff1", 1)
     assert "head" in refused(ROW.encode()[:1] + b"\xff" * 8 + ROW.encode()[9:])
 
 
