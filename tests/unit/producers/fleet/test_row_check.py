@@ -58,7 +58,7 @@ def test_what_an_owner_wrote_passes():
         ({"scope": "user"}, "scope user has another name"),
         ({"tool_name": ""}, "another partition|too long"),
         ({"breaker": b"\xff"}, "snapshot"),
-        ({"policy": b"\xff"}, "decode"),
+        ({"policy": b"\xff"}, "DecodeError"),
         ({"policy": b"[1]"}, "no JSON object"),
     ],
 )
