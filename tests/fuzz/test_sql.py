@@ -28,13 +28,13 @@ def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
     report = fuzz(SEED, 60, "first", at_most=400)
     assert report.findings == []
     assert report.outcomes["refused"] > 100
-    assert report.outcomes["answered"] > 0
+    assert report.outcomes["answered"] > 10
     assert report.outcomes["crashed"] == 0, report.crashes
 
 
-def test_without_walls_the_same_statements_soon_open_the_secret():
+def test_without_walls_the_same_statements_soon_touch_what_they_may_not():
     report = fuzz(SEED, 60, "none", at_most=400)
-    assert "the secret's file was opened" in report.findings[0]
+    assert report.findings
 
 
 def test_a_seed_gives_the_same_statements():
@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_statements():
 
 def test_every_refused_function_comes_into_every_position():
     places = len(EXPRESSIONS) + len(REFERENCES)
-    pairs = set(itertools.islice(Statements(WORDS, 7), 0, 2 * places, 2))
+    pairs = set(itertools.islice(Statements(WORDS, 7), 0, 3 * places, 3))
     assert len(pairs) == places
     assert min(len(TABLES), len(STATEMENTS)) > 30
 

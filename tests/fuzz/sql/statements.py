@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,15 @@ PATHS: Final = (
     "'{secret}'", "`{secret}`", '"{secret}"', "`secret.txt`", "'{url}'", "default.`{secret}`", "default.`secret.txt`",
     "`file:{secret}`",
 )  # fmt: skip
+FORGERIES: Final = (
+    "AS `a, function_name: plus`", "AS `a, table_function_name: numbers`", "AS `a, table_name: system.one`", "AS `a'`",
+    "AS `a\\n  CONSTANT id: 1, constant_value: 1, constant_value_type: x`", "AS `a\\n  LIMIT\\n    x`",
+    "AS `LAMBDA id: 1, alias: file`", "AS file", "(", ")", ",", ";", "--", "/*", "*/", "`", "'", "@", "APPLY(file)",
+    "SETTINGS readonly = 0", "FORMAT CSV", "INTO OUTFILE '{folder}/x'", "UNION ALL", "x -> ", "file", "FROM file('{secret}')",
+    "$$", "\\", "\n", "\x0b", "\u2028", "\u00a0", "\u202e", "{x:Identifier}", "{secret}", "%(",
+)  # fmt: skip
+"""What a mutation puts somewhere: aliases that look like lines of the analyser's tree, halves of brackets and quotes, clauses."""
+_TOKEN: Final = re.compile(r"'[^']*'|\w+|\s+|.", re.DOTALL)
 LOOKALIKES: Final = {"s": "\u017f", "k": "\u212a", "e": "\u0435", "i": "\u0131"}
 
 
@@ -44,8 +54,8 @@ class Vocabulary:
 class Statements:
     """An endless iterator of attempts with the placeholders of :class:`tests.support.canary.World`.
 
-    Every second one is the next of all refused functions in all positions, in an order that the seed decides; the others are
-    composed at random.
+    In turn: the next of all refused functions in all positions, in an order that the seed decides; the next function that may be
+    used, on arguments that name the secret; and a statement that is composed at random.
     """
 
     def __init__(self, vocabulary: Vocabulary, seed: int) -> None:
@@ -53,10 +63,13 @@ class Statements:
         self._random = random.Random(seed)
 
     def __iter__(self) -> Iterator[str]:
+        computed = self._computed()
         while True:
             for pair in self._pairs():
                 yield pair
-                yield self._composed()
+                yield next(computed)
+                composed = self._composed()
+                yield self._mutated(composed) if self._random.random() < 0.3 else composed
 
     def _pairs(self) -> Iterator[str]:
         places = [(name, kind, place) for name in self._known.refused for kind, place in _places()]
@@ -66,6 +79,22 @@ class Statements:
                 yield _within(place, self._call(name))
             else:
                 yield self._referred(place, name)
+
+    def _computed(self) -> Iterator[str]:
+        allowed = sorted(set(self._known.functions) - set(self._known.refused))
+        while True:
+            self._random.shuffle(allowed)
+            for name in allowed:
+                call = f"{name}({self._arguments(depth=3)})"
+                yield f"SELECT {call}" if self._random.random() < 0.5 else _within(self._one(EXPRESSIONS), call)
+
+    def _mutated(self, statement: str) -> str:
+        tokens = _TOKEN.findall(statement)
+        for _ in range(self._random.randint(1, 3)):
+            place = self._random.randrange(len(tokens))
+            other = self._random.choice((self._one(FORGERIES), self._random.choice(tokens), self._one(VALUES), ""))
+            tokens[place : place + self._random.randint(0, 1)] = [f" {other} "]
+        return "".join(tokens)
 
     def _composed(self) -> str:
         statement = self._one(STATEMENTS).replace("!", f"{self._one(self._known.engines)}({self._arguments()})")
