@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
+from switchgear_sinks.sandbox import missing
 from tests.fuzz.sql.opened import Watch
 from tests.fuzz.sql.positions import EXPRESSIONS, REFERENCES, STATEMENTS, TABLES
 from tests.fuzz.sql.run import fuzz
@@ -30,6 +31,14 @@ def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
     assert report.outcomes["refused"] > 100
     assert report.outcomes["answered"] > 10
     assert report.outcomes["crashed"] == 0, report.crashes
+
+
+@pytest.mark.skipif(missing() is not None, reason=f"no second wall here: {missing()}")
+def test_the_second_wall_alone_keeps_them_from_it_too():
+    report = fuzz(SEED, 60, "second", at_most=200)
+    assert report.findings == []
+    assert report.outcomes["answered"] > 10
+    assert report.outcomes["refused"] == 0, "nothing reads the text of the statements"
 
 
 def test_without_walls_the_same_statements_soon_touch_what_they_may_not():

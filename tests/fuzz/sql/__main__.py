@@ -1,4 +1,4 @@
-"""The fuzzer of readers' SQL: ``python -m tests.fuzz.sql [--seconds 600] [--seed N] [--walls first]``; ``make fuzz``.
+"""The fuzzer of readers' SQL: ``python -m tests.fuzz.sql [--seconds 600] [--seed N] [--walls first|second]``; ``make fuzz``.
 
 Each function that may not be used, in each position of the grammar, and statements composed at random from all that the engine has.
 They name a file and a web server. The exit code is 1 where either was ever touched, or a file was written.
@@ -10,6 +10,7 @@ import argparse
 import secrets
 import sys
 
+from tests.fuzz.sql.engine import RUNNERS
 from tests.fuzz.sql.run import fuzz
 
 
@@ -18,7 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sql")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="Of the statements; random without.")
-    parser.add_argument("--walls", choices=["first", "none"], default="first", help="Which of them stand alone.")
+    parser.add_argument("--walls", choices=sorted(RUNNERS), default="first", help="The one that stands alone.")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     report = fuzz(seed, given.seconds, given.walls, said=True)

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.api.readonly.gate import Gate
+from switchgear_sinks.sandbox import ReaderClient, ReaderEndedError, ReaderLimitError, Readers
 from switchgear_sinks.store import Store
 from tests.support.engine import migrated_store
 
-MAX_SECONDS = 2.0
+Run = Callable[[str], tuple[str, str]]
+"""Answers a statement with its outcome and what a reader would see."""
+MAX_SECONDS: Final = 2.0
+SECOND_WALL_SECONDS: Final = 5.0
 _VOCABULARY = {
     "functions": "SELECT name FROM system.functions",
     "aggregates": "SELECT name FROM system.functions WHERE is_aggregate",
@@ -39,19 +43,23 @@ def main() -> None:
     sys.stdout = sys.stderr  # the log of the migrations
     with migrated_store(folder) as store:
         _send(answers, vocabulary(store))
-        run = runner(store, walls)
-        for line in sys.stdin:
-            outcome, text = run(json.loads(line))
-            _send(answers, {"outcome": outcome, "text": text})
+        with RUNNERS[walls](store) as run:
+            for line in sys.stdin:
+                try:
+                    outcome, text = run(json.loads(line))
+                except Exception as error:  # noqa: BLE001 - one that nobody expects is a finding
+                    outcome, text = "bug", repr(error)
+                _send(answers, {"outcome": outcome, "text": text})
 
 
-def runner(store: Store, walls: str) -> Callable[[str], tuple[str, str]]:
-    """What answers a statement: ``first`` is the product's way; ``none`` gives it to the engine as it is."""
+@contextmanager
+def first_wall(store: Store) -> Iterator[Run]:
+    """The gate alone: the engine could open and reach everything."""
     sql = ReadOnlySql(store.connect, embedded=True, max_rows=100, max_seconds=MAX_SECONDS)
 
-    def guarded(statement: str) -> tuple[str, str]:
+    def run(statement: str) -> tuple[str, str]:
         try:
-            return "answered", msgspec.json.encode(sql.run(statement).to_dict()).decode()
+            return "answered", json.dumps(sql.run(statement).rows)
         except SqlRefusedError as error:
             return "refused", str(error)
         except SqlLimitError as error:
@@ -59,7 +67,39 @@ def runner(store: Store, walls: str) -> Callable[[str], tuple[str, str]]:
         except SqlFailedError as error:
             return "failed", str(error)
 
-    def unguarded(statement: str) -> tuple[str, str]:
+    yield run
+
+
+@contextmanager
+def second_wall(store: Store) -> Iterator[Run]:
+    """The walled process alone: it runs what it is given. One process serves statements until its time is over."""
+    assert store.folder is not None
+    readers = Readers(store.folder, store.database, max_seconds=SECOND_WALL_SECONDS)
+    client: ReaderClient | None = None
+
+    def run(statement: str) -> tuple[str, str]:
+        nonlocal client
+        client = client or readers.connect()
+        try:
+            return "answered", client.raw_query(statement).decode(errors="replace")
+        except ClickHouseError as error:
+            return "failed", str(error)
+        except (ReaderLimitError, ReaderEndedError) as error:
+            client.close()
+            client = None
+            return "limited" if isinstance(error, ReaderLimitError) else "ended", str(error)
+
+    try:
+        yield run
+    finally:
+        readers.close()
+
+
+@contextmanager
+def no_wall(store: Store) -> Iterator[Run]:
+    """What an attempt does where nothing stands: the proof that the others prove something."""
+
+    def run(statement: str) -> tuple[str, str]:
         client = store.connect({"max_execution_time": MAX_SECONDS})
         try:
             return "answered", client.raw_query(statement).decode(errors="replace")
@@ -68,7 +108,10 @@ def runner(store: Store, walls: str) -> Callable[[str], tuple[str, str]]:
         finally:
             client.close()
 
-    return {"first": guarded, "none": unguarded}[walls]
+    yield run
+
+
+RUNNERS: Final = {"first": first_wall, "second": second_wall, "none": no_wall}
 
 
 def vocabulary(store: Store) -> dict[str, Any]:

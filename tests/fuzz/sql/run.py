@@ -38,7 +38,7 @@ class Report:
 
     seed: int
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How many statements were answered, refused, failed, limited, ended (no answer), or crashed the engine."""
+    """How many statements were answered, refused, failed, limited, ended (no answer), or crashed the engine; ``bug`` is an error of ours."""
     findings: list[str] = field(default_factory=list)
     """What was touched, with the statement before."""
     crashes: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ def fuzz(seed: int, seconds: float, walls: str, *, at_most: int | None = None, s
     Args:
         seed: Decides the statements, for one version of the engine.
         seconds: How long; the start of the engine is not counted.
-        walls: Which of them stand: ``first`` or ``none``.
+        walls: The one that stands: ``first``, ``second`` or ``none``.
         at_most: Statements.
         said: Print each minute.
     """
@@ -170,5 +170,7 @@ def _run(
             touched.append("the secret's file was opened")
         if any(shown in text for shown in READABLE):
             touched.append(f"the secret was shown: {text[:300]}")
+        if outcome == "bug":
+            touched.append(text)
         if touched:
             report.findings.append(f"{filled}\n    {'; '.join(touched)}")
