@@ -16,7 +16,6 @@ from switchgear_schemas.explain import explain
 
 _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
-_COUNT: Final = "SELECT count() FROM tool_metrics"
 
 
 async def read(api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None) -> Readings:
@@ -47,10 +46,10 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
         .raise_for_status()
         .json()["history"]
     )
-    counted = (await client.post(f"{api_url}/v1/sql", json={"query": _COUNT})).raise_for_status().json()
+    counted = (await client.get(f"{api_url}/v1/stored")).raise_for_status().json()
     return Readings(
         circuits=Counter(str(circuit["state"]) for circuit in circuits),
-        stored=int(counted["rows"][0][0]),
+        stored=int(counted["events"]),
         transitions=tuple(transitions(history)),
     )
 

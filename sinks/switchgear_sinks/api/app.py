@@ -95,6 +95,7 @@ def create_app(
         ("/v1/circuits/{circuit_id:path}", reads.circuit, "GET"),
         ("/v1/slow", reads.slow, "GET"),
         ("/v1/errors", reads.errors, "GET"),
+        ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
         ("/healthz", healthz, "GET"),

@@ -104,6 +104,12 @@ class Reads:
         )
         return json_answer({"threshold_ms": threshold_ms, "executions": [call.to_dict() for call in calls]})
 
+    async def stored(self, request: Request) -> Response:
+        """``GET /v1/stored``: how many events are stored."""
+        Parameters(request.query_params, ())
+        found = await self._store.query("SELECT count() FROM tool_metrics")
+        return json_answer({"events": found.result_rows[0][0]})
+
     async def errors(self, request: Request) -> Response:
         """``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
         given = Parameters(request.query_params, ("tool", "limit", "tenant"))

@@ -27,16 +27,15 @@ class Api:
     def __init__(self):
         self.circuits = {"circuits": [{"state": "open"}, {"state": "closed"}, {"state": "closed"}]}
         self.history = {"history": [record("open", "closed")]}
-        self.sql = {"rows": [[7]]}
+        self.stored = {"events": 7}
         self.status = 200
         self.away = False
 
     def __call__(self, request):
         if self.away:
             raise httpx.ConnectError("refused")
-        if request.url.path == "/v1/sql":
-            assert b"tool_metrics" in request.content
-            return httpx.Response(self.status, json=self.sql)
+        if request.url.path == "/v1/stored":
+            return httpx.Response(self.status, json=self.stored)
         return httpx.Response(self.status, json=self.history if "history" in request.url.params else self.circuits)
 
 
@@ -76,9 +75,9 @@ async def test_an_error_of_the_api_is_shown_with_its_words(client, api):
     assert "The tables do not exist yet." in found.problem
 
 
-@pytest.mark.parametrize("answer", [{"rows": []}, {"rows": [["many"]]}, {}, []])
+@pytest.mark.parametrize("answer", [{"events": "many"}, {"events": None}, {}, []])
 async def test_an_answer_of_another_shape_is_said_and_not_raised(client, api, answer):
-    api.sql = answer
+    api.stored = answer
     found = await read("http://api", Readings(stored=3), client=client)
     assert found.stored == 3
     assert "not as expected" in found.problem

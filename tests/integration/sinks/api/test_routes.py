@@ -61,6 +61,12 @@ async def test_an_empty_store_answers_everything_with_nothing(api):
     assert (await api.get("/v1/circuits?history=1")).json()["history"] == []
     assert (await api.get("/v1/slow")).json() == {"threshold_ms": 5000, "executions": []}
     assert (await api.get("/v1/errors")).json() == {"tool": None, "errors": []}
+    assert (await api.get("/v1/stored")).json() == {"events": 0}
+
+
+async def test_how_many_events_are_stored_is_asked_without_sql(api, store):
+    await store_calls(store, [call("search")] * 3)
+    assert (await api.get("/v1/stored")).json() == {"events": 3}
 
 
 async def test_tools_are_a_system_health_report_of_the_hours_asked_for(api, store):
@@ -160,6 +166,7 @@ async def test_a_tenant_sees_its_own_calls(api, store):
         ("/v1/circuits?history=perhaps", "history"),
         ("/v1/circuits?limti=3", "limti"),
         ("/v1/circuits/search/history?limit=many", "limit"),
+        ("/v1/stored?tool=x", "tool"),
     ],
 )
 async def test_a_wrong_parameter_is_named(api, path, field):
