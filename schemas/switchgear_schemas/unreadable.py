@@ -125,13 +125,6 @@ class _Fetched(OrderedDict[Any, Any]):
         super().__setitem__(partition, result)
 
 
-def unreadable(record: Any) -> str | None:
-    """Why ``record`` stands in the place of one that can't be read; None for any other record."""
-    if record.value is not None or not record.headers:
-        return None
-    return next((raw.decode(errors="replace") for name, raw in record.headers if name == UNREADABLE and raw), None)
-
-
 def _opened(batch: Any) -> Iterator[Any]:
     """Its records, unpacked."""
     count = batch.last_offset_delta + 1

@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.chaos.ledger import Ledger
 
+GARBAGE = "chaos.garbage"
+"""Header of what the faults put into the topics of the state and of the operators: no reader can use it."""
 Place = tuple[int, int]
 """Partition and offset in the executions topic."""
 
@@ -91,6 +93,10 @@ class Evidence:
     rows: dict[str, Row] = field(default_factory=dict)
     dead: set[Place] = field(default_factory=set)
     """Origins of the dead letters."""
+    garbage: set[tuple[str, int, int]] = field(default_factory=set)
+    """Topic, partition and offset of the records in circuits and commands that no reader can use."""
+    buried: set[tuple[str, int, int]] = field(default_factory=set)
+    """Origins of the dead letters from other topics than executions."""
     stored: list[Stored] = field(default_factory=list)
     transitions: list[tuple[str, int, str]] = field(default_factory=list)
     """Circuit, version and state of every row of ``circuit_transitions``."""

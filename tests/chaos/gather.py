@@ -14,11 +14,13 @@ from urllib.request import Request, urlopen
 import msgspec
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from tests.chaos.evidence import CircuitRecord, Event, Evidence, Place, Row, Stored
+from switchgear_schemas.unreadable import guard
+from tests.chaos.evidence import GARBAGE, CircuitRecord, Event, Evidence, Place, Row, Stored
 from tests.support.sinking import ROLLUPS_DIFFER
 
 READ_S = 180.0
 JUNK_KEY = re.compile(rb"junk-[0-9a-f]{32}")
+MAX_EVENT_BYTES = 1 << 20
 STATUSES = {"success", "error", "timeout", "cancelled", "rejected"}
 
 
@@ -27,11 +29,14 @@ async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse:
     executions = f"{prefix}executions"
     async with asyncio.timeout(READ_S):
         evidence.events = [event_of(record) for record in await read(bootstrap, executions)]
-        evidence.circuits = [circuit_of(each) for each in await read(bootstrap, f"{prefix}circuits") if each.value]
-        evidence.dead = {
-            origin for each in await read(bootstrap, f"{executions}.dead") if (origin := dead_origin(each, executions))
-        }
-        evidence.rows = newest_rows(await read(bootstrap, f"{prefix}worker-circuits-changelog"))
+        circuits, commands = await read(bootstrap, f"{prefix}circuits"), await read(bootstrap, f"{prefix}commands")
+        evidence.circuits = [circuit_of(each) for each in circuits if each.value and not is_garbage(each)]
+        evidence.garbage = {place_in(each) for each in (*circuits, *commands) if is_garbage(each)}
+        origins = {origin_of(each) for each in await read(bootstrap, f"{executions}.dead") if not is_garbage(each)}
+        evidence.dead = {(partition, offset) for topic, partition, offset in origins if topic == executions}
+        evidence.buried = {origin for origin in origins if origin[0] != executions}
+        changelog = await read(bootstrap, f"{prefix}worker-circuits-changelog")
+        evidence.rows = newest_rows([each for each in changelog if not is_garbage(each)])
     ask = Sql(clickhouse, database)
     evidence.stored = [
         Stored(key, metric_id, (int(partition), int(offset)))
@@ -52,6 +57,7 @@ async def read(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any]]:
         bootstrap_servers=bootstrap, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
     )
     await consumer.start()
+    guard(consumer)  # aiokafka alone raises on batches that the faults made
     try:
         await consumer._client.force_metadata_update()
         places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
@@ -74,7 +80,8 @@ def event_of(record: ConsumerRecord[Any, Any]) -> Event:
     place: Place = (record.partition, record.offset)
     try:
         given = json.loads(record.value)
-        valid = isinstance(given.get("tool_name"), str) and given.get("status") in STATUSES
+        fits = len(record.value) <= MAX_EVENT_BYTES
+        valid = fits and isinstance(given.get("tool_name"), str) and given.get("status") in STATUSES
     except (ValueError, TypeError, AttributeError):
         given, valid = {}, False
     if not valid:
@@ -125,10 +132,19 @@ def circuit_of(record: ConsumerRecord[Any, Any]) -> CircuitRecord:
     )
 
 
-def dead_origin(record: ConsumerRecord[Any, Any], topic: str) -> Place | None:
-    """Where in the executions topic a dead letter came from."""
+def is_garbage(record: ConsumerRecord[Any, Any]) -> bool:
+    """A fault wrote it."""
+    return any(name == GARBAGE for name, _ in record.headers)
+
+
+def place_in(record: ConsumerRecord[Any, Any]) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
+
+
+def origin_of(record: ConsumerRecord[Any, Any]) -> tuple[str, int, int]:
+    """Topic, partition and offset that a dead letter came from."""
     name, partition, offset = record.key.decode().rsplit("-", 2)
-    return (int(partition), int(offset)) if name == topic else None
+    return name, int(partition), int(offset)
 
 
 def newest_rows(records: list[ConsumerRecord[Any, Any]]) -> dict[str, Row]:

@@ -2,15 +2,20 @@
 
 import json
 import random
+import uuid
 from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 
 from switchgear.fleet.row import Row as ProductRow
+from switchgear_schemas.command import Command
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.partitioner import owner_partition
+from tests.chaos.evidence import GARBAGE
 from tests.chaos.faults.foreign_input import junk
-from tests.chaos.gather import circuit_of, dead_origin, event_of, instant, newest_rows
+from tests.chaos.faults.poison import IMPOSSIBLE, command, oversized
+from tests.chaos.gather import circuit_of, event_of, instant, is_garbage, newest_rows, origin_of
 from tests.chaos.promises.recount import owner
 
 
@@ -81,8 +86,31 @@ def test_a_circuit_is_read_with_its_leases():
 
 def test_a_dead_letter_leads_back_to_its_record():
     letter = DeadLetter("chaos.executions", 5, 17, 0, "why", "worker")
-    assert dead_origin(record(b"x", key=letter.key), "chaos.executions") == (5, 17)
-    assert dead_origin(record(b"x", key=letter.key), "other.executions") is None
+    assert origin_of(record(b"x", key=letter.key)) == ("chaos.executions", 5, 17)
+
+
+def test_an_execution_of_more_than_a_mebibyte_is_none_and_keeps_its_name():
+    (huge,) = oversized(random.Random(1))
+    found = event_of(record(huge.value))
+    assert (found.tool, found.key) == ("", huge.key)
+
+
+def test_what_a_fault_put_into_another_topic_is_known_by_its_header():
+    assert is_garbage(record(b"x", headers=[(GARBAGE, b"1")]))
+    assert not is_garbage(record(b"x", headers=[("other", None)]))
+
+
+@pytest.mark.parametrize("rule", IMPOSSIBLE)
+def test_every_impossible_policy_is_one_that_the_contract_refuses(rule):
+    with pytest.raises(ValidationError):
+        Command.model_validate_json(command("search", rule, uuid.UUID(int=7)))
+
+
+def test_the_command_around_the_policies_is_one_that_the_contract_takes():
+    assert (
+        Command.model_validate_json(command("search", '"sliding_window_size":30', uuid.UUID(int=7))).verb
+        == "set_policy"
+    )
 
 
 def test_tools_belong_to_the_partitions_that_the_product_gives_them():

@@ -82,7 +82,7 @@ def test_a_run_in_which_all_was_well_holds_every_promise(told):
         "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "transitions-stored", "call-path-never-waits",
     ]  # fmt: skip
     assert str(verdicts[0]) == (
-        "no-silent-loss: held (11 offered, 11 acknowledged, 10 of them stored, 1 dead-lettered)"
+        "no-silent-loss: held (11 offered, 11 acknowledged, 10 of them stored, 1 dead-lettered, 0 records of garbage elsewhere)"
     )
     assert "1 recoveries exact" in str(verdicts[3])
 
@@ -102,6 +102,17 @@ def test_an_event_of_unknown_outcome_may_be_missing_and_may_be_there(told):
     told.ledgers[0].offered.append(Offered("gone", TOOL, "success", 1.0))
     told.ledgers[0].acknowledged.discard(3)
     assert not broken(told)
+
+
+def test_a_record_that_is_stored_and_a_dead_letter_at_once_is_found(told):
+    told.dead.add(told.stored[0].place)
+    assert any("at once" in fault for fault in only(told, "no-silent-loss"))
+
+
+def test_garbage_without_a_dead_letter_is_found(told):
+    told.garbage = {("chaos.commands", 1, 5), ("chaos.circuits", 2, 6)}
+    told.buried = {("chaos.commands", 1, 5)}
+    assert only(told, "no-silent-loss") == ["the garbage at 6 of partition 2 of chaos.circuits is no dead letter"]
 
 
 def test_a_lost_dead_letter_is_found(told):

@@ -18,6 +18,7 @@ WANTED = {
     ),
     *(f"clickhouse-{what}" for what in ("refuses", "slow", "breaks-off", "gone")),
     *(f"input-{what}" for what in ("again", "misdirected", "late", "out-of-order", "junk")),
+    *(f"poison-{what}" for what in ("oversized", "keys", "headers", "unreadable", "state", "policies")),
 }
 
 

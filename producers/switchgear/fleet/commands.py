@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.limits import TooManyToolsError
 from switchgear.fleet.log import Changes, LogRecord, Rekeyed
-from switchgear.fleet.origin import check_time, dead_letter, origin_of
+from switchgear.fleet.origin import dead_letter, origin_of
 from switchgear.fleet.overlay import given, laid_over, merged
 from switchgear.fleet.shelf import Shelf
 from switchgear.fleet.standing import is_standing
@@ -19,6 +19,7 @@ from switchgear.policies import PolicyError
 from switchgear_schemas import BreakerPolicy, Command, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.records import check_readable, check_time
 
 MAX_COMMAND_BYTES = 65_536
 """A command with its policy is below 4 kB; what is larger is not one."""
@@ -29,6 +30,7 @@ Touch = Callable[[LiveCircuit], None]
 def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Changes, touch: Touch) -> None:
     """Apply one message of the commands topic to the circuits it is about; one that can't be goes to the dead letters."""
     try:
+        check_readable(record)
         check_time(record)
         command = _decode(record.value)
         origin = origin_of(record, partitions)

@@ -15,7 +15,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.limits import Limits
 from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
-from switchgear.fleet.origin import LATEST_MS, check_time, dead_letter, origin_of
+from switchgear.fleet.origin import dead_letter, origin_of
 from switchgear.fleet.row import describe_error
 from switchgear.fleet.shelf import Policies, Shelf
 from switchgear.fleet.standing import home
@@ -23,6 +23,7 @@ from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 from switchgear_schemas.words import MAX_NAME_LENGTH
 
@@ -101,6 +102,7 @@ class FleetFold:
         """Fold a batch of the executions topic, in its order."""
         for record in records:
             try:
+                check_readable(record)
                 self._execution(record, decode_execution(record.value))
             except InvalidExecutionError as error:
                 self._changes.dead.append(dead_letter(record, error.field, error.reason))

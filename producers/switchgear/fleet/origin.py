@@ -8,10 +8,8 @@ from typing import Final
 from switchgear.fleet.log import LogRecord
 from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
-from switchgear_schemas.words import LATEST
 
 COMPONENT: Final = "worker"
-LATEST_MS: Final = int(LATEST.timestamp() * 1000)
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
 """An offset that fits 64 bits."""
 
@@ -30,20 +28,6 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
                 raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
             return int(partition), int(offset)
     return record.partition, record.offset
-
-
-def check_time(record: LogRecord) -> None:
-    """Let a record pass whose timestamp can be the broker's: a topic that lost ``LogAppendTime`` has whatever its producers write.
-
-    Raises:
-        InvalidExecutionError: the circuit's clock would never come back from there.
-    """
-    if not 0 <= record.timestamp < LATEST_MS:
-        raise InvalidExecutionError(
-            "",
-            f"the record's timestamp {record.timestamp} ms is not between 1970 and {LATEST.year}: "
-            "set message.timestamp.type=LogAppendTime on the topic",
-        )
 
 
 def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.unreadable import unreadable
+from switchgear_schemas.records import check_readable, unreadable
 from switchgear_schemas.words import EARLIEST, LATEST
 from switchgear_sinks.writer.batch import Record
-from switchgear_sinks.writer.rows import Rows, check_readable, coordinates
+from switchgear_sinks.writer.rows import Rows, coordinates
 
 _MOST: Final = {"version": 2**63 - 1, "generation": 2**63 - 1, "attempt": 2**32 - 1}
 _TIMES: Final = ("changed_at", "open_until")

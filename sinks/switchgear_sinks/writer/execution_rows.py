@@ -18,8 +18,9 @@ from switchgear_schemas import headers as header_names
 from switchgear_schemas import wire
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import EARLIEST, LATEST, MAX_EVENT_BYTES, ToolExecution
+from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_sinks.writer.batch import Record
-from switchgear_sinks.writer.rows import Rows, check_readable, coordinates
+from switchgear_sinks.writer.rows import Rows, coordinates
 
 _Aware = Annotated[datetime, msgspec.Meta(tz=True)]
 _UNKNOWN: Final = "unknown_fields"
@@ -51,7 +52,7 @@ class ExecutionRows:
                 found.skip("rekeyed")
                 continue
             value = record.value
-            if value is not None and passes(value):
+            if value is not None and 0 <= record.timestamp < LATEST_MS and passes(value):
                 found.add(record, coordinates(record) + value[1:], canonical=False)
             else:
                 try:
@@ -66,6 +67,7 @@ class ExecutionRows:
     def canonical(self, record: Record) -> bytes:
         """One row, parsed, checked in full and written anew; unknown fields kept as they are in a column of their own."""
         check_readable(record)
+        check_time(record)
         wire.decode_execution(record.value)  # what the worker rejects, for the same reason
         try:
             given = _fields((record.value or b"").decode(errors="replace"))

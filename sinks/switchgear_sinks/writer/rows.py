@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.unreadable import unreadable
 from switchgear_sinks.writer.batch import Record
 
 COMPONENT: Final = "sink"
@@ -98,17 +97,6 @@ def coordinates(record: Record) -> bytes:
         stamp // 1000,
         stamp % 1000,
     )
-
-
-def check_readable(record: Record) -> None:
-    """Refuse what stands in the place of a record that Kafka's client could not read.
-
-    Raises:
-        InvalidExecutionError: why it could not.
-    """
-    why = unreadable(record)
-    if why is not None:
-        raise InvalidExecutionError("", why)
 
 
 def dead_letter(record: Record, error: Exception) -> DeadLetter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import brokers, clickhouse, clock, foreign_input, network, processes, storm
+from tests.chaos.faults import brokers, clickhouse, clock, foreign_input, network, poison, processes, storm
 from tests.chaos.faults.kind import Kind
 
 KINDS: dict[str, Kind] = {
@@ -12,5 +12,6 @@ KINDS: dict[str, Kind] = {
     **clickhouse.kinds(),
     **storm.kinds(),
     **foreign_input.kinds(),
+    **poison.kinds(),
     **clock.kinds(),
 }

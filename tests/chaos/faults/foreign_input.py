@@ -25,6 +25,8 @@ from tests.chaos.stage import PARTITIONS, PREFIX, Stage
 BURST = 150
 RESENT = ("switchgear.resent", b"1")
 ANSWER_S = 60.0
+BROKER_S = 0.5
+"""Between two looks for a broker."""
 
 
 @dataclass
@@ -109,16 +111,17 @@ def junk(chance: random.Random) -> list[Raw]:
     return made
 
 
-async def send(stage: Stage, name: str, made: list[Raw]) -> str:
+async def send(stage: Stage, name: str, made: list[Raw], compression: str | None = None) -> str:
     """Send in order within each partition, and write down what the broker said."""
     ledger = LedgerWriter(stage.ledgers / f"foreign-{name}.ledger")
     producer = AIOKafkaProducer(
-        bootstrap_servers=stage.cluster.bootstrap("client"), acks="all", enable_idempotence=True, linger_ms=5
-    )
+        bootstrap_servers=stage.cluster.bootstrap("client"), acks="all", enable_idempotence=True, linger_ms=5,
+        compression_type=compression, max_request_size=64 << 20,
+    )  # fmt: skip
     acknowledged = 0
     try:
         async with asyncio.timeout(ANSWER_S):
-            await producer.start()
+            await connected(producer)
             acknowledged = await _send_all(producer, ledger, made)
     except (KafkaError, TimeoutError) as error:
         return f"{acknowledged} of {len(made)} acknowledged ({type(error).__name__})"
@@ -126,6 +129,17 @@ async def send(stage: Stage, name: str, made: list[Raw]) -> str:
         await asyncio.wait({asyncio.ensure_future(producer.stop())}, timeout=10)
         ledger.close()
     return f"{acknowledged} of {len(made)} acknowledged"
+
+
+async def connected(producer: AIOKafkaProducer) -> None:
+    """Start it, as soon as there is a broker: aiokafka gives up at once."""
+    while True:
+        try:
+            await producer.start()
+        except KafkaError:
+            await asyncio.sleep(BROKER_S)
+        else:
+            return
 
 
 async def _send_all(producer: AIOKafkaProducer, ledger: LedgerWriter, made: list[Raw]) -> int:

@@ -33,10 +33,19 @@ def no_silent_loss(evidence: Evidence) -> Verdict:
         else:
             faults.append(f"{key} of {name} at {places[key]} is neither stored nor a dead letter")
     faults += _unstored(evidence)
+    faults += [
+        f"the record at {place} is stored and a dead letter at once"
+        for place in sorted({row.place for row in evidence.stored} & evidence.dead)
+    ]
+    faults += [
+        f"the garbage at {offset} of partition {partition} of {topic} is no dead letter"
+        for topic, partition, offset in sorted(evidence.garbage - evidence.buried)
+    ]
     faults += _uncounted(evidence)
     offered = sum(len(ledger.offered) for ledger in evidence.ledgers)
     summary = (
-        f"{offered:,} offered, {len(acknowledged):,} acknowledged, {kept:,} of them stored, {dead:,} dead-lettered"
+        f"{offered:,} offered, {len(acknowledged):,} acknowledged, {kept:,} of them stored, {dead:,} dead-lettered,"
+        f" {len(evidence.garbage):,} records of garbage elsewhere"
     )
     return Verdict(PROMISE, summary, faults)
 

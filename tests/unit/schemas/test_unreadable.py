@@ -13,7 +13,8 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from switchgear_schemas import unreadable as module
 from switchgear_schemas.headers import UNREADABLE
-from switchgear_schemas.unreadable import BatchGuard, unreadable
+from switchgear_schemas.records import unreadable
+from switchgear_schemas.unreadable import BatchGuard
 from tests.support.raw_batches import RawRecord, at_offset, batch, compressed, payload
 
 HERE = TopicPartition("executions", 3)

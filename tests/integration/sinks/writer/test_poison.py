@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from switchgear_schemas.settings import Settings
 from tests.support.odd_values import NAMES, NUMBERS, TIMES, odd_executions
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.records import execution
-from tests.support.sinking import Message, Sinking, dead_letters, produce, sinking
+from tests.support.sinking import Message, Sinking, assert_exact, dead_letters, produce, read_topic, sinking, until
 
 pytestmark = pytest.mark.integration
 MB = 1 << 20
@@ -240,18 +241,19 @@ async def test_ten_thousand_bad_records_are_dead_letters_within_seconds_and_a_fe
     assert sum(line["count"] for line in told) == 10_000
 
 
-async def limit_messages(settings: Settings, topic: str, size: int) -> None:
+async def configure(settings: Settings, topic: str, **config: object) -> None:
     """As an operator does."""
+    wanted = {name.replace("_", "."): str(value) for name, value in config.items()}
     admin = AIOKafkaAdminClient(**settings.kafka.options())
     await admin.start()
     try:
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": str(size)})])
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, wanted)])
     finally:
         await admin.close()
 
 
 async def test_a_dead_letter_topic_that_takes_less_gets_letters_without_a_value_or_none(here: Settings) -> None:
-    await limit_messages(here, here.topics.dead, 1_500)
+    await configure(here, here.topics.dead, max_message_bytes=1_500)
     large = Message(b"junk" * 1_000, b"k", partition=OWN)
     never = Message(b"junk", bytes(4_000), partition=OWN)
     sent = await produce(here, [large, good(), never, good(), Message(b"junk", b"k", partition=OWN), good()])
@@ -264,6 +266,35 @@ async def test_a_dead_letter_topic_that_takes_less_gets_letters_without_a_value_
     assert letters.keys() == {sent[0], sent[4]}
     assert letters[sent[0]].value_bytes == 4_000
     assert any("refuses letters for their size" in line["event"] for line in lines)
+
+
+async def test_a_topic_that_keeps_its_producers_clocks_stops_nothing(here: Settings) -> None:
+    topic = here.topics.executions
+    await configure(here, topic, message_timestamp_type="CreateTime", message_timestamp_after_max_ms=2**63 - 1)
+
+    async def kept() -> bool:
+        await produce_raw(here, topic, OWN + 1, [batch(payload([FINE]), 1, stamp_ms=7)])
+        return any(record.timestamp == 7 for record in await read_topic(here, topic))
+
+    await until(kept, "a topic of its producers' clocks")
+    possible = [0, 1, round(time.time() * 1000), 4_102_444_799_999]
+    impossible = [-1, 4_102_444_800_000, 2**62]
+    body = payload([FINE])
+    sent = await produce_raw(here, topic, OWN, [batch(body, 1, stamp_ms=stamp) for stamp in possible + impossible])
+    (after,) = await produce(here, [good()])
+    stored, dead = await sunk(here)
+    stored = {place for place in stored if place[0] == OWN}
+    assert stored == {*[(OWN, offset) for offset in sent[: len(possible)]], after}
+    assert dead == {(OWN, offset) for offset in sent[len(possible) :]}
+
+
+async def test_events_of_every_month_of_a_decade_at_once_are_stored(here: Settings) -> None:
+    """Each month is a partition in each rollup."""
+    months = [f"{year}-{month:02}-15T12:00:00Z" for year in range(2020, 2030) for month in range(1, 13)]
+    await produce(here, [good(recorded_at=at, status="error") for at in months])
+    async with sinking(here) as sink:
+        await sink.until_count(len(months))
+        await assert_exact(sink.store, len(months))
 
 
 async def test_events_sent_again_under_odd_names_are_looked_up(here: Settings) -> None:

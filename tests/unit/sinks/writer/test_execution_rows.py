@@ -39,8 +39,15 @@ def test_a_message_goes_through_byte_for_byte_behind_its_coordinates() -> None:
 
 
 def test_a_timestamp_that_cannot_be_one_is_left_out() -> None:
-    made = MAKER.rows([HandMadeRecord(timestamp=-1, value=execution())])
+    made = MAKER.rows([HandMadeRecord(timestamp=5, value=execution())])
     assert b"kafka_timestamp" not in made.values[0]
+
+
+@pytest.mark.parametrize("stamp", [-1, 4_102_444_800_000, 2**63 - 1])
+def test_a_timestamp_that_the_worker_cannot_count_from_is_a_dead_letter(stamp: int) -> None:
+    made = MAKER.rows([HandMadeRecord(timestamp=stamp, value=execution())])
+    assert made.values == []
+    assert f"the record's timestamp {stamp} ms" in made.dead[0].reason
 
 
 def test_the_strict_decoder_knows_every_field_of_the_contract_and_no_other() -> None:
