@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +25,10 @@ class _Identity(msgspec.Struct):
     metric_id: UUID | None = None
 
 
+_ID_BYTES: Final = 40
+"""Of an id with its quotes and the comma."""
+_PART_BYTES: Final = 48 * 1024
+"""A server takes 128 KiB in one parameter (http_max_field_value_size); a name may double by its escapes."""
 _identity: Final = msgspec.json.Decoder(_Identity).decode
 
 
@@ -37,9 +42,14 @@ async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int
     if not resent:
         return 0
     identities = [_identity(record.value or b"") for record in rows.records]
-    wanted = [each for each, record in zip(identities, rows.records, strict=True) if record.offset in resent]
-    ids = sorted({str(each.metric_id) for each in wanted if each.metric_id is not None})
-    stored = await _stored(store, table, batch, ids, sorted({each.tool_name for each in wanted})) if ids else set()
+    wanted = [
+        each
+        for each, record in zip(identities, rows.records, strict=True)
+        if record.offset in resent and each.metric_id is not None
+    ]
+    stored: set[UUID] = set()
+    for part in _parts(wanted):
+        stored |= await _stored(store, table, batch, part)
     drop: set[int] = set()
     seen: set[UUID] = set()
     for index, (each, record) in enumerate(zip(identities, rows.records, strict=True)):
@@ -52,12 +62,27 @@ async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int
     return len(drop)
 
 
-async def _stored(store: Store, table: str, batch: Batch, ids: list[str], tools: list[str]) -> set[UUID]:
+def _parts(wanted: list[_Identity]) -> Iterator[list[_Identity]]:
+    """So many at a time as a server takes in one parameter."""
+    ordered = sorted(wanted, key=lambda each: each.tool_name)
+    part: list[_Identity] = []
+    size = 0
+    for each in ordered:
+        part.append(each)
+        size += len(each.tool_name.encode()) + _ID_BYTES
+        if size > _PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+async def _stored(store: Store, table: str, batch: Batch, part: list[_Identity]) -> set[UUID]:
     found = await store.query(
         _LOOK_UP.format(table=table),
         {
-            "tools": tools,
-            "ids": ids,
+            "tools": sorted({each.tool_name for each in part}),
+            "ids": sorted({str(each.metric_id) for each in part}),
             "partition": _partition(batch.records[0]),
             "first": batch.intent.first,
             "last": batch.intent.last,

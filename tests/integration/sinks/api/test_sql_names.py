@@ -240,3 +240,13 @@ def test_a_name_that_is_not_allowed_is_refused_wherever_it_stands(sql, world, at
 @pytest.mark.parametrize("query", ALLOWED)
 def test_what_only_reads_and_computes_runs(sql, query):
     assert sql.run(query).columns
+
+
+async def test_every_column_of_the_store_can_be_read_by_its_name(store, sql):
+    rows = await store.query("SELECT table, name FROM system.columns WHERE database = currentDatabase()")
+    tables = {table for table, _ in rows.result_rows}
+    assert len(tables) > 10
+    for table in sorted(tables):
+        names = [name for each, name in rows.result_rows if each == table]
+        read = sql.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {table} LIMIT 0")
+        assert [column["name"] for column in read.columns] == names

@@ -1,5 +1,7 @@
 """What a query from outside may use: the rules alone. The real engine's trees are in integration."""
 
+import time
+
 import pytest
 
 from switchgear_sinks.api.readonly.catalog import Function, catalog_of
@@ -162,6 +164,16 @@ def test_the_text_of_a_literal_names_nothing(text):
 )
 def test_a_line_of_another_shape_is_refused(line):
     assert violation(tree(line), CATALOG) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["identifier", "identifier: ", "CONSTANT id: 1, constant_value_type: ", " ", "(", "function_name: "]
+)
+def test_a_long_name_takes_no_long_time_to_judge(text):
+    started = time.monotonic()
+    assert violation(called("file", text * (200_000 // len(text))), CATALOG) is not None
+    resolved_violation(called("sum" + "If" * 100_000, text * (200_000 // len(text))), CATALOG)
+    assert time.monotonic() - started < 10
 
 
 def test_a_lambda_with_a_name_may_be_called_and_hides_no_function():

@@ -1,5 +1,7 @@
 """ClickHouse's errors as numbers and sentences."""
 
+import time
+
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
@@ -27,3 +29,13 @@ def test_the_message_is_what_a_person_needs(raw, told):
 
 def test_a_very_long_message_is_cut():
     assert len(clickhouse_message(DatabaseError("x" * 5000))) == 601
+
+
+@pytest.mark.parametrize(
+    ("noise", "end"), [("(AB)", ""), (" ", "y"), ("(version ", "y"), ("Code: 1. DB::Exception: ", "")]
+)
+def test_a_message_made_of_noise_takes_no_long_time(noise, end):
+    started = time.monotonic()
+    text = noise * (20_000 // len(noise)) + end
+    assert len(clickhouse_message(DatabaseError(f"Code: 47. DB::Exception: x {text}"))) <= 601
+    assert time.monotonic() - started < 5
