@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
-from typing import Final
+from collections.abc import MutableMapping
+from typing import Any, Final, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import ExcInfo, Processor
 
+from switchgear_cli.terminal import styled
+from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
 
 # They tell of every connection attempt and every rebalance at INFO.
@@ -17,6 +21,7 @@ _QUIET: Final = ("aiokafka", "asyncio", "httpx", "httpcore", "kafka", "urllib3",
 
 # Without the variables of every frame, which both renderers show by default: they hold passwords, and one failure of a worker with 18 circuits
 # took 50,000 lines and half a minute to write (measured), while its circuits waited for another owner.
+_OF_MANY_LINES: Final = frozenset({"exception", "stack"})
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 )
@@ -40,13 +45,14 @@ def configure_logging(settings: Settings) -> None:
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
         else [
+            _one_line_each,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"),
-                exception_formatter=structlog.dev.plain_traceback,
-            )
+                exception_formatter=_traceback,
+            ),
         ]
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(styled(sys.stderr))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -68,6 +74,20 @@ def configure_logging(settings: Settings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _one_line_each(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Names and messages of strangers can't colour the log, nor begin a line of their own."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = visible.escaped(value) if key in _OF_MANY_LINES else visible.line(value)
+    return event
+
+
+def _traceback(stream: TextIO, failure: ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, failure)
+    stream.write(visible.escaped(text.getvalue()))
 
 
 def configure_client_logging(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS
+from switchgear_cli.terminal import safe_output
 from switchgear_cli.usage import WrongUsageError, sentence
 from switchgear_schemas.errors import SwitchgearError
 
@@ -64,7 +65,11 @@ def build_app(invoked: str | None = None) -> App:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. A command's own int is its exit code."""
-    tokens = list(arguments)
+    with safe_output():
+        return _run(list(arguments))
+
+
+def _run(tokens: list[str]) -> int:
     _check_columns()
     try:
         code = _call(tokens)
@@ -170,4 +175,6 @@ def _version() -> str:
 
 def main() -> NoReturn:
     """Entry point of the console script and of ``python -m switchgear_cli``."""
-    sys.exit(run(sys.argv[1:]))
+    with safe_output():
+        code = run(sys.argv[1:])
+    sys.exit(code)

@@ -17,11 +17,12 @@ from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
 from switchgear_cli.reads.fitted import Column, FittedTable, name, words
-from switchgear_cli.reads.formats import clock, count, plain
+from switchgear_cli.reads.formats import clock, count, named, plain
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
+from switchgear_schemas.visible import escaped
 from switchgear_sinks.dead import Retry, Selection, StoredLetter, read_letters
 from switchgear_sinks.dead.letters import hexdump
 from switchgear_sinks.dead.repair import read_repairs
@@ -142,10 +143,10 @@ async def show(
         ("field", letter.field or "-"),
         ("reason", letter.reason),
     ):
-        print(f"{heading:<12} {plain(value)}")
+        print(f"{heading:<12} {plain(value) if heading == 'reason' else named(value)}")
     print("headers")
     for header, raw in letter.headers():
-        print(f"  {header} = {plain(raw.decode(errors='replace'))}")
+        print(f"  {named(header)} = {named(raw.decode(errors='replace'))}")
     if letter.value is None:
         print("value        none (a tombstone)")
         return
@@ -197,7 +198,7 @@ async def retry(
                 sent += 1
             else:
                 refused += 1
-                print(f"{outcome.letter.key}: still bad: {plain(outcome.error)}", file=sys.stderr)
+                print(f"{named(outcome.letter.key)}: still bad: {plain(outcome.error)}", file=sys.stderr)
     left = len(letters) - sent - refused
     print(
         f"{count(sent)} sent to {settings.topics.executions} at {settings.kafka_bootstrap_servers}, "
@@ -255,11 +256,8 @@ def _readable(text: str) -> str:
     try:
         value: Any = json_module.loads(text)
     except (ValueError, RecursionError):
-        return "\n".join(plain(line) for line in text.splitlines()) or "(empty)"
-    return "\n".join(
-        f"{line[: len(line) - len(line.lstrip())]}{plain(line)}"
-        for line in json_module.dumps(value, ensure_ascii=False, indent=2).splitlines()
-    )
+        return escaped(text).rstrip("\n") or "(empty)"
+    return escaped(json_module.dumps(value, ensure_ascii=False, indent=2))
 
 
 def _table(letters: list[StoredLetter]) -> FittedTable:
@@ -267,8 +265,8 @@ def _table(letters: list[StoredLetter]) -> FittedTable:
     for each in letters:
         letter = each.letter
         table.add(
-            plain(each.key), clock(each.at.isoformat()), plain(each.tool or "-"), plain(letter.component),
-            plain(letter.field or "-"), plain(letter.reason + _cut(each)),
+            named(each.key), clock(each.at.isoformat()), named(each.tool or "-"), named(letter.component),
+            named(letter.field or "-"), plain(letter.reason + _cut(each)),
         )  # fmt: skip
     return table
 

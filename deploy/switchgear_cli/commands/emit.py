@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -22,6 +23,7 @@ from switchgear_cli.emit.run import Plan, emit_lines
 from switchgear_cli.emit.sending import Sending
 from switchgear_cli.emit.tally import Tally
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.reads.formats import plain
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 
@@ -69,6 +71,7 @@ def emit(
     configure_client_logging(settings)
     logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary says it
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    say = partial(_say, console)
     tally = Tally()
     emitter: Emitter | None = None
     began = time.monotonic()
@@ -87,7 +90,7 @@ def emit(
                 plan,
                 tally,
                 sending,
-                complain=console.print,
+                complain=say,
                 advance=lambda lines: progress.advance(task, lines),
             )
     except SwitchgearError as error:
@@ -98,9 +101,9 @@ def emit(
     if emitter is not None:
         emitter.close(0.5 if failure is not None else 10.0)
     for remark in tally.remarks(settings.late_after_s):
-        console.print(remark)
+        say(remark)
     for reason in [] if sending is None else sending.reasons:
-        console.print(f"refused by Kafka: {reason}")
+        say(f"refused by Kafka: {reason}")
     if tally.lines:
         where = "" if dry_run else f" Topic: {settings.topics.executions} at {settings.kafka_bootstrap_servers}."
         print(tally.summary(seconds, dry_run=dry_run) + where)
@@ -111,6 +114,10 @@ def emit(
         console.print("interrupted: the rest of the file was not read.")
         return INTERRUPTED
     return 0 if (tally.refused == 0 if dry_run else tally.complete) else 1
+
+
+def _say(console: Console, remark: str) -> None:
+    console.print(plain(remark))
 
 
 def _connect(settings: Settings, timeout: float, file: str) -> Emitter:

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.table import Table
+from rich.text import Text
 
 from switchgear_cli.discovery import store_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import ApiClient, ApiUnavailableError, connect
-from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.formats import named, plain
 from switchgear_cli.up_record import UpRecord
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
@@ -174,7 +175,7 @@ async def _opened(settings: Settings, work: _Work) -> RetentionRules:
 def _of(tenant: str | None) -> str:
     if tenant is None:
         return ""
-    return f" of the tenant {plain(tenant)}" if tenant else " without a tenant"
+    return f" of the tenant {named(tenant)}" if tenant else " without a tenant"
 
 
 def _print_rules(answer: Mapping[str, Any]) -> None:
@@ -182,5 +183,5 @@ def _print_rules(answer: Mapping[str, Any]) -> None:
     table = Table("tenant", "days", "from", box=None, header_style="bold")
     table.add_row("(all others)" if tenants else "(all)", str(answer["default_days"]), answer["default_from"])
     for tenant, days in tenants.items():
-        table.add_row(plain(tenant) or "(no tenant)", str(days), "retention set")
+        table.add_row(Text(named(tenant)) or "(no tenant)", str(days), "retention set")
     output.show(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from switchgear_cli.reads.formats import named, plain
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
 from switchgear_schemas.explain import explain
@@ -38,15 +39,15 @@ class Given:
 
     def sentence(self) -> str:
         """For a person."""
-        name = self.command.circuit_id or self.command.tool_name
+        name, reason = named(self.command.circuit_id or self.command.tool_name), plain(self.reason)
         if self.outcome == "sent":
             return f"{name}: sent, not waited for."
         if self.outcome in {"refused", "unconfirmed"}:
-            return f"{name}: {self.reason}"
+            return f"{name}: {reason}"
         if self.command.policy is not None:
-            return f"{name}: {self._policy(self.command.policy)}{f' ({self.reason})' if self.reason else ''}."
+            return f"{name}: {self._policy(self.command.policy)}{f' ({reason})' if reason else ''}."
         if self.outcome == "unchanged" and self.reason:
-            return f"{name}: nothing changed ({self.reason})."
+            return f"{name}: nothing changed ({reason})."
         if self.outcome == "unchanged":
             return f"{name}: {_state(self.circuit)} already{_evidence(self.circuit)}; nothing changed."
         return f"{name}: {_state(self.circuit)}{_why(self.circuit)}."
@@ -91,12 +92,12 @@ def _evidence(circuit: Circuit | None) -> str:
     """Say why it is in its state, unless an operator commanded it."""
     if circuit is None or circuit.cause is None or circuit.cause.actor:
         return ""
-    return f": {explain(circuit.cause, circuit.counts, state=circuit.state)}"
+    return f": {plain(explain(circuit.cause, circuit.counts, state=circuit.state))}"
 
 
 def _why(circuit: Circuit | None) -> str:
     cause = None if circuit is None else circuit.cause
     if circuit is None or cause is None:
         return ""
-    reason = f": {cause.reason}" if cause.reason else ""
-    return f", version {circuit.version}, by {cause.actor}{reason}"
+    reason = f": {plain(cause.reason)}" if cause.reason else ""
+    return f", version {circuit.version}, by {plain(cause.actor)}{reason}"

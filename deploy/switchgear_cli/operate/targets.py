@@ -13,7 +13,7 @@ from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear_cli.operate.known import Known, commands_wait, read_known
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
-from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.formats import named
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -210,11 +210,11 @@ def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
     count = f"{len(targets.circuits)} tool{'' if len(targets.circuits) == 1 else 's'}"
     what = f"{', '.join(targets.globs)} {'match' if len(targets.globs) > 1 else 'matches'} {count}"
     print(f"{what}:", file=sys.stderr)
-    shown = list(targets.circuits.values())[:_NAMES_IN_A_LIST]
+    shown = {named(each): each for each in list(targets.circuits.values())[:_NAMES_IN_A_LIST]}
     width = max(map(len, shown))
-    for circuit_id in shown:
+    for shown_name, circuit_id in shown.items():
         state = targets.states.get(circuit_id, "closed").replace("_", " ")
-        print(f"  {plain(circuit_id):<{width}}  {state}", file=sys.stderr)
+        print(f"  {shown_name:<{width}}  {state}", file=sys.stderr)
     if len(targets.circuits) > len(shown):
         print(f"  … and {len(targets.circuits) - len(shown)} more", file=sys.stderr)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):

@@ -11,6 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from switchgear_schemas.visible import escaped
+
 GAP: Final = 2
 NAME_WIDTH: Final = 45
 """Up to this many columns a name is never folded; lesser columns go and sentences wrap first."""
@@ -72,7 +74,7 @@ class FittedTable:
 
     def add(self, *cells: str | Text) -> None:
         """Add a row, a cell a column."""
-        self._rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
+        self._rows.append([Text(escaped(cell)) if isinstance(cell, str) else cell for cell in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What rich calls to print it."""

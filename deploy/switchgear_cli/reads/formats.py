@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.text import Text
+
+from switchgear_schemas import visible
 
 STATE_STYLES: Final = {
     "closed": "green",
@@ -72,9 +73,13 @@ def state(name: str | None) -> Text:
 
 
 def plain(value: Any) -> str:
-    """Text of a stranger on one line: control characters, which a terminal would obey, are shown as ``�``."""
-    text = " ".join(str(value).split()) if value is not None else ""
-    return "".join("\ufffd" if unicodedata.category(letter) in {"Cc", "Cf"} else letter for letter in text)
+    """A stranger's sentence on one line: what a terminal would obey, and what nobody sees, is escaped."""
+    return "" if value is None else visible.sentence(str(value))
+
+
+def named(value: Any) -> str:
+    """A stranger's name on one line: two that differ look different."""
+    return "" if value is None else visible.name(str(value))
 
 
 def _span(seconds: float) -> str:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from rich.console import Console, RenderableType
 
-from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.formats import named
+from switchgear_schemas.visible import escaped
 
 _UNLIMITED: Final = 1_000_000
 """Columns; no row is that long."""
@@ -32,13 +33,13 @@ def show(renderable: RenderableType) -> None:
 
 
 def show_json(answer: Mapping[str, Any]) -> None:
-    """Print for programs: the API's answer as it is."""
+    """Print for programs: the API's answer. The stream escapes what a person would not see, as JSON does."""
     print(json.dumps(answer, ensure_ascii=False, indent=2))
 
 
 def show_rows(answer: Mapping[str, Any]) -> None:
     """Print the rows of a query in full: columns aligned, numbers as they are, nothing cut or wrapped."""
-    headings = [plain(column["name"]) for column in answer["columns"]]
+    headings = [named(column["name"]) for column in answer["columns"]]
     right = [_is_number(column["type"]) for column in answer["columns"]]
     cells = [[_cell(value) for value in row] for row in answer["rows"]]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)] if headings else []
@@ -58,10 +59,10 @@ def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, str):
-        return plain(value)
+        return named(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else repr(value)
+    return escaped(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, dict)) else repr(value)
 
 
 def _is_number(kind: str) -> bool:

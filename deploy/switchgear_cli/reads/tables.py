@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from switchgear_cli.reads.fitted import Column, FittedTable, name, number, words
-from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, plain, share, state
+from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, named, plain, share, state
 from switchgear_schemas.explain import explain
 
 Answer = Mapping[str, Any]
@@ -30,7 +30,7 @@ def tools(answer: Answer) -> RenderableType:
     for each in sorted(reports, key=lambda one: (_ORDER.index(one["status"]), one["tool_name"])):
         judged = each["success_rate"] > 0 or each["recent_errors"] > 0
         table.add(
-            plain(each["tool_name"]),
+            named(each["tool_name"]),
             state(each["status"]),
             state(each["circuit_state"]),
             count(each["total_calls"]),
@@ -51,7 +51,7 @@ def tool(answer: Answer) -> RenderableType:
     report, stats, now = answer["report"], answer["stats"], answer["report"]["checked_at"]
     parts: list[RenderableType] = [
         Text.assemble(
-            (plain(report["tool_name"]), "bold"), "  ", state(report["status"]), f"  over {_hours(answer['hours'])}"
+            (named(report["tool_name"]), "bold"), "  ", state(report["status"]), f"  over {_hours(answer['hours'])}"
         ),
         "",
         _figures(stats, answer, now),
@@ -65,7 +65,7 @@ def tool(answer: Answer) -> RenderableType:
         table = FittedTable(name("error"), number("count"), Column("last seen"), words("message"))
         for each in answer["errors"]["templates"]:
             table.add(
-                plain(each["error_type"]),
+                named(each["error_type"]),
                 count(each["count"]),
                 ago(each["last_seen"], now),
                 plain(each["template"]),
@@ -102,7 +102,7 @@ def circuit_history(answer: Answer) -> RenderableType:
     )
     for each in answer["history"]:
         change = Text.assemble(state(each["previous_state"]), " → ", state(each["state"]))
-        table.add(clock(each["changed_at"]), plain(each["circuit_id"]), change, str(each["version"]), _cause(each))
+        table.add(clock(each["changed_at"]), named(each["circuit_id"]), change, str(each["version"]), _cause(each))
     return table
 
 
@@ -115,7 +115,7 @@ def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
     for each in rows:
         table.add(
             clock(each["recorded_at"]),
-            plain(each["tool_name"]),
+            named(each["tool_name"]),
             state(each["status"]),
             duration(each["execution_time_ms"]),
             _error(each),
@@ -146,7 +146,7 @@ def _circuit_rows(rows: Iterable[Answer], now: str) -> FittedTable:
     )  # fmt: skip
     for each in rows:
         table.add(
-            plain(each["circuit_id"]),
+            named(each["circuit_id"]),
             state(each["state"]),
             ago(each["changed_at"], now),
             count(each["opens"]),
@@ -171,7 +171,7 @@ def _local_rows(rows: Iterable[Answer], now: str) -> FittedTable:
         table.add(
             f"{plain(each['tool_name'])}{whose}",
             state(each["state"]),
-            plain(each["service"]) or NOTHING,
+            named(each["service"]) or NOTHING,
             count(each["processes"]),
             count(each["refusals"]),
             ago(each["since"], now),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import httpx
 
-from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.formats import named, plain
 from switchgear_cli.up.status import Readings, TransitionLine
 from switchgear_schemas.explain import explain
 
@@ -59,7 +59,7 @@ def transitions(history: Iterable[Mapping[str, Any]]) -> list[TransitionLine]:
     return [
         TransitionLine(
             at=datetime.fromisoformat(record["changed_at"]),
-            tool_name=record["tool_name"],
+            tool_name=named(record["tool_name"]),
             previous=record["previous_state"] or "",
             state=record["state"],
             why=plain(explain(record["cause"], record.get("counts"), state=record["state"])),

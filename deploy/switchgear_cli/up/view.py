@@ -12,6 +12,7 @@ from rich.live import Live
 from switchgear_cli.up.frame import frame
 from switchgear_cli.up.status import ComponentStatus, Status, TransitionLine
 from switchgear_cli.up.supervision import Phase
+from switchgear_schemas.visible import escaped
 
 
 class View(Protocol):
@@ -51,7 +52,7 @@ class LiveView:
 
     def say(self, line: str) -> None:
         """Print a line above the frame."""
-        self._live.console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._live.console.print(escaped(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
         """Take the frame away."""
@@ -91,7 +92,7 @@ class LineView:
 
     def say(self, line: str) -> None:
         """Print a line."""
-        self._console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._console.print(escaped(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
         """Nothing to end."""

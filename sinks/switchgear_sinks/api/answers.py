@@ -10,6 +10,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.migrations import RetentionError
 from switchgear_sinks.repository.faults import clickhouse_code, clickhouse_message
@@ -49,8 +50,12 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """A JSON response; datetimes become RFC 3339, UUIDs text, NaN null."""
-    return Response(msgspec.json.encode(content), status_code=status, media_type="application/json")
+    """A JSON response; datetimes become RFC 3339, UUIDs text, NaN null.
+
+    It may be read in a terminal: what that would obey, or nobody sees, is written as JSON's escapes.
+    """
+    text = escaped(msgspec.json.encode(content).decode())
+    return Response(text, status_code=status, media_type="application/json")
 
 
 def error_answer(message: str, status: int, hint: str = "") -> Response:

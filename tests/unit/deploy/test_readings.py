@@ -98,4 +98,4 @@ def test_a_record_without_a_cause_is_shown_without_a_reason():
 
 def test_what_an_operator_wrote_can_not_steer_the_terminal():
     forced = record("forced_open", "closed") | {"cause": {"rule": "command", "actor": "ada", "reason": "a\x1b[2Jb\nc"}}
-    assert transitions([forced])[0].why == "forced open by ada: a\ufffd[2Jb c"
+    assert transitions([forced])[0].why == "forced open by ada: a\\u001b[2Jb c"

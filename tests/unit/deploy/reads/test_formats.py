@@ -62,8 +62,8 @@ def test_states_are_words_in_their_colours():
     ("value", "text"),
     [
         ("a\nb\t c", "a b c"),
-        ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
-        ("right\u202eleft", "right\ufffdleft"),
+        ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
+        ("right\u202eleft", "right\\u202eleft"),
         ("[bold]not markup[/]", "[bold]not markup[/]"),
         (None, ""),
         (7, "7"),

@@ -291,7 +291,7 @@ def test_rows_of_a_query_are_printed_in_full_and_plainly(capsys):
     output.show_rows(rows((110649, "a\nb"), (18446744073709551615, long)))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["c0", "c1"]
-    assert lines[2].split() == ["110649", "a", "b"]
+    assert lines[2].split() == ["110649", "a\\u000ab"]
     assert lines[3] == f"18446744073709551615  {long}"
     assert lines[2].index("110649") + 6 == lines[3].index("  "), "numbers are aligned right"
 
