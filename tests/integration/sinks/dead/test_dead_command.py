@@ -17,6 +17,7 @@ from switchgear_sinks.dead.topic import TooManyLettersError
 from tests.support.processes import run
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.sinking import Message, assert_exact, produce, read_topic, sinking
+from tests.support.unseen import HOSTILE, unseen
 
 pytestmark = pytest.mark.integration
 
@@ -234,3 +235,30 @@ async def test_no_broker_is_one_sentence(kafka) -> None:
     assert done.returncode == 1
     assert "could not be read at 127.0.0.1:9" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_nothing_unseen_of_a_dead_letter_reaches_its_reader(here: Settings) -> None:
+    value = json.dumps({"tool_name": HOSTILE, "x": HOSTILE}, ensure_ascii=False).encode()
+    fields = {"original_key": HOSTILE.encode(), "reason": f"no\n{HOSTILE}", "field": HOSTILE, "component": HOSTILE}
+    one = letter(here, 1, value, **fields)
+    two = letter(here, 2, HOSTILE.encode(), **fields)
+    await bury(here, one, two)
+    outputs = {}
+    for arguments in (
+        ["list"],
+        ["list", "--json"],
+        ["list", "--jsonl"],
+        *(["show", str(each)] for each in keys(one, two)),
+    ):
+        done = await dead(here, *arguments)
+        assert not unseen(done.stdout + done.stderr)
+        outputs[" ".join(arguments)] = done.stdout
+    (answer, *_) = [each for each in json.loads(outputs["list --json"])["letters"] if each["key"] == str(keys(one)[0])]
+    assert answer["tool"] == HOSTILE
+    await dead(here, "retry", "--all")
+    retried = await dead(here, "retry", f"{HOSTILE}-1-1")
+    assert not unseen(retried.stdout + retried.stderr)
+
+
+def keys(*letters: DeadLetter) -> list[str]:
+    return [each.key.decode() for each in letters]

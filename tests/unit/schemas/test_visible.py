@@ -1,0 +1,68 @@
+"""Text as people see it: nothing unseen is left, nothing is lost, and what differs looks different."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from switchgear_schemas import visible
+from tests.support.unseen import HOSTILE, unseen
+
+texts = st.text(st.one_of(st.characters(), st.sampled_from(HOSTILE + "\n\t\r \\u0aF\ud800\U000e0100"))) | st.text()
+
+
+@given(texts)
+@example(HOSTILE)
+def test_nothing_unseen_is_left(text):
+    assert not unseen(visible.escaped(text)) - {"\t"}
+    for shown in (visible.name(text), visible.line(text), visible.sentence(text)):
+        assert not unseen(shown)
+        assert "\n" not in shown
+
+
+@given(texts)
+@example(HOSTILE)
+def test_a_json_document_has_the_same_value_after_it_was_escaped(text):
+    document = json.dumps({"name": text}, ensure_ascii=False)
+    assert json.loads(visible.escaped(document)) == {"name": text}
+
+
+@given(texts, texts)
+@example("a", "a\u200b")
+@example("a", "a ")
+@example("a b", "a  b")
+@example("a b", "a\u00a0b")
+@example("a\u202e", "a\\u202e")
+@example("a\\\u202e", "a\\\\u202e")
+@example("a\n", "a\\u000a")
+@example("\U0001f3f4\U000e0067", "\U0001f3f4")
+def test_names_that_differ_look_different(one, other):
+    assert (visible.name(one) == visible.name(other)) == (one == other)
+
+
+@given(texts)
+def test_what_is_escaped_once_is_not_escaped_again(text):
+    assert visible.escaped(visible.escaped(text)) == visible.escaped(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["mcp:server:tool", "שלום עולם", "مرحبا", "日本語", "naïve café", "e\u0301", "🚀🇩🇪", "─│…→", "\\d+ C:\\new"]
+)
+def test_letters_of_every_script_stay_as_they_are(text):
+    assert visible.escaped(text) == visible.name(text) == visible.sentence(text) == text
+
+
+def test_lines_of_a_message_are_joined_and_nothing_else_of_it_is_left_out():
+    assert visible.sentence(" no\n\r\n  answer\x1b[31m\t now ") == "no answer\\u001b[31m now"
+
+
+def test_every_character_of_unicode_is_either_seen_or_escaped():
+    for code in range(0x110000):
+        character = chr(code)
+        shown = visible.name(f"a{character}b")
+        if unseen(character) or character == "\n":
+            assert shown.startswith("a\\u"), f"U+{code:04X} {unicodedata.category(character)}"
+        else:
+            assert shown == f"a{character}b", f"U+{code:04X} {unicodedata.category(character)}"
