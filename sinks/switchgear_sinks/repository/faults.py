@@ -11,6 +11,7 @@ _NOISE: Final = re.compile(
     r"\s*\(version [^)]*\)|\s*\(for url [^)]*\)|\s*\(official build\)|\.?\s*\([A-Z][A-Z0-9_]+\)\s*\.?\s*$"
 )
 _LONGEST: Final = 600
+_READ: Final = 20_000
 
 
 def clickhouse_code(error: BaseException) -> int | None:
@@ -24,9 +25,10 @@ def clickhouse_code(error: BaseException) -> int | None:
 
 def clickhouse_message(error: BaseException) -> str:
     """The message without its prefixes, versions and addresses, as one line."""
-    text = str(error)
+    text = str(error)[:_READ]
     while (stripped := _PREFIX.sub("", text, count=1)) != text:
         text = stripped
+    text = " ".join(text.split())[: 2 * _LONGEST]  # a query in it may be long, and made to be slow to read
     while (stripped := _NOISE.sub("", text)) != text:
         text = stripped
     line = " ".join(text.split())

@@ -20,7 +20,8 @@ from switchgear_sinks.repository.faults import clickhouse_code
 Ask = Callable[[str, str], bytes]
 """Sends a query, to be answered in a format, under the limits of a reader. Raises ``ClickHouseError``."""
 
-MAX_TREE_BYTES: Final = 16 * 1024 * 1024
+MAX_TREE_BYTES: Final = 4 * 1024 * 1024
+"""Read within a second or two in the sink's process; 20,000 columns have half of it."""
 CATALOG_SECONDS: Final = 60.0
 _NOT_TEXT: Final = re.compile("[\\x00\\ud800-\\udfff]")
 _SYNTAX_ERROR: Final = 62

@@ -37,7 +37,7 @@ _LINE: Final = re.compile(
 _SETTINGS: Final = re.compile(r"^ *SETTINGS ", re.MULTILINE)
 _CONSTANT: Final = re.compile(r"^ *CONSTANT id: \d+, .*constant_value_type: [^:\n]*$", re.MULTILINE)
 """A literal, whose text names nothing. The end is checked: nothing but a literal ends so, whatever its alias is."""
-_NAMED: Final = re.compile(r"\b((?:table_)?function_name|table_name|\w*identifier\w*): (?=([^,\n]{0,300}))")
+_NAMED: Final = re.compile(r"((?:table_)?function_name|table_name|identifiers?): (?=([^,\n]{0,300}))")
 """An attribute and what it names. The name is not consumed: an alias may look like an attribute, and hides none so."""
 _RECURSION: Final = re.compile(r"_temporary_and_external_tables\._tmp_[0-9a-f-]{36}")
 """Where the engine keeps the rows of WITH RECURSIVE. A query cannot name it: the database is refused by its name."""
@@ -94,8 +94,13 @@ def table_violation(name: str, catalog: Catalog) -> str | None:
 
 
 def _names(tree: str) -> Iterator[tuple[str, str]]:
-    """Each attribute that names something, in every line but those of literals."""
-    return ((found[1], found[2]) for found in _NAMED.finditer(_CONSTANT.sub("", tree)))
+    """Each attribute that names something, once, in every line but those of literals."""
+    seen: set[tuple[str, str]] = set()
+    for found in _NAMED.finditer(_CONSTANT.sub("", tree)):
+        named = (found[1], found[2])
+        if named not in seen:
+            seen.add(named)
+            yield named
 
 
 def _named(kind: str, name: str, lambdas: frozenset[str], catalog: Catalog) -> str | None:
