@@ -41,6 +41,8 @@ NOT_SETTINGS = {
 INSERT = re.compile(rb"\s*INSERT\s+INTO\s", re.IGNORECASE)
 FORMAT = re.compile(rb"\sFORMAT\s+(\w+)\s*$", re.IGNORECASE)
 START_S = 30.0
+MAX_FIELD_BYTES = 131_072
+"""A server's http_max_field_value_size."""
 READER = "switchgear_reader"
 READERS_GRANTS = f"GRANT SELECT ON switchgear.* TO {READER}\n"
 
@@ -71,7 +73,11 @@ class Handler(BaseHTTPRequestHandler):
             body = lz4.frame.decompress(body)
         content = self.headers.get("Content-Type", "")
         if content.startswith("multipart/form-data"):  # parameters too long for the address come as fields
-            given |= _fields(content, body)
+            fields = _fields(content, body)
+            if any(len(value.encode()) > MAX_FIELD_BYTES for value in fields.values()):
+                self._answer(400, b"Field value too long", {"X-ClickHouse-Exception-Code": "1000"})
+                return
+            given |= fields
             body = b""
         if url.path == "/fault":
             type(self).fault = given["inserts"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
+from switchgear_schemas import headers
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import open_store
 from switchgear_sinks.writer import Limits
@@ -51,6 +52,22 @@ async def test_trouble_that_passes_loses_and_doubles_nothing(
         await assert_exact(sink.store, 4_500)
         await sink.until_caught_up(there)
         assert sink.metric("switchgear_sink_failing_partitions") == 0
+
+
+async def test_thousands_of_events_that_were_sent_again_at_once_are_looked_up(there: Settings) -> None:
+    """Together their ids are more than a server takes in one parameter."""
+    events = load(6_000)
+    for message in events:
+        message.partition = 0
+    await produce(there, events[:3_000])
+    async with sinking(there) as sink:
+        await sink.until_committed(there)
+    for message in events:
+        message.headers = [(headers.RESENT, b"1")]
+    await produce(there, events)
+    async with sinking(there, limits=Limits(batch_rows=6_000, batch_age_s=20)) as sink:
+        await sink.until_committed(there)
+        await assert_exact(sink.store, 6_000)
 
 
 async def test_a_server_that_crashes_and_comes_back_finds_its_sink_waiting(
