@@ -28,6 +28,8 @@ _LOOK_EVERY_S: Final = 0.02
 _HEAD_BYTES: Final = 200
 _CHUNK_BYTES: Final = 1 << 20
 _END_S: Final = 10.0
+_SOONER: Final = "Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS."
+_LESS: Final = "Aggregate, add a LIMIT, or select fewer columns."
 
 
 class ReaderLimitError(SwitchgearError):
@@ -182,7 +184,9 @@ class ReaderProcess:
         except (ValueError, TypeError, LookupError):  # not our reader any more
             raise self._gone() from None
         if not 0 <= size <= self._limits.answer_bytes:
-            raise ReaderLimitError(f"The answer has {size} bytes; at most {self._limits.answer_bytes} are allowed.")
+            raise ReaderLimitError(
+                f"The answer has {size} bytes; at most {self._limits.answer_bytes} are allowed.", hint=_LESS
+            )
         del self._received[: end + 1]
         while len(self._received) < size:
             self._receive(deadline)
@@ -207,7 +211,7 @@ class ReaderProcess:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise ReaderLimitError("The query was not done in time: its process was ended.")
+                raise ReaderLimitError("The query was not done in time: its process was ended.", hint=_SOONER)
             if waiting.poll(1000 * min(left, _LOOK_EVERY_S)):
                 return
             self._look()
@@ -215,15 +219,19 @@ class ReaderProcess:
     def _look(self) -> None:
         memory, written = _resident(self.pid), _written(self.pid)
         if memory > self._limits.memory_bytes:
-            raise ReaderLimitError(f"The query needs more than {self._limits.memory_bytes} bytes of memory.")
+            raise ReaderLimitError(
+                f"The query needs more than {self._limits.memory_bytes} bytes of memory.", hint=_LESS
+            )
         if written > self._limits.written_bytes:
-            raise ReaderLimitError(f"The query writes more than {self._limits.written_bytes} bytes.")
+            raise ReaderLimitError(f"The query writes more than {self._limits.written_bytes} bytes.", hint=_LESS)
 
     def _gone(self) -> SwitchgearError:
         if self._ended:
             return StoreUnavailableError("The service is closing.", hint="Ask again when it runs.")
         self.end()
-        return ReaderEndedError(f"The query brought its engine down (exit code {self._process.returncode}).")
+        return ReaderEndedError(
+            f"The query brought its engine down (exit code {self._process.returncode}).", hint="Simplify it."
+        )
 
 
 def _resident(pid: int) -> int:

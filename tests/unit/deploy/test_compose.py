@@ -2,11 +2,14 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
 
 from switchgear_schemas.settings import PREFIX, Settings
+from switchgear_sinks.api.readonly.server_user import too_much
+from switchgear_sinks.store import StoreLocation
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -59,6 +62,18 @@ def test_the_settings_it_passes_are_valid():
         for key, value in environment.items()
     }
     assert not Settings(**given).embedded
+
+
+def test_sql_runs_under_a_user_of_clickhouse_who_may_only_read():
+    where = StoreLocation.parse(SERVICES["api"]["environment"]["SWITCHGEAR_CLICKHOUSE_READER_URL"], Path())
+    source = "./deploy/clickhouse/reader.xml"
+    assert f"{source}:/etc/clickhouse-server/users.d/reader.xml:ro" in SERVICES["clickhouse"]["volumes"]
+    made = ET.parse(ROOT / source).getroot()
+    user = made.find(f"users/{where.username}")
+    grants = [f"{query.text} TO {where.username}" for query in user.iter("query")]
+    readonly = made.findtext(f"profiles/{user.findtext('profile')}/readonly")
+    assert too_much(grants, readonly, where.database) is None
+    assert user.find("password").get("from_env") in SERVICES["clickhouse"]["environment"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
