@@ -190,7 +190,8 @@ class ReaderProcess:
         del self._received[: end + 1]
         while len(self._received) < size:
             self._receive(deadline)
-        body = bytes(self._received[:size])
+        with memoryview(self._received) as received:
+            body = bytes(received[:size])
         del self._received[:size]
         return ok, body
 
