@@ -1,7 +1,7 @@
 """Which folders of the engine a snapshot shows."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear_sinks.sandbox.snapshot import link_snapshot, uncovered
@@ -66,6 +66,7 @@ def test_parts_that_were_merged_into_another_are_left_out(names, kept):
     assert set(uncovered(names)) == kept
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.randoms())
 def test_every_block_is_in_one_part_whatever_was_merged(sizes, random):
     """Merges of neighbours, some of them with their sources still there: each block is read once."""
