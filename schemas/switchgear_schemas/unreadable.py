@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from aiokafka import codec
 from aiokafka.record._crecords import default_records
+from aiokafka.record.util import decode_varint
 from aiokafka.structs import ConsumerRecord
 
 from switchgear_schemas.headers import UNREADABLE
@@ -30,6 +31,11 @@ MAX_BATCH_RECORDS: Final = 100_000
 """A batch that says it has more records is not read: each of them may cost a dead letter."""
 MAX_PLACEHOLDERS: Final = 1_000
 """Records that are given in the place of one batch; the last one stands for the rest of it."""
+MAX_BATCH_HEADERS: Final = 1_000_000
+"""Of the records of a large compressed batch, all together; each takes about 100 bytes once it is read."""
+_SCANNED_FROM: Final = 4 * 1024 * 1024
+"""Unpacked bytes; a smaller batch has no more than a few million headers."""
+_FIRST_ROOM: Final = 256 * 1024
 _CRC_TRIES: Final = 3
 _GZIP: Final = 31  # zlib's window bits for a gzip header
 _limit: ContextVar[int | None] = ContextVar("switchgear_unpacked_limit", default=None)
@@ -182,15 +188,45 @@ def _gunzip(data: Any, limit: int) -> bytes | bytearray:
 
 def _into(library: Any) -> Callable[[Any, int], bytes | bytearray]:
     def unpack(data: Any, limit: int) -> bytes | bytearray:
-        found = bytearray(limit)  # of its pages the system gives those that are written
-        try:
-            size = library.decompress_into(data, found)
-        except Exception as error:  # noqa: BLE001 - cramjam, which the SDK is without
-            raise _too_large(limit) if "whole buffer" in str(error) else error from None
-        del found[size:]
-        return found
+        room = min(
+            limit, max(_FIRST_ROOM, 8 * len(data))
+        )  # Python fills it with zeros, 1 ms a MiB: no larger than needed
+        while True:
+            found = bytearray(room)
+            try:
+                size = library.decompress_into(data, found)
+            except Exception as error:
+                if "whole buffer" not in str(error):
+                    raise
+                if room >= limit:
+                    raise _too_large(limit) from None
+                room = min(limit, 4 * room)
+            else:
+                del found[size:]
+                return found
 
     return unpack
+
+
+def _check_headers(body: bytes | bytearray) -> None:
+    """Refuse a batch whose records have so many headers that reading them takes gigabytes: two bytes of a batch are a header.
+
+    Raises:
+        _UnreadableError: they have, or the batch is damaged.
+    """
+    at, headers = 0, 0
+    while at < len(body):
+        length, start = decode_varint(body, at)
+        _, place = decode_varint(body, start + 1)  # after the attributes: the timestamp, and then the offset
+        _, place = decode_varint(body, place)
+        for _ in ("key", "value"):
+            size, place = decode_varint(body, place)
+            place += max(size, 0)
+        count, _ = decode_varint(body, place)
+        headers += count
+        if headers > MAX_BATCH_HEADERS:
+            raise _UnreadableError(f"its records have more than the {MAX_BATCH_HEADERS} headers allowed")
+        at = start + max(length, 1)
 
 
 def _bounded(
@@ -198,7 +234,12 @@ def _bounded(
 ) -> Callable[[Any], bytes | bytearray]:
     def decode(data: Any) -> bytes | bytearray:
         limit = _limit.get()
-        return whole(data) if limit is None else bounded(data, limit)
+        if limit is None:
+            return whole(data)
+        found = bounded(data, limit)
+        if len(found) > _SCANNED_FROM:
+            _check_headers(found)
+        return found
 
     return decode
 
@@ -208,7 +249,9 @@ def _bound_codecs(module: Any) -> None:
 
     Snappy needs none: it packs at most 21 to 1, and the topic's max.message.bytes bounds what is packed.
     """
+    snappy: Callable[[Any], bytes] = module.snappy_decode
     module.gzip_decode = _bounded(module.gzip_decode, _gunzip)
+    module.snappy_decode = _bounded(snappy, lambda data, _limit: snappy(data))
     if codec.cramjam is not None:  # an SDK without it reads gzip alone
         module.lz4_decode = _bounded(module.lz4_decode, _into(codec.cramjam.lz4))
         module.zstd_decode = _bounded(module.zstd_decode, _into(codec.cramjam.zstd))

@@ -11,6 +11,8 @@ All of it leans on private names: faust-streaming and aiokafka are pinned exactl
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -21,13 +23,26 @@ from aiokafka import ConsumerRecord, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from switchgear_schemas.unreadable import guard
+from switchgear_schemas.unreadable import BatchGuard
 
 Records = list[ConsumerRecord[bytes | None, bytes | None]]
 
 FETCH_MAX_WAIT_MS: Final = 250
 """Longest a fetch waits at the broker for a first record. Records of a partition that is not part of it wait as long; Faust's 1,500
 would stand between a failing call and its refusal."""
+
+
+POLL_BYTES: Final = 16 * 1_048_576
+"""Keys and values of one poll. A fetch of 4 MiB of a partition may unpack to gigabytes."""
+HELD_BYTES: Final = 64 * 1_048_576
+"""Of the batches that wait for the owner; with more, the next poll waits. (A few megabytes at 20,000 events a second.)"""
+HELD_LOOK_S: Final = 0.02
+
+
+class Batch(Records):
+    """The records of one poll of one partition."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _ReadOffsets(defaultdict[TP, int | None]):
@@ -49,7 +64,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         consumer = self._ensure_consumer()
         consumer._fetcher._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # noqa: SLF001 - it is no option
-        guard(consumer)
+        self._guard = BatchGuard(poll_bytes=POLL_BYTES)
+        self._guard.install(consumer)
+
+    async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
+        """Poll, for no more bytes than the worker can hold, whatever they were packed into; for nothing while it holds too many."""
+        if cast("Consumer", self.consumer).held_bytes > HELD_BYTES:
+            await asyncio.sleep(min(timeout, HELD_LOOK_S))
+            return {}
+        self._guard.refill()
+        return await super().getmany(active_partitions, timeout)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit those of our present partitions. Faust hands over nothing where a rebalance took all, and crashes on ``ValueError({})``."""
@@ -64,6 +88,7 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._read_offset = _ReadOffsets(self._batched, self._read_offset)
+        self._held: dict[int, int] = {}
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -74,9 +99,21 @@ class Consumer(driver.Consumer):
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, list[Any]]:  # noqa: ASYNC109 - Faust's signature
         found: Mapping[TP, Records] = await super()._getmany(active_partitions, timeout)
         return {
-            tp: [replace(records[-1], value=records)] if records and self._batched(tp) else records
+            tp: [replace(records[-1], value=self._hold(records))] if records and self._batched(tp) else records
             for tp, records in found.items()
         }
+
+    @property
+    def held_bytes(self) -> int:
+        """Keys and values of the batches that wait for the owner, or are at work."""
+        return sum(list(self._held.values()))
+
+    def _hold(self, records: Records) -> Batch:
+        """The batch, noted until nothing refers to it any more: whoever is done with it, or drops it in a rebalance, need not say so."""
+        batch = Batch(records)
+        self._held[id(batch)] = sum(len(record.value or b"") + len(record.key or b"") for record in records)
+        weakref.finalize(batch, self._held.pop, id(batch), None)
+        return batch
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         if not self._batched(tp):

@@ -25,6 +25,7 @@ from switchgear_stream.continuity import Continuity, Verdict
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.folding import Work, fold_all
 from switchgear_stream.intake import Consumer, Records
+from switchgear_stream.letter_log import LetterLog
 from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.publisher import Publisher, by_partition
@@ -62,6 +63,7 @@ class Owner:
         """Held while a batch is folded, and while partitions change hands."""
         self._take_over = TakeOver(settings, publisher, table)
         self._resent = ResentFence(settings, metrics)
+        self._letter_log = LetterLog()
         self.ready = False
         self.partitions: frozenset[int] = frozenset()
         self.continuity = Continuity()
@@ -253,13 +255,5 @@ class Owner:
                 self._states.pop(published.circuit_id, None)
             else:
                 self._states[published.circuit_id] = published.state
-        if changes.dead:
-            metrics.dead_letters.inc(len(changes.dead))
-            worst = changes.dead[0]
-            log.warning(
-                "dead_letters",
-                count=len(changes.dead),
-                first=worst.key.decode(),
-                field=worst.field,
-                reason=worst.reason,
-            )
+        metrics.dead_letters.inc(len(changes.dead))
+        self._letter_log.add(changes.dead)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
@@ -18,6 +20,8 @@ from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 from switchgear_stream.inspect import read_rows
 from tests.support.fleet import event
+from tests.support.processes import Child
+from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.stream import dead_letters, emit, eventually, metric
 
 pytestmark = pytest.mark.integration
@@ -189,3 +193,43 @@ async def test_a_tool_named_like_a_mark_of_ours_keeps_its_count_when_its_partiti
     start_worker(settings)
     await emit(settings, [{"tool_name": name, "status": "success"}] * 2)
     await counted(settings, 5, name)
+
+
+def bomb(value: bytes, codec: str, headers: int = 0) -> bytes:
+    record = RawRecord(value, TOOL.encode(), [(b"", None)] * headers)
+    return batch(compressed(payload([record]), codec), 1, codec)
+
+
+async def test_a_batch_that_unpacks_to_more_than_memory_and_one_with_names_that_are_no_text_are_dead_letters(
+    settings, start_worker
+):
+    worker = start_worker(settings)
+    large = bytes(100_000_000)
+    odd = batch(payload([RawRecord(event(), TOOL.encode(), [(b"\xff\xfe", b"x")])]), 1)
+    bombs = [bomb(large, codec) for codec in ("gzip", "lz4", "zstd")]
+    many = bomb(b"", "zstd", headers=3_000_000)
+    await produce_raw(settings, settings.topics.executions, HERE, [*bombs, many, odd])
+    await put(settings, settings.topics.executions, {})
+    await counted(settings, 1)
+    found = await letters(settings, 5)
+    assert sum("unpacks to more than" in letter.reason for letter in found) == 3
+    assert sum("headers allowed" in letter.reason for letter in found) == 1
+    assert worker.alive
+
+
+async def test_hundreds_of_records_that_unpack_to_gigabytes_together_take_little_memory(settings, start_worker):
+    worker = start_worker(settings)
+    value = event(metadata={"pad": "x" * 20_000_000})
+    await produce_raw(settings, settings.topics.executions, HERE, [bomb(value, "gzip")] * 60)
+    await put(settings, settings.topics.executions, {})
+    await counted(settings, 1)
+    found = await letters(settings, 60)
+    assert {letter.value_bytes for letter in found} == {len(value)}
+    assert peak_mb(worker) < 600
+
+
+def peak_mb(worker: Child) -> float:
+    """Most memory that the process and what it started ever had."""
+    processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+    lines = [line for each in processes for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()]
+    return max(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

@@ -8,8 +8,9 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from switchgear_schemas.settings import load_settings
+from switchgear_schemas.unreadable import BatchGuard
 from switchgear_stream.app import build_app
-from switchgear_stream.intake import _ReadOffsets
+from switchgear_stream.intake import HELD_BYTES, _ReadOffsets
 
 EVENTS = TP("t.executions", 1)
 CHANGELOG = TP("t.worker-circuits-changelog", 1)
@@ -108,3 +109,33 @@ async def test_a_commit_that_comes_after_the_partitions_have_gone_is_none(consum
     assert committed == []
     assert await thread._commit({EVENTS: 7, TP("t.executions", 2): 5})
     assert committed == [{tuple(EVENTS): 7}]
+
+
+async def test_bytes_are_held_for_as_long_as_somebody_has_the_batch(consumer, monkeypatch):
+    async def getmany(*_):
+        return {EVENTS: [_record(EVENTS, n) for n in range(3)], CHANGELOG: [_record(CHANGELOG, 0)]}
+
+    monkeypatch.setattr(driver.Consumer, "_getmany", getmany)
+    first, second = await consumer._getmany(None, 1.0), await consumer._getmany(None, 1.0)
+    assert consumer.held_bytes == 2 * 3 * len(b"kv")
+    del first
+    assert consumer.held_bytes == 3 * len(b"kv")
+    second.clear()
+    assert consumer.held_bytes == 0
+
+
+async def test_a_worker_that_holds_too_much_polls_for_nothing_until_it_has_done_with_some(consumer, monkeypatch):
+    polls: list[float] = []
+
+    async def getmany(_self, _partitions, timeout):  # noqa: ASYNC109 - Faust's signature
+        polls.append(timeout)
+        return {EVENTS: []}
+
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "getmany", getmany)
+    thread = consumer._thread
+    thread._guard = BatchGuard(poll_bytes=1)
+    consumer._held[1] = HELD_BYTES + 1
+    assert await thread.getmany(None, 1.0) == {}
+    assert polls == []
+    consumer._held.clear()
+    assert await thread.getmany(None, 1.0) == {EVENTS: []}

@@ -1,0 +1,168 @@
+"""Writing hostile records into every topic of a running system, by aiokafka and byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from aiokafka import AIOKafkaProducer
+
+from switchgear_schemas.settings import Settings
+from tests.fuzz.messages import hostile
+from tests.fuzz.messages.hostile import COMPRESSIONS, Hostile
+from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
+
+MB: Final = 1 << 20
+
+
+class Writer:
+    """Producers of each compression, one of them in transactions. Use it as ``async with``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._producers: dict[tuple[str | None, bool], Any] = {}
+
+    async def __aenter__(self) -> Self:
+        for compression, in_transactions in [*((each, False) for each in COMPRESSIONS), (None, True)]:
+            producer = AIOKafkaProducer(
+                **self._settings.kafka.options(),
+                acks="all",
+                compression_type=compression,
+                max_request_size=200 * MB,
+                transactional_id=f"fuzz-{uuid4()}" if in_transactions else None,
+            )
+            await producer.start()
+            self._producers[compression, in_transactions] = producer
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for producer in self._producers.values():
+            await producer.stop()
+
+    async def write(self, topic: str, records: Sequence[Hostile]) -> int:
+        """Write what the broker takes; how many records that is."""
+        taken = 0
+        for record in records:
+            producer = self._producers[(None, True) if record.transaction else (record.compression, False)]
+            try:
+                if record.transaction:
+                    await producer.begin_transaction()
+                await producer.send_and_wait(
+                    topic,
+                    record.value,
+                    key=b"" if record.key is None and record.value is None else record.key,
+                    partition=record.partition,
+                    headers=record.headers,
+                    timestamp_ms=record.timestamp_ms,
+                )
+                taken += 1
+            except Exception as error:
+                if (
+                    "MessageSizeTooLarge" not in repr(error)
+                    and "CorruptRecord" not in repr(error)
+                    and "InvalidRecord" not in repr(error)
+                    and "InvalidTimestamp" not in repr(error)
+                ):
+                    raise
+            finally:
+                if record.transaction == "commit":
+                    await producer.commit_transaction()
+                elif record.transaction:
+                    await producer.abort_transaction()
+        return taken
+
+    async def write_raw(self, topic: str, partition: int, batches: Sequence[bytes]) -> int:
+        """Whole batches; those that the broker refuses are left out."""
+        taken = 0
+        for each in batches:
+            try:
+                async with asyncio.timeout(30):
+                    await produce_raw(self._settings, topic, partition, [each])
+                taken += 1
+            except AssertionError:
+                continue
+        return taken
+
+
+def dressed(rng: random.Random, record: Hostile) -> Hostile:
+    """The record with an odd timestamp, compression, or in a transaction, now and then."""
+    record.compression = rng.choice(COMPRESSIONS)
+    if rng.random() < 0.2:
+        record.timestamp_ms = rng.choice((0, 1, 2**31, 2**53))
+    if rng.random() < 0.1:
+        record.transaction = rng.choice(("commit", "abort"))
+    if rng.random() < 0.05:
+        record.headers += [(f"h{number}", bytes(10)) for number in range(rng.choice((10, 1_000, 20_000)))]
+    if rng.random() < 0.03:
+        record.headers.append(("large", bytes(3 * MB)))
+    return record
+
+
+def executions(rng: random.Random, count: int, partitions: int) -> list[Hostile]:
+    """For the executions topic, in partitions right and wrong."""
+    found = []
+    for _ in range(count):
+        value = (
+            hostile.blob(rng) if rng.random() < 0.15 else hostile.execution(rng, rng.choice((*hostile.NAMES, "t", "h")))
+        )
+        key = rng.choice((b"t", None, b"", b"\xff", hostile.blob(rng)))
+        record = Hostile(rng.choice((value, value, value, None)), key, rng.randrange(partitions), hostile.headers(rng))
+        record = dressed(rng, record)
+        if len(value) > 4 * MB:
+            record.compression = rng.choice(("gzip", "zstd"))
+        if rng.random() < 0.02:
+            record.key = bytes(3 * MB)
+        found.append(record)
+    return found
+
+
+def commands(rng: random.Random, count: int, partitions: int) -> list[Hostile]:
+    """For the commands topic."""
+    return [
+        dressed(
+            rng,
+            Hostile(
+                hostile.blob(rng) if rng.random() < 0.15 else hostile.command(rng),
+                rng.choice((b"t", None)),
+                rng.randrange(partitions),
+                hostile.headers(rng),
+            ),
+        )
+        for _ in range(count)
+    ]
+
+
+def state(rng: random.Random, count: int, partitions: int, kind: str) -> list[Hostile]:
+    """For the changelog (``row``), the circuits topic (``circuit``) or the dead letters (``letter``): a key each, and tombstones."""
+    found = []
+    for _ in range(count):
+        headers: list[tuple[str, bytes | None]] = []
+        if kind == "letter":
+            key, value, headers = hostile.letter(rng)
+        else:
+            key, value = hostile.row(rng) if kind == "row" else hostile.circuit(rng)
+        absent = rng.random() < 0.1 and not key.startswith(b"good-")
+        found.append(dressed(rng, Hostile(None if absent else value, key, rng.randrange(partitions), headers)))
+    return found
+
+
+def batches(rng: random.Random) -> list[bytes]:
+    """Batches that no client of ours writes: names of headers that are no text, bombs, and bytes behind the end."""
+    codec = rng.choice(("none", "gzip", "lz4", "zstd", "snappy"))
+    odd = payload(
+        [RawRecord(b"v", b"t", [(rng.randbytes(4), b"x"), (b"\xff\xfe", None)]) for _ in range(rng.randint(1, 5))]
+    )
+    bomb = payload([RawRecord(bytes(rng.choice((30, 70, 200)) * MB), b"t")])
+    kind = rng.random()
+    if kind < 0.6:
+        return [batch(compressed(odd, codec), odd.count(b"\xff\xfe"), codec)]
+    if kind < 0.9:
+        tight = rng.choice(("gzip", "lz4", "zstd"))
+        return [batch(compressed(bomb, tight), 1, tight)]
+    return [batch(hostile.damaged(rng, compressed(odd, codec)), 1, codec)]
