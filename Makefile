@@ -34,10 +34,11 @@ bench: setup
 chaos: setup
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-## fuzz: attempts by a seed on readers' SQL (SECONDS=600 SEED=7; exit code 1 where one gets through)
+## fuzz: by a seed, attempts on readers' SQL, then hostile messages in every topic, for so long each (SECONDS=600 SEED=7; exit code 1 with a finding)
 fuzz: SECONDS = 600
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz.sql --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(BIN)/python -m tests.fuzz.messages --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 ## schemas: write the JSON Schema and AsyncAPI files anew from the models
 schemas: setup

@@ -10,6 +10,13 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    CorruptRecordException,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    UnknownError,
+)
 
 from switchgear_schemas.settings import Settings
 from tests.fuzz.messages import hostile
@@ -17,6 +24,13 @@ from tests.fuzz.messages.hostile import COMPRESSIONS, Hostile
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
 MB: Final = 1 << 20
+REFUSALS: Final = (
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    CorruptRecordException,
+    InvalidTimestampError,
+    UnknownError,
+)
 
 
 class Writer:
@@ -27,16 +41,9 @@ class Writer:
         self._producers: dict[tuple[str | None, bool], Any] = {}
 
     async def __aenter__(self) -> Self:
-        for compression, in_transactions in [*((each, False) for each in COMPRESSIONS), (None, True)]:
-            producer = AIOKafkaProducer(
-                **self._settings.kafka.options(),
-                acks="all",
-                compression_type=compression,
-                max_request_size=200 * MB,
-                transactional_id=f"fuzz-{uuid4()}" if in_transactions else None,
-            )
-            await producer.start()
-            self._producers[compression, in_transactions] = producer
+        for compression in COMPRESSIONS:
+            await self._start(compression, in_transactions=False)
+        await self._start(None, in_transactions=True)
         return self
 
     async def __aexit__(
@@ -45,37 +52,44 @@ class Writer:
         for producer in self._producers.values():
             await producer.stop()
 
+    async def _start(self, compression: str | None, *, in_transactions: bool) -> None:
+        producer = AIOKafkaProducer(
+            **self._settings.kafka.options(),
+            acks="all",
+            compression_type=compression,
+            max_request_size=200 * MB,
+            transactional_id=f"fuzz-{uuid4()}" if in_transactions else None,
+        )
+        await producer.start()
+        self._producers[compression, in_transactions] = producer
+
     async def write(self, topic: str, records: Sequence[Hostile]) -> int:
         """Write what the broker takes; how many records that is."""
-        taken = 0
-        for record in records:
-            producer = self._producers[(None, True) if record.transaction else (record.compression, False)]
-            try:
-                if record.transaction:
-                    await producer.begin_transaction()
-                await producer.send_and_wait(
-                    topic,
-                    record.value,
-                    key=b"" if record.key is None and record.value is None else record.key,
-                    partition=record.partition,
-                    headers=record.headers,
-                    timestamp_ms=record.timestamp_ms,
-                )
-                taken += 1
-            except Exception as error:
-                if (
-                    "MessageSizeTooLarge" not in repr(error)
-                    and "CorruptRecord" not in repr(error)
-                    and "InvalidRecord" not in repr(error)
-                    and "InvalidTimestamp" not in repr(error)
-                ):
-                    raise
-            finally:
-                if record.transaction == "commit":
-                    await producer.commit_transaction()
-                elif record.transaction:
-                    await producer.abort_transaction()
-        return taken
+        return sum([await self._write(topic, record) for record in records])
+
+    async def _write(self, topic: str, record: Hostile) -> bool:
+        producer = self._producers[(None, True) if record.transaction else (record.compression, False)]
+        try:
+            if record.transaction:
+                await producer.begin_transaction()
+            await producer.send_and_wait(
+                topic,
+                record.value,
+                key=b"" if record.key is None and record.value is None else record.key,
+                partition=record.partition,
+                headers=record.headers,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except REFUSALS:
+            if record.transaction:  # aiokafka can't go on after a refusal
+                await producer.stop()
+                await self._start(None, in_transactions=True)
+            return False
+        if record.transaction == "commit":
+            await producer.commit_transaction()
+        elif record.transaction:
+            await producer.abort_transaction()
+        return True
 
     async def write_raw(self, topic: str, partition: int, batches: Sequence[bytes]) -> int:
         """Whole batches; those that the broker refuses are left out."""
