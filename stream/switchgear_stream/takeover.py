@@ -15,8 +15,9 @@ from faust.types import TP
 from switchgear.fleet import Known, LogRecord, PublishedCircuit, read_published
 from switchgear.fleet.origin import dead_letter
 from switchgear.fleet.row import RowError
-from switchgear_schemas import DeadLetter
+from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.records import check_readable, unreadable
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.publisher import Publisher
@@ -85,7 +86,10 @@ class TakeOver:
         async with asyncio.timeout(LIMIT_S) as silence, contextlib.aclosing(records):
             async for record in records:
                 try:
+                    check_readable(record)
                     table.restore(record.partition, record.key or b"", record.value)
+                except InvalidExecutionError as error:
+                    self.refused.add(record, error.reason)
                 except RowError as error:
                     self.refused.add(record, error.message)
                 if table.read % LOOK_EVERY == 0:
@@ -101,8 +105,10 @@ class TakeOver:
         owned = sorted(partitions)
         newest: dict[str, PublishedCircuit] = {}
         async for record in read_to_end(self._settings, self._settings.topics.circuits, owned, timeout_s=LIMIT_S):
-            circuit = read_published(record.value)
-            if record.value and (circuit is None or not self._belongs(circuit, record)):
+            circuit, why = read_published(record.value), unreadable(record)
+            if why is not None:
+                self.refused.add(record, why)
+            elif record.value and (circuit is None or not self._belongs(circuit, record)):
                 self.refused.add(record, "the record is no circuit of ours, or of another partition")
             elif circuit is None:
                 newest.pop((record.key or b"").decode(errors="replace"), None)

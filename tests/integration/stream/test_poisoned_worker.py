@@ -173,14 +173,17 @@ async def test_garbage_in_the_state_topics_is_passed_over_and_kept_by_the_worker
     ]
     await put(settings, settings.topics.changelog, *rows)
     await put(settings, settings.topics.circuits, *circuits)
+    odd = batch(payload([RawRecord(b"v", b"k", [(b"\xff", b"x")])]), 1)
+    for topic in (settings.topics.changelog, settings.topics.circuits):
+        await produce_raw(settings, topic, HERE, [odd])
     worker = start_worker(settings)
     await emit(settings, [{"tool_name": TOOL, "status": "success"}] * 2)
     await counted(settings, 5)
-    found = await letters(settings, len(rows) + len(circuits))
+    found = await letters(settings, len(rows) + len(circuits) + 2)
     assert {letter.topic for letter in found} == {settings.topics.changelog, settings.topics.circuits}
     unreadable = "switchgear_worker_unreadable_state_records_total"
-    assert metric(worker, f'{unreadable}{{topic="{settings.topics.changelog}"}}') == len(rows)
-    assert metric(worker, f'{unreadable}{{topic="{settings.topics.circuits}"}}') == len(circuits)
+    assert metric(worker, f'{unreadable}{{topic="{settings.topics.changelog}"}}') == len(rows) + 1
+    assert metric(worker, f'{unreadable}{{topic="{settings.topics.circuits}"}}') == len(circuits) + 1
     assert worker.alive
 
 
