@@ -64,6 +64,9 @@ def configure_logging(settings: Settings) -> None:
     root.setLevel(level)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    logging.getLogger("uvicorn").setLevel(
+        max(level, logging.ERROR)
+    )  # it warns of every malformed request: strangers would fill the disk
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -29,6 +31,17 @@ _MAX_LINE: Final = 8190
 _MAX_HEADERS: Final = 64
 
 
+def _server_log() -> logging.Logger:
+    """The log of aiohttp without malformed requests: it writes a traceback for each, and strangers would fill the disk."""
+    logger = logging.getLogger("switchgear_stream.http")
+    logger.addFilter(_is_ours)
+    return logger
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
 class BoundedServer(web.Server):
     """aiohttp's server with bounds on connections and on the life of each: a probe or a scrape takes milliseconds.
 
@@ -44,6 +57,7 @@ class BoundedServer(web.Server):
         super().__init__(
             handler,
             access_log=None,
+            logger=_server_log(),
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
             max_headers=_MAX_HEADERS,

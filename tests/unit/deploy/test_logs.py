@@ -40,6 +40,13 @@ def test_a_line_of_json_holds_the_whole_failure(capsys):
     assert "locals" not in told["frames"][-1]
 
 
+def test_malformed_requests_do_not_fill_the_log(capsys):
+    configure_logging(load_settings())
+    logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    logging.getLogger("uvicorn.error").error("Exception in ASGI application")
+    assert [line.count("Exception in ASGI") for line in capsys.readouterr().err.splitlines()] == [1]
+
+
 @pytest.mark.parametrize(("no_color", "coloured"), [("1", False), ("", True)])
 def test_a_terminal_is_coloured_unless_no_color_is_set(capsys, monkeypatch, no_color, coloured):
     monkeypatch.setenv("NO_COLOR", no_color)

@@ -54,3 +54,16 @@ async def test_the_answer_closes_the_connection_and_the_life_of_the_next_one_beg
     async with serving(_ok, "127.0.0.1:0", most=2) as port:
         for _ in range(5):
             assert answers(await asyncio.to_thread(asked, port, GET + GET)) == [200]
+
+
+async def test_malformed_requests_do_not_fill_the_log_and_a_failure_of_ours_is_in_it(caplog):
+    async def fail(_: web.BaseRequest) -> web.Response:
+        raise LookupError("ours")
+
+    async with serving(fail, "127.0.0.1:0", life_s=1) as port:
+        for sent in FRAMINGS.values():
+            await asyncio.to_thread(asked, port, sent)
+        before = [record for record in caplog.records if "LookupError" not in str(record.exc_info)]
+        await asyncio.to_thread(asked, port, GET)
+    assert before == []
+    assert "LookupError" in caplog.text
