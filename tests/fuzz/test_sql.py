@@ -26,7 +26,7 @@ WORDS = Vocabulary(
 
 
 def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
-    report = fuzz(SEED, 60, "first", at_most=400)
+    report = fuzz(SEED, 120, "first", at_most=400)
     assert report.findings == []
     assert report.outcomes["refused"] > 100
     assert report.outcomes["answered"] > 10
@@ -35,14 +35,14 @@ def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
 
 @pytest.mark.skipif(missing() is not None, reason=f"no second wall here: {missing()}")
 def test_the_second_wall_alone_keeps_them_from_it_too():
-    report = fuzz(SEED, 60, "second", at_most=200)
+    report = fuzz(SEED, 120, "second", at_most=200)
     assert report.findings == []
     assert report.outcomes["answered"] > 10
     assert report.outcomes["refused"] == 0, "nothing reads the text of the statements"
 
 
 def test_without_walls_the_same_statements_soon_touch_what_they_may_not():
-    report = fuzz(SEED, 60, "none", at_most=400)
+    report = fuzz(SEED, 120, "none", at_most=400)
     assert report.findings
 
 
