@@ -24,11 +24,13 @@ from switchgear.follower.view import CircuitView
 from switchgear.from_env import FromEnv
 from switchgear.importing import importing
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
+from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames
 
 log: Final = logging.getLogger("switchgear.follower")
 
 _CONNECT_LIMIT_S: Final = 20.0
+_REPORT_EVERY_S: Final = 5.0
 _POLL_MS: Final = 500
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -73,6 +75,8 @@ class CircuitFollower(FromEnv):
         self._lag = 0
         self._next_lag = 0.0
         self._last_error: str | None = None
+        self._skipped = 0
+        self._next_report = 0.0
 
     def start(self) -> None:
         """Begin in the background; returns at once."""
@@ -191,21 +195,31 @@ class CircuitFollower(FromEnv):
     def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
         age_s = self.age_s()  # a record that lay there before we came, or came back, says nothing of the time
         fresh = self.loaded and age_s is not None and age_s < FRESH_S
+        malformed = table.malformed
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
                 raise _TopicMadeAnewError
             for record in records:
-                malformed = table.malformed
+                offsets[partition.partition] = record.offset
+                why = unreadable(record)
+                if why is not None:
+                    table.refuse(why)
+                    continue
                 if fresh:
                     self.broker_time.heard(record.timestamp)
                 view = table.apply(record.key, record.value)
                 if view is not None:
                     for listener in self.listeners:
                         listener(view)
-                elif table.malformed > malformed:
-                    where = f"{self._topic}-{record.partition}-{record.offset}"
-                    log.warning("record %s is skipped: %s", where, table.last_malformed)
-                offsets[partition.partition] = record.offset
+        self._report(table.malformed - malformed, table.last_malformed)
+
+    def _report(self, skipped: int, why: str | None) -> None:
+        """One line every few seconds, however many records are skipped."""
+        self._skipped += skipped
+        now = time.monotonic()
+        if self._skipped and now >= self._next_report:
+            log.warning("%d records of %s are skipped, the last one: %s", self._skipped, self._topic, why)
+            self._skipped, self._next_report = 0, now + _REPORT_EVERY_S
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition, and, once a second, how much is unread."""

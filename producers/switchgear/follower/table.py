@@ -39,8 +39,7 @@ class CircuitTable:
         try:
             view = self.decode(value)
         except UnreadableCircuitError as error:
-            self.malformed += 1
-            self.last_malformed = str(error)
+            self.refuse(str(error))
             return None
         known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
@@ -51,6 +50,11 @@ class CircuitTable:
         self.views[view.circuit_id] = view
         self.applied += 1
         return view
+
+    def refuse(self, reason: str) -> None:
+        """Count a record that could not even be read."""
+        self.malformed += 1
+        self.last_malformed = reason
 
     def replace(self, other: CircuitTable) -> None:
         """Take over another table's circuits, lower versions too: the topic was made anew."""

@@ -14,6 +14,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, eventually, publish
+from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
 pytestmark = pytest.mark.integration
 
@@ -74,6 +75,21 @@ async def test_malformed_and_outdated_records_and_tombstones_change_what_they_sh
     await eventually(lambda: follower.loaded)
     assert {name: view.state for name, view in follower.table.views.items()} == {"a": "open", "z": "closed"}
     assert (follower.table.malformed, follower.status().malformed) == (2, 2)
+
+
+async def test_records_that_nobody_can_read_are_counted_and_told_in_one_line(settings, follower, caplog):
+    await publish(settings, circuit("a", "open", 5), *(("a", b"garbage %d" % number) for number in range(500)))
+    odd = payload([RawRecord(b"{}", b"a", [(b"\xff", b"")]), RawRecord(b"{}", b"a")])
+    bomb = compressed(payload([RawRecord(bytes(200 << 20), b"a")]), "zstd")
+    topic = settings.topics.circuits
+    for partition in range(settings.topic_partitions):
+        await produce_raw(settings, topic, partition, [batch(odd, 2), batch(bomb, 1, "zstd")])
+    await publish(settings, circuit("a", "closed", 6))
+    follower.start()
+    await eventually(lambda: follower.loaded)
+    assert follower.table.views["a"].state == "closed"
+    assert follower.status().malformed == 500 + 3 * settings.topic_partitions
+    assert 1 <= sum("are skipped, the last one" in line for line in caplog.messages) <= 3
 
 
 async def test_a_listener_hears_of_changes_alone(settings, follower):
