@@ -29,7 +29,7 @@ from tests.fuzz.messages import topics
 from tests.support.fleet import event
 from tests.support.processes import Child, all_ended, switchgear
 
-ROUND: Final = 40
+ROUND: Final = 100
 """Hostile executions of a round; a quarter as many in each other topic."""
 SOON_S: Final = 30.0
 """In which the good records of a round must be counted and stored, on a machine that does much else."""
