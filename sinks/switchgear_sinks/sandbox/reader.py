@@ -25,7 +25,8 @@ from switchgear_sinks.sandbox.kernel import confine_calls, confine_files
 
 _SYSTEM: Final = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
-    "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/fs/cgroup", "/sys/devices/system/cpu",
+    "/proc/self/stat", "/proc/self/statm", "/proc/self/status", "/proc/self/maps", "/proc/self/cgroup", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/fs/cgroup", "/sys/devices/system/cpu",
+    "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled",
     "/dev/null", "/dev/urandom",
 )  # fmt: skip
 """What the engine reads when it is loaded and started. Nothing in it is a secret of this machine."""

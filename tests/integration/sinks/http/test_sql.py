@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.integration.sinks.api.test_sql_attacks import ALLOWED, ATTEMPTS
+from tests.support.canary import SECRET, Listener, World
 from tests.support.clickhouse_http import READER
 from tests.support.engine import TABLES, call, store_calls
 
@@ -63,15 +64,13 @@ async def test_what_is_above_the_row_limit_is_cut_and_told(api):
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-async def test_an_attempt_is_refused_and_changes_nothing(api, store, tmp_path, attempt):
-    secret = tmp_path / "secret.txt"
-    secret.write_text("the-secret-itself")
-    nobody = "127.0.0.1:9"
-    answer = await ask(api, attempt.format(folder=tmp_path, secret=secret, url=f"http://{nobody}/x", address=nobody))
+async def test_an_attempt_is_refused_and_changes_nothing(api, tmp_path, attempt):
+    world = World.in_folder(tmp_path, Listener("127.0.0.1:9"))
+    answer = await ask(api, world.filled(attempt))
     assert answer.status_code in {400, 403}, answer.text
     assert answer.json()["error"]
-    assert "the-secret-itself" not in answer.text
-    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+    assert SECRET not in answer.text
+    assert world.traces() == []
 
 
 async def test_after_all_attempts_the_tables_are_there(store):

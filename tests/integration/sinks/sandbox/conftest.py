@@ -1,15 +1,12 @@
-"""A canary outside of the store, a listener that nobody may reach, and readers' processes without the check of their text."""
+"""Readers' processes, and a stranger who sends them SQL that nothing has looked at."""
 
-import socket
 import time
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from switchgear_sinks.sandbox import ReaderClient, ReaderEndedError, ReaderLimitError, Readers
+from tests.support.canary import World, listening
 
-SECRET = "the-secret-itself"
 SECONDS = 2.0
 
 
@@ -48,43 +45,10 @@ class Stranger:
             client.close()
 
 
-@dataclass
-class World:
-    """What the placeholders of an attempt stand for."""
-
-    folder: Path
-    listener: socket.socket
-    store: Path
-
-    @property
-    def names(self) -> dict[str, str]:
-        address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        return {
-            "folder": str(self.folder),
-            "secret": str(self.folder / "secret.txt"),
-            "url": f"http://{address}/x",
-            "address": address,
-            "store": str(self.store),
-        }
-
-    def files(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir())
-
-    def was_reached(self) -> bool:
-        try:
-            self.listener.accept()[0].close()
-        except BlockingIOError:
-            return False
-        return True
-
-
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, engine):
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "secret.txt").write_text(f"{SECRET}\n")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        yield World(folder, listener, engine.folder)
+def world(tmp_path_factory):
+    with listening() as listener:
+        yield World.in_folder(tmp_path_factory.mktemp("outside"), listener)
 
 
 @pytest.fixture(scope="module")
