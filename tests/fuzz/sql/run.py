@@ -68,7 +68,10 @@ class Engine:
             env={"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         )
         self._buffer = b""
-        return self._answer(START_S) or {}
+        found = self._answer(START_S)
+        if found is None:
+            raise RuntimeError("the fuzzer's engine does not start")
+        return found
 
     def ask(self, statement: str) -> tuple[str, str]:
         """The outcome and the text of a statement."""
