@@ -9,6 +9,7 @@ from switchgear.arguments import impossible
 from switchgear.circuit_change import CircuitChange
 from switchgear.guard.rejection import Rejection
 from switchgear.hooks import Hooks
+from switchgear_schemas.visible import line
 
 _OPENING: Final = frozenset({"open", "forced_open"})
 _METHODS: Final = ("debug", "info", "warning", "error")
@@ -78,6 +79,7 @@ class LoggingHooks(Hooks):
         self._write("error", "%d events were dropped", (count,), {"dropped": count})
 
     def _write(self, level: str, text: str, facts: tuple[object, ...], fields: dict[str, object]) -> None:
+        facts = tuple(line(fact) if isinstance(fact, str) else fact for fact in facts)  # the fields keep their values
         if self._binds:
             getattr(self._log.bind(**fields), level)(text % facts)
         else:

@@ -9,6 +9,7 @@ import pytest
 from switchgear import CircuitOpenError, Rejection, Switchgear, SwitchgearError
 from switchgear.log_hooks import LoggingHooks
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.unseen import HOSTILE, unseen
 
 
 def broken() -> None:
@@ -112,3 +113,16 @@ def test_a_logger_of_structlogs_own_gets_them_as_fields(kind: str) -> None:
 def test_what_is_no_logger_is_told_at_once(wrong: object) -> None:
     with pytest.raises(SwitchgearError, match=r"logger is a logging\.Logger"):
         LoggingHooks(wrong)  # type: ignore[arg-type]
+
+
+def test_a_tools_name_can_neither_steer_the_terminal_nor_begin_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[LoggingHooks()])
+    name = f"{HOSTILE}\nWARNING forged"
+    with caplog.at_level(logging.DEBUG, "switchgear.circuits"), pytest.raises(ConnectionError):
+        gear.call(name, broken)
+    (change,) = said(caplog, "switchgear.circuits")
+    assert not unseen(change.getMessage())
+    assert "\n" not in change.getMessage()
+    assert vars(change)["tool"] == name
