@@ -142,6 +142,12 @@ async def connected(producer: AIOKafkaProducer) -> None:
             return
 
 
+def taken_note_of(answer: asyncio.Future[Any]) -> None:
+    """An answer that comes when nobody waits for it any more is no complaint at the end."""
+    if not answer.cancelled():
+        answer.exception()
+
+
 async def _send_all(producer: AIOKafkaProducer, ledger: LedgerWriter, made: list[Raw]) -> int:
     acknowledged = 0
     answers = []
@@ -153,6 +159,7 @@ async def _send_all(producer: AIOKafkaProducer, ledger: LedgerWriter, made: list
         answer = await producer.send(
             f"{PREFIX}executions", each.value, key=each.record_key, partition=each.partition, headers=each.headers
         )
+        answer.add_done_callback(taken_note_of)
         answers.append((number, answer))
     for number, answer in answers:
         await answer

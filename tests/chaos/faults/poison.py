@@ -6,14 +6,14 @@ import asyncio
 import json
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from tests.chaos.evidence import GARBAGE
-from tests.chaos.faults.foreign_input import ANSWER_S, BROKER_S, Raw, connected, execution, owner, send
+from tests.chaos.faults.foreign_input import ANSWER_S, BROKER_S, Raw, connected, execution, owner, send, taken_note_of
 from tests.chaos.faults.kind import Act, Kind
 from tests.chaos.load.tools import EMITTED
 from tests.chaos.schedule import Planned, Span
@@ -128,16 +128,16 @@ def _records(make: Callable[[random.Random], Iterator[tuple[str, int, bytes, byt
         producer = AIOKafkaProducer(
             bootstrap_servers=stage.cluster.bootstrap("client"), acks="all", max_request_size=4 * MB
         )
-        answers: list[Awaitable[object]] = []
+        answers: list[asyncio.Future[object]] = []
         try:
             async with asyncio.timeout(ANSWER_S):
                 await connected(producer)
                 for topic, partition, key, value in made:
-                    answers.append(
-                        await producer.send(
-                            f"{PREFIX}{topic}", value, key=key, partition=partition, headers=[(GARBAGE, b"1")]
-                        )
+                    answer = await producer.send(
+                        f"{PREFIX}{topic}", value, key=key, partition=partition, headers=[(GARBAGE, b"1")]
                     )
+                    answer.add_done_callback(taken_note_of)
+                    answers.append(answer)
                 await asyncio.gather(*answers)
         except (KafkaError, TimeoutError) as error:
             return f"not all of {len(made)} acknowledged ({type(error).__name__})"
