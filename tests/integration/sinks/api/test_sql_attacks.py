@@ -223,7 +223,7 @@ ALLOWED = [
     "SHOW CREATE TABLE tool_errors",
     "EXPLAIN indexes = 1 SELECT count() FROM tool_metrics WHERE tool_name = 'x'",
 ]
-MAX_ROWS, MAX_SECONDS = 100, 1
+MAX_ROWS = 100
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,12 @@ def world(tmp_path, monkeypatch, listener):
 
 @pytest.fixture
 def sql(store) -> ReadOnlySql:
-    return ReadOnlySql(store.connect, embedded=True, max_rows=MAX_ROWS, max_seconds=MAX_SECONDS)
+    return ReadOnlySql(store.connect, embedded=True, max_rows=MAX_ROWS, max_seconds=30)
+
+
+@pytest.fixture
+def impatient(store) -> ReadOnlySql:
+    return ReadOnlySql(store.connect, embedded=True, max_rows=MAX_ROWS, max_seconds=1)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
@@ -342,9 +347,9 @@ def test_what_reads_the_store_runs(sql, query):
         "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM x) SELECT count() FROM x",
     ],
 )
-def test_a_flood_runs_into_a_limit_and_the_engine_lives_on(sql, flood):
+def test_a_flood_runs_into_a_limit_and_the_engine_lives_on(sql, impatient, flood):
     with pytest.raises((SqlLimitError, SqlFailedError)):
-        sql.run(flood)
+        impatient.run(flood)
     assert sql.run("SELECT 1").rows == [[1]], "and nothing of the failed answer is in the next"
 
 
@@ -384,17 +389,20 @@ def test_values_come_as_json_with_their_types(sql):
 
 
 async def test_queries_wait_their_turn_and_a_busy_api_says_so(store):
-    settings = Settings(sql_max_seconds=0.5)
+    settings = Settings(sql_max_seconds=2)
     app = create_app(store, settings, registry=CollectorRegistry())
     slow = {"query": "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"}
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=30
+        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=60
     ) as api:
         started = datetime.now(UTC)
         answers = await asyncio.gather(*[api.post("/v1/sql", json=slow) for _ in range(8)])
         took = (datetime.now(UTC) - started).total_seconds()
-        after = await api.post("/v1/sql", json={"query": "SELECT 1"})
+        for _ in range(10):
+            after = await api.post("/v1/sql", json={"query": "SELECT 1"})
+            if after.status_code == 200:
+                break
     statuses = [answer.status_code for answer in answers]
     assert set(statuses) == {422, 503}
-    assert took < 10
+    assert took < 60
     assert after.json()["rows"] == [[1]]
