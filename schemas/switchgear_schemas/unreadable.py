@@ -27,6 +27,8 @@ from switchgear_schemas.headers import UNREADABLE
 
 MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 """A batch that unpacks to more is not unpacked."""
+POLL_BYTES: Final = 16 * 1024 * 1024
+"""Keys and values that a poll of a guarded consumer takes: a fetch of 1 MB may unpack to gigabytes."""
 MAX_BATCH_RECORDS: Final = 100_000
 """A batch that says it has more records is not read: each of them may cost a dead letter."""
 MAX_PLACEHOLDERS: Final = 1_000
@@ -110,9 +112,17 @@ class BatchGuard:
         return failures < _CRC_TRIES
 
 
-def guard(consumer: Any) -> None:
-    """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet. Its polls have no limit."""
-    BatchGuard().install(consumer)
+def guard(consumer: Any, poll_bytes: int = POLL_BYTES) -> None:
+    """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet. A poll takes ``poll_bytes`` of records at most."""
+    reader = BatchGuard(poll_bytes)
+    reader.install(consumer)
+    fetched_records = consumer._fetcher.fetched_records
+
+    async def refilled(*arguments: Any, **named: Any) -> Any:
+        reader.refill()
+        return await fetched_records(*arguments, **named)
+
+    consumer._fetcher.fetched_records = refilled
 
 
 class _Fetched(OrderedDict[Any, Any]):

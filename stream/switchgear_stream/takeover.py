@@ -27,6 +27,8 @@ LIMIT_S: Final = 60.0
 LOOK_EVERY: Final = 1_000
 MAX_KEPT: Final = 1_000
 """Dead letters of one take-over; with more, the rest is counted."""
+MAX_KEPT_BYTES: Final = 131_072
+"""Of each: they are held together until the take-over ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Refused:
         """One more."""
         self.counts[record.topic] += 1
         if len(self.letters) < MAX_KEPT:
-            self.letters.append(dead_letter(record, "", reason))
+            self.letters.append(dead_letter(record, "", reason).fitted(MAX_KEPT_BYTES))
 
 
 class TakeOver:

@@ -34,7 +34,7 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     folded = fold(seed, given.seconds / 5)
     print(folded, flush=True)
-    with running_kafka() as kafka, tempfile.TemporaryDirectory(prefix="switchgear-fuzz-") as name:
+    with running_kafka() as kafka, tempfile.TemporaryDirectory(prefix="switchgear-messages-") as name:
         folder = Path(name)
 
         def make(**overrides: Any) -> Settings:

@@ -22,7 +22,7 @@ from switchgear_stream.inspect import read_rows
 from tests.support.fleet import event
 from tests.support.processes import Child
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
-from tests.support.stream import dead_letters, emit, eventually, metric
+from tests.support.stream import dead_letters, emit, eventually, metric, send
 
 pytestmark = pytest.mark.integration
 TOOL = "search"
@@ -231,8 +231,33 @@ async def test_hundreds_of_records_that_unpack_to_gigabytes_together_take_little
     assert peak_mb(worker) < 600
 
 
+async def test_state_topics_whose_records_unpack_to_gigabytes_together_take_little_memory_in_a_take_over(
+    settings, start_worker
+):
+    packed = [bomb(bytes(20_000_000), "zstd")] * 25
+    for topic in (settings.topics.changelog, settings.topics.circuits):
+        await produce_raw(settings, topic, HERE, packed)
+    worker = start_worker(settings)
+    await put(settings, settings.topics.executions, {})
+    await counted(settings, 1)
+    assert {letter.value_bytes for letter in await letters(settings, 50)} == {20_000_000}
+    assert peak_mb(worker) < 400
+
+
 def peak_mb(worker: Child) -> float:
     """Most memory that the process and what it started ever had."""
     processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
     lines = [line for each in processes for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()]
     return max(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+async def test_ten_thousand_bad_records_in_a_row_hold_up_a_good_one_for_seconds_and_take_few_lines_of_the_log(
+    settings, start_worker
+):
+    worker = start_worker(settings)
+    lines = len(worker.output().splitlines())
+    messages = [(TOOL.encode(), b'{"tool_name":"search","status":%d}' % number, HERE) for number in range(10_000)]
+    await send(settings, settings.topics.executions, [*messages, (TOOL.encode(), event(), HERE)])
+    await counted(settings, 1)
+    await letters(settings, 10_000)
+    assert len(worker.output().splitlines()) - lines < 30

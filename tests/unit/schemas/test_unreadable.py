@@ -14,7 +14,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from switchgear_schemas import unreadable as module
 from switchgear_schemas.headers import UNREADABLE
 from switchgear_schemas.records import unreadable
-from switchgear_schemas.unreadable import BatchGuard
+from switchgear_schemas.unreadable import BatchGuard, guard
 from tests.support.raw_batches import RawRecord, at_offset, batch, compressed, payload
 
 HERE = TopicPartition("executions", 3)
@@ -146,3 +146,21 @@ def test_aiokafka_has_the_private_names_that_the_guard_leans_on() -> None:
     found = fetched(batch(payload([GOOD]), 1))
     assert {"_records", "_records_iterator", "_tp", "next_fetch_offset"} <= vars(found).keys()
     assert {"gzip_decode", "lz4_decode", "zstd_decode"} <= vars(default_records).keys()
+
+
+async def test_each_poll_of_a_guarded_consumer_has_its_bytes_anew() -> None:
+    one = batch(payload([RawRecord(bytes(600))] * 3), 3)
+    polled: list[list[ConsumerRecord[Any, Any]]] = []
+    fetcher = SimpleNamespace(_records={})
+
+    async def fetched_records(partition: Any, *, timeout: int) -> None:  # noqa: ASYNC109 - aiokafka's signature
+        fetcher._records[HERE] = FetchResult(
+            HERE, partition_records=fetched(one, offset=sum(map(len, polled))), assignment=None, backoff=timeout
+        )
+        polled.append(list(fetcher._records[partition]._partition_records))
+
+    fetcher.fetched_records = fetched_records
+    guard(SimpleNamespace(_fetcher=fetcher), poll_bytes=1_000)
+    for _ in range(3):
+        await fetcher.fetched_records(HERE, timeout=0)
+    assert [[record.offset for record in records] for records in polled] == [[0, 1], [2], []]
