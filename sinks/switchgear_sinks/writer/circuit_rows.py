@@ -15,6 +15,7 @@ from switchgear_sinks.writer.batch import Record
 from switchgear_sinks.writer.rows import Rows, coordinates
 
 _MOST: Final = {"version": 2**63 - 1, "generation": 2**63 - 1, "attempt": 2**32 - 1}
+_NAMES: Final = ("circuit_id", "tool_name")
 _TIMES: Final = ("changed_at", "open_until")
 _AS_JSON: Final = ("cause", "leases", "counts", "fallback")
 
@@ -56,7 +57,10 @@ class CircuitRows:
 
 
 def _check_range(circuit: Circuit) -> None:
-    """Of a value that is beyond its column ClickHouse keeps the lower bits."""
+    """Of a value that is beyond its column ClickHouse keeps the lower bits; for one that breaks a CHECK it refuses the whole batch."""
+    for name in _NAMES:
+        if not getattr(circuit, name):
+            raise InvalidExecutionError(name, "must not be empty")
     for name, most in _MOST.items():
         value = getattr(circuit, name)
         if not 0 <= value <= most:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from switchgear.fleet import Message
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
 from switchgear_sinks.writer.circuit_rows import CircuitRows
 from tests.support.records import records
@@ -63,3 +64,13 @@ def test_what_is_no_circuit_is_a_dead_letter(value: bytes) -> None:
 def test_fields_of_a_newer_worker_do_no_harm() -> None:
     value = json.loads(OPEN.model_dump_json()) | {"colour": "red"}
     assert len(MAKER.rows(records(json.dumps(value).encode())).values) == 1
+
+
+@pytest.mark.parametrize("name", ["circuit_id", "tool_name"])
+def test_a_circuit_without_a_name_is_a_dead_letter_before_the_table_refuses_the_batch(name):
+    fields = {
+        "circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1, "changed_at": "2026-11-21T10:00:00Z",
+    }  # fmt: skip
+    value = json.dumps(fields | {name: ""}).encode()
+    rows = CircuitRows().rows([Message("t.circuits", 0, 0, 1_795_262_400_000, b"t", value)])
+    assert (rows.values, [letter.field for letter in rows.dead]) == ([], [name])
