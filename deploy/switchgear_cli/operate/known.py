@@ -12,8 +12,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from switchgear.fleet.row import Row, applied
-from switchgear.fleet.standing import Standing, is_circuit
+from switchgear.fleet.row import Row, RowError, applied
+from switchgear.fleet.row_check import check_row
+from switchgear.fleet.standing import MARK, Standing, is_circuit
 from switchgear_schemas import BrokerUnavailableError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
@@ -46,7 +47,7 @@ async def read_known(
     enough: Collection[str] | None = None,
     timeout_s: float = READ_S,
 ) -> Known:
-    """Read the changelog up to its end.
+    """Read the changelog up to its end. Rows that no worker can have written are left out, as the workers leave them out.
 
     Args:
         settings: the brokers.
@@ -67,7 +68,7 @@ async def read_known(
             async with aclosing(records):
                 async for record in records:
                     if record.key is not None and (tools is None or _concerns(record.key, tools)):
-                        _take(newest, record)
+                        _take(newest, record, count)
                     if sought is not None and sought <= newest.keys():
                         break
     except TimeoutError as error:
@@ -116,10 +117,17 @@ def _concerns(key: bytes, tools: Collection[str]) -> bool:
     return any(circuit_id == name or circuit_id.startswith(f"{name}|") for name in tools)
 
 
-def _take(newest: dict[bytes, bytes], record: Any) -> None:
+def _take(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
+    if record.key == MARK:
+        return
     if record.value is None:
         newest.pop(record.key, None)
-    elif record.key not in newest or applied(record.value) >= applied(newest[record.key]):
+        return
+    try:
+        check_row(record.key, record.value, record.partition, partitions)
+    except RowError:
+        return
+    if record.key not in newest or applied(record.value) >= applied(newest[record.key]):
         newest[record.key] = record.value
 
 

@@ -9,12 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from switchgear.fleet.row import Row
 from switchgear.policies import PolicySet
 from switchgear_cli.operate.give import give as give_all
 from switchgear_cli.operate.in_force import in_force
 from switchgear_schemas import BreakerPolicy, Command
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.processes import run, switchgear
+from tests.support.sinking import Message, produce
 from tests.support.stream import emit, eventually, version_faults
 
 pytestmark = pytest.mark.integration
@@ -190,6 +193,24 @@ async def test_a_glob_commands_the_known_tools_that_it_matches_and_none_of_its_o
     several = await _ask(settings, "auto", "mcp:maps:route", "mcp:weather:now", "--timeout", "30")
     assert several.returncode == 0, several.stderr
     assert several.stdout.count(": closed, version 2") == 2
+
+
+async def test_garbage_in_the_changelog_keeps_an_operator_from_no_command(settings, start_worker):
+    start_worker(settings)
+    await _known(settings, "mcp:maps:route")
+    here = owner_partition("mcp:maps:route", settings.topic_partitions)
+    ahead = Row(circuit_id="mcp:maps:route", tool_name="mcp:maps:route", applied=99, clock=1e300).encode()
+    garbage = [
+        Message(b"junk", b"\xff\xfe", partition=here),
+        Message(ahead, b"mcp:maps:route", partition=here),
+        Message(b"", b"mcp:maps:route", partition=here),
+        Message(bytes(3_000_000), b"elsewhere", partition=here),
+    ]
+    await produce(settings, garbage, settings.topics.changelog)
+
+    opened = await _ask(settings, "open", "mcp:maps:*", "--yes", "--reason", "drill", "--timeout", "30")
+    assert opened.returncode == 0, opened.stderr
+    assert "mcp:maps:route: forced open, version 1" in opened.stdout
 
 
 async def test_a_name_that_nothing_knows_is_not_commanded_without_create(settings, start_worker):
