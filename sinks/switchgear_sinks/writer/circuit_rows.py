@@ -57,7 +57,7 @@ class CircuitRows:
 
 
 def _check_range(circuit: Circuit) -> None:
-    """Of a value that is beyond its column ClickHouse keeps the lower bits; for one that breaks a CHECK it refuses the whole batch."""
+    """Refuse what the table does not hold: of a value that is beyond its column ClickHouse keeps the lower bits."""
     for name in _NAMES:
         if not getattr(circuit, name):
             raise InvalidExecutionError(name, "must not be empty")

@@ -181,10 +181,10 @@ class Inserter:
         for constraint in list(self._watched):
             if await self._constraints.reject(constraint, rows):
                 self._watched[constraint] = WATCHED_BATCHES
-            elif self._watched[constraint] > 1:
-                self._watched[constraint] -= 1
-            else:
-                del self._watched[constraint]
+            else:  # batches of other partitions land meanwhile, and may have ended the watch
+                left = self._watched.pop(constraint, 1) - 1
+                if left:
+                    self._watched[constraint] = left
             await self._count_out(rows)
         return True
 

@@ -67,7 +67,7 @@ def test_fields_of_a_newer_worker_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("name", ["circuit_id", "tool_name"])
-def test_a_circuit_without_a_name_is_a_dead_letter_before_the_table_refuses_the_batch(name):
+def test_a_circuit_without_a_name_is_a_dead_letter_that_names_the_field(name):
     fields = {
         "circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1, "changed_at": "2026-11-21T10:00:00Z",
     }  # fmt: skip
