@@ -94,6 +94,7 @@ async def kill_again_and_again(settings: Settings, kills: int, chance: random.Ra
 async def finish(settings: Settings, logs: Path) -> None:
     """One more sink, which is let to the end."""
     with switchgear("sink", log=logs / "sink-last.log", settings=settings) as child:
+        await asyncio.to_thread(child.wait_for_output, "partitions assigned")
         deadline = time.monotonic() + 600
         while not await fully_committed(settings):
             assert child.alive, child.output()

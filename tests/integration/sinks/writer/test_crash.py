@@ -60,10 +60,8 @@ async def stored(settings: Settings) -> int:
     """Rows that the sink's API sees; -1 while it does not answer."""
     try:
         async with httpx.AsyncClient(timeout=5) as client:
-            answer = await client.post(
-                f"http://{settings.api_http}/v1/sql", json={"query": "SELECT count() AS n FROM tool_metrics"}
-            )
-        return int(answer.raise_for_status().json()["rows"][0][0])
+            answer = await client.get(f"http://{settings.api_http}/v1/stored")
+        return int(answer.raise_for_status().json()["events"])
     except (httpx.HTTPError, KeyError):
         return -1
 
@@ -83,6 +81,7 @@ async def test_a_sink_killed_again_and_again_under_load_stores_every_event_once(
     await producing
     good = EVENTS - EVENTS // BAD_EVERY
     with switchgear("sink", log=tmp_path / "sink-last.log", settings=here) as child:
+        await asyncio.to_thread(child.wait_for_output, "partitions assigned")
         await until(lambda: done(here, child), "everything committed", 120)
         assert child.terminate() == 0
     async with await open_store(here) as store:
