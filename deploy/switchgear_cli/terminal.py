@@ -15,7 +15,7 @@ _STYLE: Final = re.compile(r"(\r?(?:\x1b\[[0-9;?]*[A-Za-z])+|\x1b\]8;[\x20-\x7e]
 
 
 class SafeStream:
-    """A text stream that escapes what a terminal would obey and what nobody sees; line feeds and tabs pass.
+    """A text stream that escapes what a terminal would obey and what can't be seen; line feeds and tabs pass.
 
     Args:
         stream: Where to.

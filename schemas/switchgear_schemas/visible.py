@@ -1,4 +1,4 @@
-r"""Text of strangers as people read it: what a terminal obeys, and what nobody sees, is written as ``\uXXXX``.
+r"""Text of strangers as people read it: what a terminal obeys, and what can't be seen, is written as ``\uXXXX``.
 
 By Unicode category: controls (Cc), format characters such as bidirectional marks, zero-width joiners and tags (Cf), surrogates (Cs), private
 use (Co), characters without a meaning (Cn), and every separator but the space (Zl, Zp, Zs). That is what ``str.isprintable`` refuses.

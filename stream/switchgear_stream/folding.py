@@ -19,7 +19,7 @@ Work = tuple[Callable[[Iterable[LogRecord]], None], Sequence[LogRecord]]
 
 
 def fold_all(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes], None]) -> tuple[Changes, int]:
-    """Fold every record of ``work``. What is wrong with a message the fold says itself; this is for what nobody foresaw.
+    """Fold every record of ``work``. What is wrong with a message the fold says itself; this is for errors that the code does not foresee.
 
     Args:
         fold: with nothing untaken.

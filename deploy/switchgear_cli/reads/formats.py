@@ -73,7 +73,7 @@ def state(name: str | None) -> Text:
 
 
 def plain(value: Any) -> str:
-    """A stranger's sentence on one line: what a terminal would obey, and what nobody sees, is escaped."""
+    """A stranger's sentence on one line: what a terminal would obey, and what can't be seen, is escaped."""
     return "" if value is None else visible.sentence(str(value))
 
 

@@ -1,4 +1,4 @@
-"""Whether a row of the changelog is one that an owner wrote: anybody who may write to the topic may put anything there."""
+"""Whether a row of the changelog is one that an owner wrote: whoever may write to the topic may put anything there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.words import MAX_NAME_LENGTH
 
 MOST: Final = 2**62
-"""Of a count, an offset or a version: it still rises for longer than anybody lives, and stays within 64 bits."""
+"""Of a count, an offset or a version: it can rise for centuries and stays within 64 bits."""
 LATEST_S: Final = 253_000_000_000.0
 """Seconds since 1970, in the year 9987: later instants have no date."""
 MAX_ID: Final = 4_096

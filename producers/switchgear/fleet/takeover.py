@@ -102,7 +102,7 @@ def reconcile(
         try:
             live = shelf.load(data)
         except Exception:
-            log.exception("a row of the changelog can't be used; its circuit starts anew")
+            log.exception("a row of the changelog can't be used; its circuit starts fresh")
             _anew(shelf, Row.decode(data), known, changes, touch)
             continue
         row = live.row

@@ -52,7 +52,7 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
 def json_answer(content: Any, status: int = 200) -> Response:
     """A JSON response; datetimes become RFC 3339, UUIDs text, NaN null.
 
-    It may be read in a terminal: what that would obey, or nobody sees, is written as JSON's escapes.
+    It may be read in a terminal: what that would obey, or what can't be seen, is written as JSON's escapes.
     """
     text = escaped(msgspec.json.encode(content).decode())
     return Response(text, status_code=status, media_type="application/json")

@@ -2,7 +2,7 @@
 
 A process serves one reader and is then ended, whatever state it is in: nothing of one query reaches the next. To load the
 engine and to open the tables takes half a second or more; the spare one has done both, and only looks at the tables again when
-it is taken. It comes with the first query and ends when nobody asks for a while.
+it is taken. It comes with the first query and ends when no query comes for a while.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a query of somebody who may only read."""
+"""Run a query of a person who may only read."""
 
 from __future__ import annotations
 
