@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import hypothesis
 import pytest
 
 from switchgear import background
@@ -24,6 +25,12 @@ from tests.support.shared import shared_folder
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's "&" has its jobs ignore Ctrl-C, and so would every command that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# An example has no time limit: a machine that stalls for a second must not fail a property.
+hypothesis.settings.register_profile(
+    "switchgear", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("switchgear")
 
 
 @pytest.fixture(autouse=True)

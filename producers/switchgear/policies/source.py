@@ -15,6 +15,10 @@ MOST_BYTES: Final = 1_000_000
 """A file of as many tables as there may be, with every key in each, has less."""
 _DEEP_KEY: Final = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""", re.ASCII)
 """A dotted key of more than 32 parts: tomllib needs memory by the square of them."""
+_LONG_NUMBER: Final = re.compile(r"(?<![^\n:=,{\[])([^\n:=,{\[]{1,300}+)[:=][ \t\[{]{0,20}+[-+]?+[0-9_]{4301}")
+_AT_LINE: Final = re.compile(r"\(at line (\d+)")
+_SHOWN: Final = 80
+"""Characters of a line, or of a key, in an error."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -52,8 +56,11 @@ def _text(path: Path) -> str:
 def _bytes(path: Path) -> bytes | None:
     """The first bytes, one more than a policy file may have; None where it is no regular file. It never waits for a writer."""
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        return None
     with os.fdopen(opened, "rb") as file:
-        return file.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+        return file.read(MOST_BYTES + 1)
 
 
 def _toml(path: Path, text: str) -> dict[str, Any]:
@@ -64,9 +71,9 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
     except RecursionError:
         raise _nested(path) from None
     except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{path} is not valid TOML: {error}.") from None
+        raise PolicyError(f"{path} is not valid TOML: {error}{_quoted(text, error)}.") from None
     except ValueError:
-        raise _unreadable(path) from None
+        raise _unreadable(path, text) from None
 
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def _yaml(path: Path, text: str) -> dict[str, Any]:
     except InvalidYamlError as error:
         raise PolicyError(f"{path} is not valid YAML: {error}.") from None
     except ValueError:
-        raise _unreadable(path) from None
+        raise _unreadable(path, text) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -96,5 +103,16 @@ def _nested(path: Path) -> PolicyError:
     return PolicyError(f"{path} is nested too deeply.", hint="A policy file has tables of values.")
 
 
-def _unreadable(path: Path) -> PolicyError:
-    return PolicyError(f"{path} has a number or a date that can't be read.", hint="Numbers have at most 4,300 digits.")
+def _unreadable(path: Path, text: str) -> PolicyError:
+    long = _LONG_NUMBER.search(text)
+    where = "" if long is None else f", of {long[1].strip()[-_SHOWN:]}"
+    hint = "Numbers have at most 4,300 digits."
+    return PolicyError(f"{path} has a number or a date that can't be read{where}.", hint=hint)
+
+
+def _quoted(text: str, error: tomllib.TOMLDecodeError) -> str:
+    """The line that the error is in: its number alone names no key."""
+    found = _AT_LINE.search(str(error))
+    lines = text.rstrip().split("\n")
+    line = lines[-1] if found is None else "".join(lines[int(found[1]) - 1 : int(found[1])])
+    return f": {line.strip()[:_SHOWN]}"
