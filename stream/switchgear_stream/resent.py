@@ -13,6 +13,7 @@ and was sent on from there after the second had come.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -38,7 +39,9 @@ LIMIT_S: Final = 10.0
 """Longest reading of one batch's window. Then its marked events are counted: a call too many in a circuit that is being hit anyway does
 less than a worker that decides nothing meanwhile. It happens where the window holds millions of records, and is told."""
 AWAY_S: Final = 30.0
-"""Longest wait for a broker that gives nothing at all, as for its acknowledgements: then the batch is folded again after a restart."""
+"""Longest wait for a broker that gives nothing, as for its acknowledgements: then the batch is folded again after a restart."""
+SILENCE: Final = 0.2
+"""Share of the limit. A broker that gave nothing for so long at the end of it went away; the window is not what is too long."""
 AGAIN_S: Final = 0.5
 ROUND_MS: Final = 60_000
 """Windows begin on a whole minute, so that the next batches of the same outage find theirs remembered."""
@@ -84,7 +87,7 @@ class ResentFence:
         self._metrics = metrics
         self._limit_s = limit_s
         self._away_s = away_s
-        self._got = 0
+        self._got_at = -math.inf
         self._memories: dict[int, Memory] = {}
 
     def forget(self) -> None:
@@ -147,12 +150,13 @@ class ResentFence:
         """:meth:`_reach`, tried again while the broker is away; null where it gives more than can be read in time."""
         give_up = time.monotonic() + self._away_s
         while True:
-            self._got = 0
+            self._got_at = -math.inf
             try:
                 async with asyncio.timeout(self._limit_s):
                     return await self._reach(partition, end, start_ms)
             except (TimeoutError, KafkaError) as error:
-                if self._got and isinstance(error, TimeoutError):
+                silent_s = time.monotonic() - self._got_at
+                if isinstance(error, TimeoutError) and silent_s < SILENCE * self._limit_s:
                     return None
                 if time.monotonic() >= give_up:
                     raise
@@ -183,9 +187,10 @@ class ResentFence:
     async def _read(self, window: LogWindow, since_ms: int, first: int, end: int) -> Memory:
         memory = Memory(since_ms, first, first)
         async for records in window.records(first, end):
-            self._got += len(records)
             for record in records:
                 memory.add(record, _identity(record))
+            if records:
+                self._got_at = time.monotonic()
             await asyncio.sleep(0)  # heartbeats and the health of the process go on
         memory.end = max(first, end)
         return memory

@@ -138,9 +138,11 @@ async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_even
     whole = LogWindow.records
 
     async def endless(window, first, end):
-        async for found in whole(window, first, end):
-            yield found
-        await asyncio.sleep(60)
+        found = [each async for each in whole(window, first, end)]
+        while True:
+            for each in found:
+                yield each
+            await asyncio.sleep(0.05)
 
     monkeypatch.setattr(LogWindow, "records", endless)
     found = await ResentFence(settings, metrics, limit_s=3.0).without_copies(records[1:])
@@ -170,6 +172,25 @@ async def test_a_broker_that_comes_back_in_time_gives_the_window(settings, monke
     monkeypatch.setattr(LogWindow, "offset_at", away_at_first)
     assert await ResentFence(settings, metrics).without_copies(records[1:]) == []
     assert counted(metrics, "copy") == 1
+
+
+async def test_a_broker_that_goes_away_while_it_gives_the_window_is_waited_for_and_no_copy_is_counted(
+    settings, monkeypatch
+):
+    await produce(settings, [event("a"), event("b"), event("a", marked=True)])
+    records, metrics = await log_of(settings), WorkerMetrics()
+    whole, tries = LogWindow.records, itertools.count()
+
+    async def cut_off_at_first(window, first, end):
+        away = next(tries) == 0
+        async for found in whole(window, first, end):
+            yield found[:1] if away else found
+            if away:
+                await asyncio.sleep(60)
+
+    monkeypatch.setattr(LogWindow, "records", cut_off_at_first)
+    assert await ResentFence(settings, metrics, limit_s=3.0).without_copies(records[2:]) == []
+    assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (0, 1)
 
 
 async def test_the_memory_is_bounded(settings, monkeypatch):
