@@ -150,13 +150,19 @@ async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, 
         ended = [name for name, child in (("worker", system.worker), ("sink", system.sink)) if not child.alive]
         if ended or time.monotonic() - began > SOON_S:
             why = f"{' and '.join(ended)} ended" if ended else f"not within {SOON_S:g} s"
-            logs = "\n".join(f"{child.log.name}: {child.output()[-1500:]}" for child in (system.worker, system.sink))
+            logs = "\n".join(f"{child.log.name}: {_telling(child.output())}" for child in (system.worker, system.sink))
             outcome.findings.append(
                 f"round {outcome.rounds} of seed {outcome.seed}: the good records are not {what}: {why}\n{logs}"
             )
             return
         await asyncio.sleep(0.1)
     outcome.slowest_s = max(outcome.slowest_s, time.monotonic() - began)
+
+
+def _telling(output: str) -> str:
+    """The last errors of a log, which may stand before a long traceback, and its end."""
+    errors = [line for line in output.splitlines() if "[error" in line or "[critical" in line][-20:]
+    return "\n".join([*errors, output[-1500:]])
 
 
 async def _reckon(system: System, outcome: Outcome) -> None:
@@ -216,5 +222,5 @@ def settings_for(make: Callable[..., Settings], folder: Path) -> Settings:
         data_dir=folder,
         clickhouse_url=f"chdb:{folder / 'clickhouse'}",
         worker_http=f"127.0.0.1:{any_free_port()}",
-        worker_session_timeout_s=6,
+        worker_session_timeout_s=15,  # a machine that stalls is no finding
     )
