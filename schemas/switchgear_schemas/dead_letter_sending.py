@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
 from switchgear_schemas.dead_letter import DeadLetter
 
+_T = TypeVar("_T")
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
@@ -34,27 +35,42 @@ async def send_letters(producer: LetterProducer, topic: str, letters: Sequence[D
     Raises:
         KafkaError: the broker did not acknowledge for another reason than the size. Send them again.
     """
-    refused = await _send(producer, topic, letters)
-    alone = [each for letter in refused for each in await _send(producer, topic, [letter])]
-    bare = [letter.without_value() for letter in alone]
-    return [each for letter in bare for each in await _send(producer, topic, [letter])]
+
+    async def queue(letter: DeadLetter) -> Awaitable[Any]:
+        return await producer.send(topic, key=letter.key, value=letter.body, headers=letter.headers())
+
+    bare = [letter.without_value() for letter in await refused_for_size(letters, queue)]
+    return [each for letter in bare for each in await _refused([letter], queue)]
 
 
-async def _send(producer: LetterProducer, topic: str, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """Those that were refused for their size, or for that of the batch they were in."""
-    refused: list[DeadLetter] = []
-    sent: list[tuple[DeadLetter, Awaitable[Any]]] = []
-    for letter in letters:
+async def refused_for_size(items: Iterable[_T], queue: Callable[[_T], Awaitable[Awaitable[Any]]]) -> list[_T]:
+    """Send all of them; each one that is refused with the batch it was in is sent again alone.
+
+    Args:
+        items: What to send.
+        queue: Queues one; what it returns is done when the broker has it.
+
+    Returns:
+        Those that are refused alone, too.
+
+    Raises:
+        KafkaError: the broker did not acknowledge for another reason than the size.
+    """
+    return [each for one in await _refused(items, queue) for each in await _refused([one], queue)]
+
+
+async def _refused(items: Iterable[_T], queue: Callable[[_T], Awaitable[Awaitable[Any]]]) -> list[_T]:
+    refused: list[_T] = []
+    sent: list[tuple[_T, Awaitable[Any]]] = []
+    for item in items:
         try:
-            queued = await producer.send(topic, key=letter.key, value=letter.body, headers=letter.headers())
+            sent.append((item, await queue(item)))
         except TOO_LARGE:
-            refused.append(letter)
-        else:
-            sent.append((letter, queued))
+            refused.append(item)
     answers = await asyncio.gather(*[queued for _, queued in sent], return_exceptions=True)
-    for (letter, _), answer in zip(sent, answers, strict=True):
+    for (item, _), answer in zip(sent, answers, strict=True):
         if isinstance(answer, TOO_LARGE):
-            refused.append(letter)
+            refused.append(item)
         elif isinstance(answer, BaseException):
             raise answer
     return refused

@@ -25,22 +25,22 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
     """
     newest: dict[bytes, bytes] = {}
     async for record in read_to_end(settings, settings.topics.changelog, timeout_s=timeout_s):
-        if record.value is None:
-            newest.pop(record.key, None)
-        elif not _is_row(record, settings.topic_partitions):
-            continue  # the worker passes it over, too
-        elif record.key not in newest or applied(record.value) >= applied(newest[record.key]):
-            newest[record.key] = record.value
+        take_row(newest, record, settings.topic_partitions)
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     return {row.circuit_id: row for row in rows}
 
 
-def _is_row(record: Any, partitions: int) -> bool:
+def take_row(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
+    """Keep the next record of the changelog in ``newest``, by key, if it is the newest row there; what the worker passes over is not kept."""
+    if record.value is None:
+        newest.pop(record.key, None)
+        return
     try:
         check_row(record.key, record.value, record.partition, partitions)
     except RowError:
-        return False
-    return True
+        return
+    if record.key not in newest or applied(record.value) >= applied(newest[record.key]):
+        newest[record.key] = record.value
 
 
 async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, list[Circuit]]:

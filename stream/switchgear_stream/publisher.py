@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -14,7 +14,7 @@ from switchgear.fleet.origin import dead_letter
 from switchgear.fleet.standing import MARK
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
-from switchgear_schemas.dead_letter_sending import TOO_LARGE, send_letters
+from switchgear_schemas.dead_letter_sending import refused_for_size, send_letters
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 
@@ -119,27 +119,9 @@ class Publisher:
         async with asyncio.timeout(ACKNOWLEDGE_S):
             sent = [await self._circuit(published) for published in changes.circuits]
             await asyncio.gather(*sent)
-            refused = await self._copies(changes.rekeyed)
-            alone = [copy for one in refused for copy in await self._copies([one])]  # not for the batch it was in
-            changes.dead += [dead_letter(copy.record, "", COPY_REFUSED) for copy in alone]
+            refused = await refused_for_size(changes.rekeyed, self._rekeyed)
+            changes.dead += [dead_letter(copy.record, "", COPY_REFUSED) for copy in refused]
             return await send_letters(self._plain, self._topics.dead, changes.dead)
-
-    async def _copies(self, copies: Sequence[Rekeyed]) -> list[Rekeyed]:
-        """Write copies; those come back that their topic refuses for their size."""
-        refused: list[Rekeyed] = []
-        sent: list[tuple[Rekeyed, asyncio.Future[Any]]] = []
-        for copy in copies:
-            try:
-                sent.append((copy, await self._rekeyed(copy)))
-            except TOO_LARGE:
-                refused.append(copy)
-        answers = await asyncio.gather(*[written for _, written in sent], return_exceptions=True)
-        for (copy, _), answer in zip(sent, answers, strict=True):
-            if isinstance(answer, TOO_LARGE):
-                refused.append(copy)
-            elif isinstance(answer, BaseException):
-                raise answer
-        return refused
 
     async def _circuit(self, published: Published) -> asyncio.Future[Any]:
         return await self._send(

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Collection
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from switchgear.fleet.row import Row, RowError, applied
-from switchgear.fleet.row_check import check_row
-from switchgear.fleet.standing import MARK, Standing, is_circuit
+from switchgear.fleet.row import Row
+from switchgear.fleet.standing import Standing, is_circuit
 from switchgear_schemas import BrokerUnavailableError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
+from switchgear_stream.inspect import take_row
 from switchgear_stream.topic_reader import read_to_end, start
 
 READ_S: Final = 20.0
@@ -68,7 +68,7 @@ async def read_known(
             async with aclosing(records):
                 async for record in records:
                     if record.key is not None and (tools is None or _concerns(record.key, tools)):
-                        _take(newest, record, count)
+                        take_row(newest, record, count)
                     if sought is not None and sought <= newest.keys():
                         break
     except TimeoutError as error:
@@ -115,20 +115,6 @@ def _concerns(key: bytes, tools: Collection[str]) -> bool:
         return True
     circuit_id = key.decode(errors="replace")
     return any(circuit_id == name or circuit_id.startswith(f"{name}|") for name in tools)
-
-
-def _take(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
-    if record.key == MARK:
-        return
-    if record.value is None:
-        newest.pop(record.key, None)
-        return
-    try:
-        check_row(record.key, record.value, record.partition, partitions)
-    except RowError:
-        return
-    if record.key not in newest or applied(record.value) >= applied(newest[record.key]):
-        newest[record.key] = record.value
 
 
 async def _partitions(settings: Settings) -> int:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import eventually
+from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 
 pytestmark = pytest.mark.integration
 
@@ -53,10 +53,6 @@ async def read(settings):
 def execution(tool: str, number: int = 0) -> tuple[str, bytes]:
     value = {"tool_name": tool, "status": "success", "metric_id": mint_metric_id(), "metadata": {"number": number}}
     return tool, json.dumps(value).encode()
-
-
-def numbers(records) -> Counter:
-    return Counter(json.loads(record.value)["metadata"]["number"] for record in records)
 
 
 async def test_an_event_arrives_complete_under_its_tools_key_on_its_owners_partition(settings, emitter):
@@ -91,18 +87,14 @@ async def test_a_hundred_thousand_events_of_four_threads_arrive_exactly_once_in_
     status = emitter.status()
     assert (status.emitted, status.acknowledged, status.dropped, status.failed) == (100_000, 100_000, 0, 0)
     records = await read(settings)
-    assert numbers(records) == Counter(range(100_000))
-    last: dict[bytes, int] = {}
-    for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-        number = json.loads(record.value)["metadata"]["number"]
-        assert number > last.get(record.key, -1)
-        last[record.key] = number
+    assert_each_once(records, range(100_000))
+    assert_in_order(records)
 
 
 async def test_awaited_sends_of_one_event_loop_are_acknowledged(settings, emitter):
     await asyncio.gather(*(emitter.send(*execution(f"t{number % 7}", number)) for number in range(3_000)))
     assert emitter.status().acknowledged == 3_000
-    assert numbers(await read(settings)) == Counter(range(3_000))
+    assert_each_once(await read(settings), range(3_000))
 
 
 async def test_several_event_loops_share_one_emitter(settings, emitter):
@@ -113,7 +105,7 @@ async def test_several_event_loops_share_one_emitter(settings, emitter):
         asyncio.run(work())
 
     await asyncio.gather(*(asyncio.to_thread(loop, base) for base in (0, 200, 400)))
-    assert numbers(await read(settings)) == Counter(range(600))
+    assert_each_once(await read(settings), range(600))
 
 
 async def test_submitted_bytes_go_as_they_are_in_order(settings, emitter):
@@ -158,7 +150,7 @@ async def test_an_oversized_event_is_refused_by_name_and_wedges_nothing(settings
     with pytest.raises(SwitchgearError, match="was not accepted"):
         await emitter.send(*big)
     await asyncio.gather(*(emitter.send(*execution(f"t{number}", number)) for number in range(20, 40)))
-    assert numbers(await read(settings)) == Counter(range(40))
+    assert_each_once(await read(settings), range(40))
     assert emitter.status().failed == 2
 
 
@@ -204,7 +196,7 @@ async def test_among_small_records_the_one_that_the_topic_refuses_is_found(kafka
     )
     receipt = await asyncio.wrap_future(emitter.submit([*records[:50], big, *records[50:]]))
     assert (receipt.acknowledged, [index for index, _ in receipt.refused]) == (100, [50])
-    assert numbers(await read(settings)) == Counter(range(100))
+    assert_each_once(await read(settings), range(100))
     await asyncio.to_thread(emitter.close)
 
 
@@ -225,7 +217,7 @@ async def test_a_topic_that_does_not_exist_is_named_and_waited_for(kafka):
     assert "switchgear topics ensure" in (emitter.status().last_error or "")
     await ensure_topics(settings)
     assert await emitter.aflush(40)
-    assert numbers(await read(settings)) == Counter([1])
+    assert_each_once(await read(settings), [1])
     await asyncio.to_thread(emitter.close)
 
 
@@ -239,7 +231,7 @@ for number in range(1000):
     emitter.emit(Event("t", "success", metadata={{"number": number}}))
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
-    assert numbers(asyncio.run(read(settings))) == Counter(range(1_000))
+    assert_each_once(asyncio.run(read(settings)), range(1_000))
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
@@ -268,7 +260,7 @@ if __name__ == "__main__":
     assert emitter.close(20)
 """)
     subprocess.run([sys.executable, str(script)], check=True, timeout=120, capture_output=True)
-    assert numbers(asyncio.run(read(settings))) == Counter([0, *range(100, 300)])
+    assert_each_once(asyncio.run(read(settings)), [0, *range(100, 300)])
 
 
 async def test_a_flush_waits_for_what_was_emitted_before_it_not_for_what_comes_after(settings, emitter):
@@ -285,8 +277,8 @@ async def test_a_flush_waits_for_what_was_emitted_before_it_not_for_what_comes_a
         for number in range(20):
             emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
             assert await emitter.aflush(10)
-            found = numbers(await read(settings))
-            assert set(range(number + 1)) <= set(found), "what was flushed is in the log"
+            found = set(map(number_of, await read(settings)))
+            assert set(range(number + 1)) <= found, "what was flushed is in the log"
     finally:
         going.set()
         thread.join()
@@ -311,11 +303,11 @@ assert ok and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)
     expected = [*range(100), *range(1000, 1100), *range(2000, 2100)]
-    assert numbers(asyncio.run(read(settings))) == Counter(expected)
+    assert_each_once(asyncio.run(read(settings)), expected)
 
 
-def test_a_broker_that_comes_later_and_bounces_gets_every_event_once_in_order(tmp_path: Path):
-    """Away at the start, killed and restarted under load: nothing is lost, nothing comes twice."""
+def test_a_broker_that_comes_later_and_bounces_gets_every_event_in_order_and_copies_say_so(tmp_path: Path):
+    """Away at the start, stopped and restarted under load: nothing is lost. What comes twice is marked as resent, so readers count it once."""
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="bounce.", topic_partitions=4)
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, buffer_size=1_000_000)
@@ -352,12 +344,8 @@ def test_a_broker_that_comes_later_and_bounces_gets_every_event_once_in_order(tm
             status = emitter.status()
             assert (status.acknowledged, status.dropped, status.failed) == (emitted, 0, 0)
             records = asyncio.run(read(settings))
-            assert numbers(records) == Counter(range(emitted))
-            last: dict[bytes, int] = {}
-            for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-                number = json.loads(record.value)["metadata"]["number"]
-                assert number > last.get(record.key, -1)
-                last[record.key] = number
+            assert_each_arrived(records, range(emitted))
+            assert_in_order(records)
             assert emitter.close()
         finally:
             broker.stop()

@@ -18,10 +18,10 @@ from switchgear import Emitter, Event, Switchgear
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
-from switchgear_schemas.headers import RESENT
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.store import open_store
 from tests.support import waiting
+from tests.support.delivered import assert_each_arrived, assert_in_order, is_marked, number_of
 from tests.support.processes import python
 from tests.support.sinking import assert_exact, read_topic, sinking
 
@@ -86,28 +86,11 @@ def emit(emitter: Emitter, first: int, last: int) -> None:
             until(lambda: emitter.status().buffered < 700)
 
 
-def numbers(records: list[Any]) -> list[int]:
-    return [json.loads(record.value)["metadata"]["number"] for record in records]
-
-
-def assert_in_order(records: list[Any]) -> None:
-    """Of every tool, by its place in the log."""
-    last: dict[bytes, int] = {}
-    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
-        number = json.loads(record.value)["metadata"]["number"]
-        assert number > last.get(record.key, -1), f"{number} after {last[record.key]}"
-        last[record.key] = number
-
-
 def assert_overtook(records: list[Any], number: int) -> None:
     """The request for a probe did not wait for the spool: events emitted before it lie behind it."""
     ours = [each for each in records if each.key == b"t0"]
     places = {json.loads(each.value)["metadata"]["number"]: each.offset for each in ours}
     assert places[number] < places[15_995]
-
-
-def marked(records: list[Any]) -> set[int]:
-    return {json.loads(each.value)["metadata"]["number"] for each in records if (RESENT, b"1") in each.headers}
 
 
 def test_away_at_the_start_taken_away_and_back_every_event_arrives_once_in_order(away: Away) -> None:
@@ -146,8 +129,8 @@ def test_away_at_the_start_taken_away_and_back_every_event_arrives_once_in_order
         assert (status.emitted, status.acknowledged, status.dropped, status.failed) == (16_501, 16_501, 0, 0)
         until(lambda: (spool := emitter.status().spool) is not None and spool.bytes == 0)
         records = away.records()
-        assert Counter(numbers(records)) == Counter([*range(-1, 16_500), *range(22_000, 23_000)])
-        assert_in_order([each for each in records if 0 <= json.loads(each.value)["metadata"]["number"] < 20_000])
+        assert_each_arrived(records, [*range(-1, 16_500), *range(22_000, 23_000)])
+        assert_in_order([each for each in records if 0 <= number_of(each) < 20_000])
         assert_overtook(records, -1)
         assert emitter.close()
     assert list(away.spool.iterdir()) == [], "nothing is left on disk"
@@ -179,10 +162,10 @@ def test_a_spool_deleted_while_kafka_is_away_costs_what_was_in_it_and_nothing_th
         assert 1_000 < status.dropped < 8_000, "some were in memory too, on their way"
         records = away.records()
         assert_in_order(records)
-        arrived = Counter(numbers(records))
-        assert set(arrived.values()) == {1}
+        arrived = set(map(number_of, records))
+        assert_each_arrived(records, arrived)
         assert len(arrived) == status.acknowledged
-        assert set(arrived) >= {*range(500), *range(8_500, 9_500)}
+        assert arrived >= {*range(500), *range(8_500, 9_500)}
         assert emitter.close()
     assert list(away.spool.iterdir()) == [], "nothing is left on disk"
 
@@ -265,7 +248,7 @@ def test_processes_killed_before_and_while_their_spool_is_sent_no_event_is_lost_
     arrived = away.records()
     assert 3_000 <= len(arrived) < 20_000
     assert_in_order(arrived)
-    assert marked(arrived) == set(), "none had ever been handed to Kafka"
+    assert not any(map(is_marked, arrived)), "none had ever been handed to Kafka"
     with closing(away.emitter()) as emitter:
         emit(emitter, 20_000, 20_100)
         assert emitter.connect(40)
@@ -273,10 +256,8 @@ def test_processes_killed_before_and_while_their_spool_is_sent_no_event_is_lost_
         assert emitter.flush(60), emitter.status()
         assert emitter.close()
     records = away.records()
-    assert set(numbers(records)) == set(range(20_100))
-    twice = {number for number, count in Counter(numbers(records)).items() if count > 1}
-    assert twice <= marked(records), "what came again says so"
-    assert len(marked(records)) < 2_000, "what was never handed over doesn't"
+    assert_each_arrived(records, range(20_100))
+    assert sum(map(is_marked, records)) < 2_000, "what was never handed over doesn't"
     assert list(away.spool.iterdir()) == [], "nothing is left on disk"
 
     async def stored() -> None:
@@ -316,9 +297,7 @@ time.sleep(600)
         assert emitter.flush(60), emitter.status()
         assert emitter.close()
     records = away.records()
-    counts = Counter(numbers(records))
-    assert set(counts) == set(range(-1, 20_001))
-    assert {number for number, count in counts.items() if count > 1} <= marked(records)
+    assert_each_arrived(records, range(-1, 20_001))
 
 
 @pytest.mark.parametrize("on_disk", [True, False], ids=["with a spool", "in memory"])
@@ -352,5 +331,5 @@ def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_dis
     records = away.records()
     ids = Counter(json.loads(each.value)["metric_id"] for each in records)
     assert len(ids) == calls
-    again = {json.loads(each.value)["metric_id"] for each in records if (RESENT, b"1") in each.headers}
+    again = {json.loads(each.value)["metric_id"] for each in records if is_marked(each)}
     assert {each for each, count in ids.items() if count > 1} <= again, "what came again says so"

@@ -12,8 +12,8 @@ import pytest
 from switchgear import Emitter
 from switchgear.emitter.spool.segment import SUFFIX
 from switchgear.emitter.spool.spool import Written
-from switchgear_schemas.headers import RESENT
 from switchgear_schemas.ids import mint_metric_id
+from tests.support.delivered import is_marked
 from tests.support.processes import python
 from tests.support.sinking import read_topic
 from tests.support.spooling import descriptors_in, killed, opened
@@ -85,7 +85,7 @@ def test_a_hundred_dead_processes_events_arrive_with_few_descriptors_in_use(sett
     found = [(record.key.decode(), json.loads(record.value)["metadata"]["n"]) for record in records]
     counts = Counter(found)
     assert set(counts) == {(f"t{process}", number) for process in range(DEAD) for number in range(RECORDS)}
-    again = {each for each, record in zip(found, records, strict=True) if (RESENT, b"1") in record.headers}
+    again = {each for each, record in zip(found, records, strict=True) if is_marked(record)}
     assert {each for each, count in counts.items() if count > 1} <= again, "what came again says so"
     assert len(again) <= 20 * RECORDS, "only what the killed process had on its way"
     first: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The API on a real port, for the commands that ask it."""
+"""The API on a real port, for the commands that ask it; and what readers' SQL must not reach."""
 
 import asyncio
 import threading
@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.serving import listen, make_server, url_of
+from tests.support.canary import World, listening
 from tests.support.waiting import until
 
 
@@ -27,3 +28,18 @@ def api_url(store, tmp_path, monkeypatch):
         server.stop()
         thread.join(10)
         assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def listener():
+    """A server on this machine that an attempt may reach."""
+    with listening() as found:
+        yield found
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch, listener):
+    """A folder with a secret, which is the working directory too, and what the attempts' placeholders stand for."""
+    monkeypatch.chdir(tmp_path)
+    listener.asked.clear()
+    return World.in_folder(tmp_path, listener)

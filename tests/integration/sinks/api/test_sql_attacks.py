@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
-from tests.support.canary import SECRET, World, listening
+from tests.support.canary import SECRET
 from tests.support.engine import call, store_calls
 
 WRITES = """
@@ -224,20 +224,6 @@ ALLOWED = [
     "EXPLAIN indexes = 1 SELECT count() FROM tool_metrics WHERE tool_name = 'x'",
 ]
 MAX_ROWS = 100
-
-
-@pytest.fixture(scope="module")
-def listener():
-    with listening() as found:
-        yield found
-
-
-@pytest.fixture
-def world(tmp_path, monkeypatch, listener):
-    """A folder with a secret, which is the working directory too, and what the attempts' placeholders stand for."""
-    monkeypatch.chdir(tmp_path)
-    listener.asked.clear()
-    return World.in_folder(tmp_path, listener)
 
 
 @pytest.fixture

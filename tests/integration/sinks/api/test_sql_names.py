@@ -3,7 +3,7 @@
 import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
-from tests.support.canary import SECRET, World, listening
+from tests.support.canary import SECRET
 
 OF_THE_AUDIT = """
 SELECT * APPLY(file) FROM (SELECT '{secret}' AS x)
@@ -209,19 +209,6 @@ ALLOWED = [
     "DESCRIBE TABLE tool_stats_1h",
     "EXISTS TABLE tool_metrics",
 ]
-
-
-@pytest.fixture(scope="module")
-def listener():
-    with listening() as found:
-        yield found
-
-
-@pytest.fixture
-def world(tmp_path, monkeypatch, listener):
-    monkeypatch.chdir(tmp_path)
-    listener.asked.clear()
-    return World.in_folder(tmp_path, listener)
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""What arrived in the executions topic, compared with what was emitted. A failure shows a few numbers, not thousands."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from switchgear_schemas.headers import RESENT
+
+
+def number_of(record: Any) -> int:
+    """The number that the test gave the event, in ``metadata``."""
+    return json.loads(record.value)["metadata"]["number"]
+
+
+def is_marked(record: Any) -> bool:
+    """Whether the emitter says that it may have sent the event before."""
+    return (RESENT, b"1") in record.headers
+
+
+def assert_each_once(records: Iterable[Any], expected: Iterable[int]) -> None:
+    """Assert that each number arrived exactly once."""
+    counts = Counter(map(number_of, records))
+    wanted = set(expected)
+    missing, unexpected = wanted - counts.keys(), counts.keys() - wanted
+    twice = [number for number, count in counts.items() if count > 1]
+    assert (*map(_few, (missing, unexpected, twice)),) == ("0", "0", "0"), "missing, unexpected, more than once"
+
+
+def assert_each_arrived(records: Iterable[Any], expected: Iterable[int]) -> None:
+    """Assert that each number arrived, and that a copy says that it may be one: what an emitter promises when a broker dies under it."""
+    firsts: dict[int, Any] = {}
+    unmarked = []
+    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
+        number = number_of(record)
+        if number not in firsts:
+            firsts[number] = record
+        elif not is_marked(record):
+            unmarked.append(number)
+    assert _few(unmarked) == "0", "copies without a mark"
+    assert_each_once(firsts.values(), expected)
+
+
+def assert_in_order(records: Iterable[Any]) -> None:
+    """Assert that the numbers of each tool grow along the log, but for marked copies."""
+    seen: set[int] = set()
+    last: dict[bytes, int] = {}
+    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
+        number = number_of(record)
+        if number in seen and is_marked(record):
+            continue
+        seen.add(number)
+        assert number > last.get(record.key, -1), f"{number} after {last[record.key]}"
+        last[record.key] = number
+
+
+def _few(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    return f"{len(found)}" if not found else f"{len(found)}: {found[:20]}"
