@@ -21,7 +21,8 @@ log = structlog.get_logger()
 
 AT_ONCE: Final = 2
 """Queries at a time: readers must not starve the sink, which has the same processors where the engine is embedded."""
-GRACE_S: Final = 40.0
+GRACE_S: Final = 70.0
+"""Beyond a query's own limit: the start of a process for it, on a machine that is very busy."""
 _SAMPLE: Final = 'Send {"query": "SELECT count() FROM tool_metrics"} as application/json.'
 
 

@@ -21,7 +21,7 @@ from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 
 log = structlog.get_logger()
 
-START_S: Final = 30.0
+START_S: Final = 60.0
 """For the start of a process, which takes half a second on a machine with nothing else to do."""
 NICE: Final = 10
 _LOOK_EVERY_S: Final = 0.02
