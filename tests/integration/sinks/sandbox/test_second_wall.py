@@ -130,7 +130,9 @@ def test_the_rows_of_the_store_can_not_be_damaged(engine, world):
     asyncio.run(store_calls(engine, [call("kept"), call("kept", "error", execution_time_ms=9000.0)]))
     asyncio.run(engine.command("SYSTEM STOP MERGES"))
     tables = asyncio.run(engine.query("SHOW TABLES")).result_rows
-    before = hashes(engine.folder)
+    merged = asyncio.run(engine.query("SELECT path FROM system.parts WHERE NOT active")).result_rows
+    parts = [Path(path) for (path,) in merged]  # merged ones, which the engine itself removes
+    before = hashes(engine.folder, without=parts)
     readers = Readers(engine.folder, engine.database, max_seconds=30)
     stranger = Stranger(readers)
     try:
@@ -140,16 +142,17 @@ def test_the_rows_of_the_store_can_not_be_damaged(engine, world):
     finally:
         stranger.leave()
         readers.close()
-    assert hashes(engine.folder) == before
+    assert hashes(engine.folder, without=parts) == before
     assert asyncio.run(engine.query("SHOW TABLES")).result_rows == tables
     asyncio.run(engine.command("SYSTEM START MERGES"))
 
 
-def hashes(folder: Path) -> dict[str, str]:
+def hashes(folder: Path, *, without: list[Path]) -> dict[str, str]:
+    skipped = [folder / "readers", *without]
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_relative_to(folder / "readers")
+        if path.is_file() and not any(path.is_relative_to(each) for each in skipped)
     }
 
 
