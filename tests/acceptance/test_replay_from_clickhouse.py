@@ -38,7 +38,7 @@ def api_url(tmp_path_factory):
         app = create_app(store, Settings(sql_max_rows=40), registry=CollectorRegistry())
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
-            server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", lifespan="off"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             deadline = time.monotonic() + 10
