@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from switchgear_schemas.headers import RESENT
@@ -15,32 +15,39 @@ def number_of(record: Any) -> int:
     return json.loads(record.value)["metadata"]["number"]
 
 
+def metric_id_of(record: Any) -> str:
+    """The event's identity, which its copies share."""
+    return json.loads(record.value)["metric_id"]
+
+
 def is_marked(record: Any) -> bool:
     """Whether the emitter says that it may have sent the event before."""
     return (RESENT, b"1") in record.headers
 
 
-def assert_each_once(records: Iterable[Any], expected: Iterable[int]) -> None:
-    """Assert that each number arrived exactly once."""
-    counts = Counter(map(number_of, records))
+def assert_each_once(records: Iterable[Any], expected: Iterable[Any], *, by: Callable[[Any], Any] = number_of) -> None:
+    """Assert that each number, or whatever ``by`` reads of a record, arrived exactly once."""
+    counts = Counter(map(by, records))
     wanted = set(expected)
     missing, unexpected = wanted - counts.keys(), counts.keys() - wanted
     twice = [number for number, count in counts.items() if count > 1]
     assert (*map(_few, (missing, unexpected, twice)),) == ("0", "0", "0"), "missing, unexpected, more than once"
 
 
-def assert_each_arrived(records: Iterable[Any], expected: Iterable[int]) -> None:
-    """Assert that each number arrived, and that a copy says that it may be one: what an emitter promises when a broker dies under it."""
-    firsts: dict[int, Any] = {}
+def assert_each_arrived(
+    records: Iterable[Any], expected: Iterable[Any], *, by: Callable[[Any], Any] = number_of
+) -> None:
+    """Assert that each number, or whatever ``by`` reads of a record, arrived, and that a copy says that it may be one: what an emitter promises when a broker dies under it."""
+    firsts: dict[Any, Any] = {}
     unmarked = []
     for record in sorted(records, key=lambda each: (each.partition, each.offset)):
-        number = number_of(record)
-        if number not in firsts:
-            firsts[number] = record
+        name = by(record)
+        if name not in firsts:
+            firsts[name] = record
         elif not is_marked(record):
-            unmarked.append(number)
+            unmarked.append(name)
     assert _few(unmarked) == "0", "copies without a mark"
-    assert_each_once(firsts.values(), expected)
+    assert_each_once(firsts.values(), expected, by=by)
 
 
 def assert_in_order(records: Iterable[Any]) -> None:
@@ -56,6 +63,6 @@ def assert_in_order(records: Iterable[Any]) -> None:
         last[record.key] = number
 
 
-def _few(numbers: Iterable[int]) -> str:
-    found = sorted(numbers)
+def _few(names: Iterable[Any]) -> str:
+    found = sorted(names)
     return f"{len(found)}" if not found else f"{len(found)}: {found[:20]}"

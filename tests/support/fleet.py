@@ -158,3 +158,12 @@ class World:
         """Every record published of a circuit, in the order of the log."""
         found = [Circuit.model_validate_json(value) for value in self.circuits]
         return [circuit for circuit in found if circuit.circuit_id == circuit_id]
+
+
+def failed_row() -> Row:
+    """Return the row of a circuit after five failures, as its owner wrote it."""
+    world = World()
+    for _ in range(5):
+        world.say("error", emitter_id="e1", input_tokens=7)
+    world.run_all()
+    return world.row()

@@ -15,14 +15,15 @@ from switchgear_sinks.api.answers import BusyError, json_answer
 from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.readonly import ReadOnlySql
 from switchgear_sinks.api.readonly.access import sql_access
+from switchgear_sinks.sandbox.process import START_S
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
 
 AT_ONCE: Final = 2
 """Queries at a time: readers must not starve the sink, which has the same processors where the engine is embedded."""
-GRACE_S: Final = 70.0
-"""Beyond a query's own limit: the start of a process for it, on a machine that is very busy."""
+GRACE_S: Final = START_S + 10.0
+"""Beyond a query's own limit, in seconds: the start of a process for it."""
 _SAMPLE: Final = 'Send {"query": "SELECT count() FROM tool_metrics"} as application/json.'
 
 

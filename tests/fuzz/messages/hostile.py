@@ -10,11 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.breaker import snapshot
-from switchgear.fleet import Row
 from switchgear.fleet.standing import MARK, Standing
 from switchgear_schemas import BreakerPolicy, DeadLetter
 from switchgear_schemas.headers import REKEYED, RESENT
-from tests.support.fleet import World
+from tests.support.fleet import failed_row
 
 ODD_NUMBERS: Final = (
     *("0", "-0", "-1", "1.5", "1e18", "1e308", "1e309", "-1e309", "5e-324", "1e-300", "NaN", "Infinity", "-Infinity"),
@@ -142,16 +141,7 @@ def command(rng: random.Random) -> bytes:
     return damaged(rng, found) if rng.random() < 0.2 else found
 
 
-def real_row() -> Row:
-    """A row of an opened circuit, to be damaged."""
-    world = World()
-    for _ in range(5):
-        world.say("error", emitter_id="e1", input_tokens=7)
-    world.run_all()
-    return world.row()
-
-
-ROW: Final = real_row()
+ROW: Final = failed_row()
 SAVED: Final = snapshot.decode(ROW.breaker)
 RECORD: Final[dict[str, Any]] = json.loads(ROW.record or b"{}")
 

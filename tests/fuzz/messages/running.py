@@ -222,5 +222,5 @@ def settings_for(make: Callable[..., Settings], folder: Path) -> Settings:
         data_dir=folder,
         clickhouse_url=f"chdb:{folder / 'clickhouse'}",
         worker_http=f"127.0.0.1:{any_free_port()}",
-        worker_session_timeout_s=15,  # a machine that stalls is no finding
+        worker_session_timeout_s=15,  # a test machine may stall for some seconds
     )

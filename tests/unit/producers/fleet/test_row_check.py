@@ -10,25 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear.breaker import snapshot
-from switchgear.fleet.row import Row, RowError
+from switchgear.fleet.row import RowError
 from switchgear.fleet.row_check import check_row
 from switchgear.fleet.standing import Standing
 from switchgear_schemas.partitioner import owner_partition
-from tests.support.fleet import World
+from tests.support.fleet import World, failed_row
 
 HERE = owner_partition("search", 4)
 
 
-def opened() -> Row:
-    """A real row with something in it."""
-    world = World()
-    for _ in range(5):
-        world.say("error", emitter_id="e1", input_tokens=7)
-    world.run_all()
-    return world.row()
-
-
-ROW = opened()
+ROW = failed_row()
 
 
 def refused(data: bytes, key: bytes = b"search", partition: int = HERE) -> str:
