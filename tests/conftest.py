@@ -15,7 +15,7 @@ from uuid import uuid4
 import hypothesis
 import pytest
 
-from switchgear import background
+from switchgear.runtime import background_thread as background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka

@@ -12,14 +12,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.answer import Answer
-from switchgear.call_outcome import CallOutcome
-from switchgear.circuit_change import CircuitChange
 from switchgear.classify import IGNORE, Classification, classify, classify_result, outage_in_text
 from switchgear.client import Switchgear
-from switchgear.emitter import at_exit as _at_exit  # noqa: F401 - its atexit handler runs after those of the program
+from switchgear.emitter import shutdown as _shutdown  # noqa: F401 - its atexit handler runs after those of the program
 from switchgear.emitter.event import Event
-from switchgear.emitter.receipt import Receipt
-from switchgear.emitter.status import EmitterStatus
+from switchgear.emitter.status import EmitterStatus, Receipt
 from switchgear.follower.status import FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView, LeaseView
@@ -34,21 +31,20 @@ from switchgear.guard import (
     SessionExhaustedError,
     ThreadsBusyError,
 )
-from switchgear.hooks import FunctionHooks, Hooks
-from switchgear.session import Session
-from switchgear.session_status import SessionStatus
-from switchgear.status import SwitchgearStatus
-from switchgear.usage import Usage
+from switchgear.sessions.session import Session, SessionStatus
+from switchgear.sessions.usage import Usage
+from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
+from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.agent_circuit_breaker import AgentCircuitBreaker
-    from switchgear.cache import CachePolicy
-    from switchgear.duplicates import Duplicate
+    from switchgear.caching.cache import CachePolicy
+    from switchgear.caching.repeated_calls import Duplicate
+    from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+    from switchgear.compat.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
-    from switchgear.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
     from switchgear_schemas.policy import BreakerPolicy
 
 __all__ = [
@@ -100,15 +96,15 @@ __all__ = [
 
 _LAZY: Final = {
     "BreakerPolicy": "switchgear_schemas.policy",
-    "AgentCircuitBreaker": "switchgear.agent_circuit_breaker",
-    "CachePolicy": "switchgear.cache",
+    "AgentCircuitBreaker": "switchgear.compat.agent_circuit_breaker",
+    "CachePolicy": "switchgear.caching.cache",
     "CircuitFollower": "switchgear.follower.follower",
-    "Duplicate": "switchgear.duplicates",
+    "Duplicate": "switchgear.caching.repeated_calls",
     "Emitter": "switchgear.emitter.emitter",
-    "FallbackUsed": "switchgear.spectra",
-    "SpectraOptions": "switchgear.spectra",
-    "from_spectra": "switchgear.spectra",
-    "wrap_tools": "switchgear.spectra",
+    "FallbackUsed": "switchgear.compat.spectra",
+    "SpectraOptions": "switchgear.compat.spectra",
+    "from_spectra": "switchgear.compat.spectra",
+    "wrap_tools": "switchgear.compat.spectra",
 }
 """Imported at first use: asyncio and pydantic cost 40 and 70 ms that ``import switchgear`` must not; the others are for some only."""
 

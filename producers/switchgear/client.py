@@ -7,37 +7,36 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar, get_args
 
 from switchgear import arguments
+from switchgear.arguments import FromEnv
 from switchgear.classify import Classifier
 from switchgear.connected import Servers, connect
-from switchgear.emitter.at_exit import EXIT_TIMEOUT_S
-from switchgear.fallback import Chains
+from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
+from switchgear.fallback.chains import Chains
 from switchgear.follower.view import CircuitView
-from switchgear.from_env import FromEnv
-from switchgear.guard.advice import advised
-from switchgear.guard.calling import Calling
-from switchgear.guard.gate import Asking, Gate
-from switchgear.guard.local import LocalBreakers, LocalPolicies
+from switchgear.guard.calls import Calling
+from switchgear.guard.decision import Gate, PendingProbe
+from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
+from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.passage import Passage
-from switchgear.guard.permit import Permit
-from switchgear.guard.rejection import Rejection
+from switchgear.guard.permit_context import PermitContext, advised
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import Rejection
+from switchgear.guard.reporter import attach_hooks
 from switchgear.guard.runtime import Runtime
-from switchgear.guard.telling import tell_hooks
 from switchgear.guard.tool_name import check_tool
-from switchgear.guard.unavailable import STATE_MAX_AGE_S, Availability, OnStateUnavailable
-from switchgear.hook_list import hook_list
-from switchgear.hooks import Hooks
-from switchgear.lifetime import Lifetime
-from switchgear.redact import Redactor, redactor
-from switchgear.session import Session
-from switchgear.session_context import session_var
-from switchgear.status import SwitchgearStatus
-from switchgear.watch import Watch
+from switchgear.redaction.redact import Redactor, redactor
+from switchgear.runtime.housekeeping import Housekeeping
+from switchgear.runtime.lifetime import Lifetime
+from switchgear.sessions.context import session_var
+from switchgear.sessions.session import Session
+from switchgear.telemetry.dispatch import hook_list
+from switchgear.telemetry.hooks import Hooks
+from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
-    from switchgear.available import CircuitOf
-    from switchgear.notice import NameOf, NoticeBoard
+    from switchgear.prompts.notice import NameOf, NoticeBoard
+    from switchgear.prompts.tool_list import CircuitOf
 
 T = TypeVar("T")
 
@@ -157,7 +156,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if redact is not None:
             self._gate.redact_with = redactor(redact)
         if self._hooks is not None:
-            tell_hooks(self._hooks, self._gate, self._follower, wall)
+            attach_hooks(self._hooks, self._gate, self._follower, wall)
         runtime = Runtime(
             self._gate,
             self._start,
@@ -174,10 +173,10 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._begun = self._started = self._background is None
         self._start_wait_s = start_wait_s
         self._availability: Availability | None = None
-        self._watch: Watch | None = None
+        self._watch: Housekeeping | None = None
         if self._emitter is not None and self._follower is not None:
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
-            self._watch = Watch(self._gate, self._emitter, self._availability, self._hooks)
+            self._watch = Housekeeping(self._gate, self._emitter, self._availability, self._hooks)
         if self._background is not None and self._watch is not None:
             self._background.add("watch", self._watch.run)
             self._background.after_fork.append(self._forked)
@@ -230,7 +229,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
         if isinstance(answer, Permit):
             return answer
-        found = self._runtime.wait(answer) if isinstance(answer, Asking) else answer
+        found = self._runtime.wait(answer) if isinstance(answer, PendingProbe) else answer
         if isinstance(found, Rejection):
             found = advised(self._runtime, found)
             self._runtime.refused(found, user_id=user_id, session_id=session_id, request_id=request_id)
@@ -249,14 +248,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Passage:
+    ) -> PermitContext:
         """``with gear.permit("tool"):`` or ``async with``: raises CircuitOpenError on entering, reports on leaving.
 
         Raises:
             SwitchgearError: ``tool`` is not the name of one.
         """
         check_tool(tool)
-        return Passage(self._runtime, tool, (user_id, session_id, request_id))
+        return PermitContext(self._runtime, tool, (user_id, session_id, request_id))
 
     # -- fallbacks --------------------------------------------------------------------------------------------------------
 
@@ -317,12 +316,12 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
-        """The tools to offer to the model now; see :func:`switchgear.available.available` for the shapes of ``tools``.
+        """The tools to offer to the model now; see :func:`switchgear.prompts.tool_list.available` for the shapes of ``tools``.
 
         Raises:
             NamelessToolError: one of them has no name.
         """
-        from switchgear.available import available  # noqa: PLC0415 - not every program has a list of tools
+        from switchgear.prompts.tool_list import available  # noqa: PLC0415 - not every program has a list of tools
 
         return available(tools, self.is_open, circuit_of=circuit_of)
 
@@ -331,8 +330,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         It changes only when something did, so that a prompt's cache holds.
         """
-        from switchgear.guard.notice_now import notice_now  # noqa: PLC0415 - see available
-        from switchgear.notice import NoticeBoard  # noqa: PLC0415
+        from switchgear.prompts.notice import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
         self._start()
         if self._board is None:
@@ -350,7 +348,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             follower=None if self._follower is None else self._follower.status(),
             local=self._gate.local.not_closed(),
             mode="local_only" if self._availability is None else self._availability.look(),
-            owner_silent_s={} if self._follower is None else self._gate.desk.unanswered(self._follower.table.views),
+            owner_silent_s={} if self._follower is None else self._gate.probes.unanswered(self._follower.table.views),
             hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
         )

@@ -12,10 +12,10 @@ from switchgear.transport import Transport
 from switchgear_schemas.connection import KafkaConnection
 
 if TYPE_CHECKING:
-    from switchgear.background import Background
     from switchgear.client import Switchgear
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
+    from switchgear.runtime.background_thread import Background
 
 Servers = str | KafkaConnection | Transport | None
 """Addresses of brokers, a connection with its security, a fleet in memory, or nobody."""
@@ -53,9 +53,9 @@ def connect(
         return Connected(wire.emitter, wire.follower, None, wire.clock, wire.wall)
     connection = arguments.connection("bootstrap_servers", servers)
     # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.
-    from switchgear.background import Background  # noqa: PLC0415
     from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
     from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
+    from switchgear.runtime.background_thread import Background  # noqa: PLC0415
 
     background = Background(f"switchgear-{service}" if service else "switchgear")
     follower = CircuitFollower(connection, topic_prefix=sending["topic_prefix"], background=background)

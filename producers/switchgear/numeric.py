@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from switchgear_schemas.words import LONGEST_WAIT_S, SHORTEST_WAIT_S
+from switchgear_schemas.enums import LONGEST_WAIT_S, SHORTEST_WAIT_S
 
 
 def is_whole(value: object) -> TypeGuard[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from switchgear_schemas.words import CircuitState, Mode, Scope
+from switchgear_schemas.enums import CircuitState, Mode, Scope
 
 __all__ = ["Cause", "Circuit", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from switchgear_schemas.enums import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
-from switchgear_schemas.words import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
 
 __all__ = ["Command", "Verb"]
 

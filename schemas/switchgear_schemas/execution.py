@@ -8,8 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from switchgear_schemas.ids import mint_metric_id
-from switchgear_schemas.words import (
+from switchgear_schemas.enums import (
     EARLIEST,
     LATEST,
     MAX_EVENT_BYTES,
@@ -19,6 +18,7 @@ from switchgear_schemas.words import (
     Status,
     normal_status,
 )
+from switchgear_schemas.ids import mint_metric_id
 
 __all__ = [
     "EARLIEST",

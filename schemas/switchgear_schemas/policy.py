@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
-from switchgear_schemas.words import (
+from switchgear_schemas.enums import (
     DEFAULT_COUNTED,
     DEFAULT_MAX_WAIT_S,
     LONGEST_WAIT_S,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from switchgear_schemas.enums import LATEST
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.headers import UNREADABLE
-from switchgear_schemas.words import LATEST
 
 LATEST_MS: Final = int(LATEST.timestamp() * 1000)
 

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
-from switchgear_schemas.words import MAX_EVENT_BYTES
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 
 _HOUR_MS: Final = 3_600_000
 

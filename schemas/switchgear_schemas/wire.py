@@ -14,8 +14,8 @@ from uuid import UUID
 
 import msgspec
 
+from switchgear_schemas.enums import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, ServedBy, Status
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.words import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, ServedBy, Status
 
 ShortText = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]

@@ -15,9 +15,9 @@ import faust
 from faust.stores.memory import Store as MemoryStore
 from faust.types import TP, EventT
 
-from switchgear.fleet.row import RowError, applied
+from switchgear.fleet.policy_overrides import MARK
 from switchgear.fleet.row_check import check_row
-from switchgear.fleet.standing import MARK
+from switchgear.fleet.rows import RowError, applied
 
 
 class DurableTable(faust.Table[bytes, bytes]):

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from switchgear.fleet import Changes, FleetFold, LogRecord
-from switchgear.fleet.origin import dead_letter
+from switchgear.fleet.log import dead_letter
 
 log = structlog.get_logger()
 MAX_SHOWN: Final = 500

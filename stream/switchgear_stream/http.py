@@ -15,9 +15,9 @@ from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from switchgear_schemas import SettingsError
+from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
-from switchgear_stream.watch import Watch
 
 log = structlog.get_logger()
 
@@ -86,7 +86,7 @@ class BoundedServer(web.Server):
         return transport
 
 
-def build_http(owner: Owner, watch: Watch, metrics: WorkerMetrics) -> Handler:
+def build_http(owner: Owner, watch: HealthMonitor, metrics: WorkerMetrics) -> Handler:
     """The three routes. Each answer closes its connection; a body is not read."""
 
     def healthz() -> web.Response:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from switchgear.fleet.row import Row, RowError, applied
+from switchgear.fleet.policy_overrides import is_circuit
 from switchgear.fleet.row_check import check_row
-from switchgear.fleet.standing import is_circuit
+from switchgear.fleet.rows import Row, RowError, applied
 from switchgear_schemas import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
-from switchgear.fleet.standing import Standing
+from switchgear.fleet.policy_overrides import PolicyOverrides
 from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
@@ -25,12 +25,12 @@ from switchgear_stream.continuity import Continuity, Verdict
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.folding import Work, fold_all
 from switchgear_stream.intake import Consumer, Records
-from switchgear_stream.letter_log import LetterLog
-from switchgear_stream.lifeline import Lifeline
+from switchgear_stream.log_throttle import LetterLog
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.publisher import Publisher, by_partition
 from switchgear_stream.resent import ResentFence
 from switchgear_stream.takeover import TakeOver
+from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
 MAX_TOLD: Final = 100
@@ -49,7 +49,7 @@ class Owner:
         table: DurableTable,
         fold: FleetFold,
         publisher: Publisher,
-        lifeline: Lifeline,
+        watchdog: Watchdog,
         metrics: WorkerMetrics,
     ) -> None:
         self._settings = settings
@@ -57,7 +57,7 @@ class Owner:
         self._table = table
         self._fold = fold
         self._publisher = publisher
-        self._lifeline = lifeline
+        self._lifeline = watchdog
         self._metrics = metrics
         self._busy = asyncio.Lock()
         """Held while a batch is folded, and while partitions change hands."""
@@ -236,7 +236,7 @@ class Owner:
         """Circuits that this worker owns, by state."""
         found = Counter(self._states.values())
         rows = self._table.rows
-        others = sum(Standing(partition=partition).key in rows for partition in self.partitions)
+        others = sum(PolicyOverrides(partition=partition).key in rows for partition in self.partitions)
         found["closed"] = len(rows) - others - len(self._states)
         return dict(found)
 

@@ -10,11 +10,10 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 
 from switchgear.fleet import Changes, Published, Rekeyed
-from switchgear.fleet.origin import dead_letter
-from switchgear.fleet.standing import MARK
+from switchgear.fleet.log import dead_letter
+from switchgear.fleet.policy_overrides import MARK
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
-from switchgear_schemas.dead_letter_sending import refused_for_size, send_letters
+from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, refused_for_size, send_letters
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from faust.types import TP
 
 from switchgear.fleet import Known, LogRecord, PublishedCircuit, read_published
-from switchgear.fleet.origin import dead_letter
-from switchgear.fleet.row import RowError
+from switchgear.fleet.log import dead_letter
+from switchgear.fleet.rows import RowError
 from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import check_readable, unreadable

@@ -19,19 +19,19 @@ from faust.types import StreamT, TopicT
 from mode.types.signals import BaseSignalT
 
 from switchgear.fleet import FleetFold
-from switchgear.fleet.limits import Limits
+from switchgear.fleet.registry import Limits
 from switchgear.policies import PolicySet
 from switchgear_schemas import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.grouping import Grouping
+from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.http import build_http, serving
-from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
 from switchgear_stream.preflight import check_topics
 from switchgear_stream.publisher import Publisher
-from switchgear_stream.watch import Watch
+from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
 EX_SOFTWARE: Final = 70
@@ -63,7 +63,7 @@ def run_worker(settings: Settings, *, instance_id: str | None = None) -> NoRetur
 async def _run(settings: Settings, instance_id: str | None) -> int:
     policies = PolicySet.load(settings.policy_file)
     await check_topics(settings)
-    lifeline = Lifeline(settings.worker_session_timeout_s)
+    watchdog = Watchdog(settings.worker_session_timeout_s)
     stop = _stop_on_signal()
     metrics = WorkerMetrics()
     app, table, topic = build_app(settings, instance_id=instance_id)
@@ -81,26 +81,26 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         table=table,
         fold=fold,
         publisher=publisher,
-        lifeline=lifeline,
+        watchdog=watchdog,
         metrics=metrics,
     )
-    watch = Watch(
+    watch = HealthMonitor(
         settings=settings,
         app=app,
         table=table,
         owner=owner,
-        lifeline=lifeline,
+        watchdog=watchdog,
         metrics=metrics,
         kafka_answers=publisher.answers,
     )
     _attach(app, topic, owner)
     async with serving(build_http(owner, watch, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
-            asyncio.create_task(lifeline.run(), name="lifeline"): "lifeline",
+            asyncio.create_task(watchdog.run(), name="watchdog"): "watchdog",
             asyncio.create_task(watch.run(), name="watch"): "watch",
             asyncio.create_task(_life_of(app), name="faust"): "faust",
         }
-        code = await _first_end(tasks, stop, lifeline)
+        code = await _first_end(tasks, stop, watchdog)
         _backstop(code)
         if code == 0:
             await _leave(app)
@@ -139,16 +139,16 @@ async def _life_of(app: WorkerApp) -> None:
         raise app.crash_reason
 
 
-async def _first_end(tasks: dict[asyncio.Task[None], str], stop: asyncio.Event, lifeline: Lifeline) -> int:
+async def _first_end(tasks: dict[asyncio.Task[None], str], stop: asyncio.Event, watchdog: Watchdog) -> int:
     stopping = asyncio.create_task(stop.wait())
-    waiting: set[asyncio.Future[Any]] = {*tasks, stopping, lifeline.failed}
+    waiting: set[asyncio.Future[Any]] = {*tasks, stopping, watchdog.failed}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task, name in tasks.items():
         if task.done():
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            lifeline.report(f"The worker's {name} ended: {error!r}.", error)
+            watchdog.report(f"The worker's {name} ended: {error!r}.", error)
     stopping.cancel()
-    return EX_SOFTWARE if lifeline.failed.done() else 0
+    return EX_SOFTWARE if watchdog.failed.done() else 0
 
 
 async def _leave(app: WorkerApp) -> None:

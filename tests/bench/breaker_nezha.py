@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from switchgear.history import read_history
 from switchgear.policies import PolicySet
 from switchgear.replay import replay
+from switchgear.replay.history import read_history
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import decode_execution
 from tests.bench.nezha_policy import LEARNED_UNTIL, Call, as_tables, as_toml, learned

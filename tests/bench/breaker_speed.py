@@ -15,7 +15,7 @@ import tracemalloc
 from typing import Any
 
 from switchgear.breaker import Breaker, Result
-from switchgear.guard.local import LocalBreakers
+from switchgear.guard.local_circuits import LocalBreakers
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
 CALLS = 100_000

@@ -9,9 +9,8 @@ import uuid
 from importlib import resources
 from pathlib import Path
 
-from switchgear_cli.local.jars import class_path, kafka_jars
-from switchgear_cli.local.java import JVM_FLAGS, java_binary
-from switchgear_cli.local.kafka_probe import brokers_online
+from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
+from switchgear_cli.local.kafka import brokers_online
 from tests.chaos.polling import until
 from tests.chaos.ports import steady_ports
 from tests.chaos.proxy import Network

@@ -1,7 +1,7 @@
 """What the run left behind, as plain data: the topics, the worker's table, ClickHouse, the ledgers. The promises are judged by it.
 
 Nothing of ours decodes or folds here: aiokafka, ``json``, ``msgpack`` and SQL. A row of the changelog is one byte of schema, eight bytes
-of a counter that rises with every event, then a msgpack array whose places are those of ``switchgear.fleet.row.Row``.
+of a counter that rises with every event, then a msgpack array whose places are those of ``switchgear.fleet.rows.Row``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from switchgear.fleet.row import Row as ProductRow
+from switchgear.fleet.rows import Row as ProductRow
 from switchgear_schemas.command import Command
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.partitioner import owner_partition

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, Row, read_published
-from switchgear.fleet.limits import Limits
+from switchgear.fleet.registry import Limits
 from switchgear_schemas import BreakerPolicy, Circuit, DeadLetter
 from switchgear_schemas.partitioner import owner_partition
 

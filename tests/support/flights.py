@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from switchgear.single_flight import SingleFlight
+from switchgear.caching.single_flight import SingleFlight
 
 LIMIT = 30
 

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from switchgear_cli.local.jars import KAFKA_VERSION, class_path, kafka_jars
-from switchgear_cli.local.java import JVM_FLAGS, java_binary
+from switchgear_cli.local.jars import JVM_FLAGS, KAFKA_VERSION, class_path, java_binary, kafka_jars
 
 TOOLS_SHA256: Final = "cb7aedcd2e418b86079c4b35257c8e37800eea84723c78c8b90f535bd589888e"
 """Of kafka-tools: the broker runs without it, so it is not among the jars we ship the hashes of."""

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from switchgear_cli.local.jars import KAFKA_VERSION
-from switchgear_cli.local.kafka import LocalKafka
-from switchgear_cli.local.kafka_config import server_properties
-from switchgear_cli.local.kafka_probe import brokers_online
+from switchgear_cli.local.kafka import LocalKafka, brokers_online, server_properties
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings, load_settings
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from pydantic import SecretStr
 
-from switchgear_cli.local.tether import tethered
+from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_schemas.settings import Settings
 
 READY_S = 60.0
@@ -36,7 +36,7 @@ class Child:
         self.log = log
         self.command = command
         # It dies with the test run, even one that is killed; but in a thread it would die with the thread.
-        run_as = tethered(command) if threading.current_thread() is threading.main_thread() else command
+        run_as = die_with_parent(command) if threading.current_thread() is threading.main_thread() else command
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 run_as,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from switchgear_cli.local import kafka, kafka_config
+from switchgear_cli.local import kafka
 from switchgear_cli.local.ports import any_free_port
 from tests.support.certificates import Authority
 
@@ -73,4 +73,4 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
         broker.stop()
 
 
-_own_properties = kafka_config.server_properties
+_own_properties = kafka.server_properties

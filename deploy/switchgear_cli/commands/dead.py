@@ -16,8 +16,8 @@ from cyclopts.validators import Number
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
-from switchgear_cli.reads.fitted import Column, FittedTable, name, words
 from switchgear_cli.reads.formats import clock, count, named, plain
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
@@ -260,8 +260,8 @@ def _readable(text: str) -> str:
     return escaped(json_module.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _table(letters: list[StoredLetter]) -> FittedTable:
-    table = FittedTable(name("key"), Column("came"), name("tool"), Column("by"), Column("field"), words("reason"))
+def _table(letters: list[StoredLetter]) -> ResponsiveTable:
+    table = ResponsiveTable(name("key"), Column("came"), name("tool"), Column("by"), Column("field"), words("reason"))
     for each in letters:
         letter = each.letter
         table.add(

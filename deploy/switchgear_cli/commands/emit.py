@@ -16,12 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from switchgear.emitter.emitter import Emitter
-from switchgear.history import read_history
+from switchgear.replay.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
 from switchgear_cli.emit.run import Plan, emit_lines
-from switchgear_cli.emit.sending import Sending
-from switchgear_cli.emit.tally import Tally
+from switchgear_cli.emit.sending import Sending, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError

@@ -14,11 +14,11 @@ from switchgear.policies import Explanation, PolicySet
 from switchgear.policies.policy_set import BUILT_IN
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.operate.policy_values import policy_from
 from switchgear_cli.operate.run import How, Names, clear_policy, set_policy
-from switchgear_cli.operate.values import policy_from
 from switchgear_cli.reads import output
-from switchgear_cli.reads.fitted import Column, FittedTable, name, words
 from switchgear_cli.reads.formats import plain
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import load_settings
@@ -76,7 +76,7 @@ def show(
     set_live: dict[str, str] | None = None
     remark = ""
     if live is not False:
-        from switchgear_cli.operate.in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
+        from switchgear_cli.operate.policy_values import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         try:
             with_live = asyncio.run(in_force(settings, explained, timeout_s=_READ_S if live else _GLANCE_S))
@@ -134,8 +134,8 @@ def clear(tool: str, /, *, how: How = _DEFAULT) -> int:
     return clear_policy(tool, how)
 
 
-def _table(explained: Explanation) -> FittedTable:
-    table = FittedTable(Column("key"), words("value"), name("from"))
+def _table(explained: Explanation) -> ResponsiveTable:
+    table = ResponsiveTable(Column("key"), words("value"), name("from"))
     values = explained.policy.model_dump(mode="json")
     cusum = values.pop("cusum")
     rows = {**values, **({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})}

@@ -13,7 +13,7 @@ from rich.text import Text
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
-from switchgear_cli.reads.fitted import Column, FittedTable, name
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name
 from switchgear_cli.topic_difference import TopicReport
 from switchgear_cli.topics import ensure_topics
 
@@ -58,8 +58,8 @@ async def ensure(
     return 0
 
 
-def _table(reports: list[TopicReport]) -> FittedTable:
-    table = FittedTable(name("topic"), Column("status"), Column("difference"), name("wanted"), name("found"))
+def _table(reports: list[TopicReport]) -> ResponsiveTable:
+    table = ResponsiveTable(name("topic"), Column("status"), Column("difference"), name("wanted"), name("found"))
     colours = {"created": "green", "differs": "yellow"}
     for report in reports:
         status = Text(report.status, style=colours.get(report.status, ""))

@@ -38,7 +38,7 @@ def worker(
     Everything else is in the settings (SWITCHGEAR_*). Exit codes: 0 stopped, 1 could not start, 70 failed while running.
     """
     from switchgear_stream.app import CHATTY_LOGGERS  # noqa: PLC0415 - Faust takes half a second to import
-    from switchgear_stream.log_repeats import Repeats  # noqa: PLC0415 - likewise
+    from switchgear_stream.log_throttle import Repeats  # noqa: PLC0415 - likewise
     from switchgear_stream.worker import run_worker  # noqa: PLC0415 - likewise
 
     settings = load_settings(

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Final
 
-from switchgear_cli.local.tether import tethered
+from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import PREFIX, Settings
 
@@ -49,7 +49,7 @@ async def run_fleet(settings: Settings, *, seconds: float | None = None) -> None
 
 def _start(service: str, began: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        tethered([sys.executable, "-m", "switchgear_cli.demo.agent", service, began]),
+        die_with_parent([sys.executable, "-m", "switchgear_cli.demo.agent", service, began]),
         stdin=subprocess.DEVNULL,
         env=environment,
         start_new_session=True,

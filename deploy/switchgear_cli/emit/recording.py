@@ -8,11 +8,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, Any, Final
+from uuid import UUID
 
-from switchgear.history import read_history
-from switchgear_cli.emit.prepare import recorded_at
+import msgspec
+
+from switchgear.redaction.redact import redact
+from switchgear.replay.history import HistoryLine, read_history
+from switchgear_schemas.errors import InvalidExecutionError
+from switchgear_schemas.execution import EARLIEST, LATEST, ServedBy
+from switchgear_schemas.ids import mint_metric_id
+from switchgear_schemas.wire import Amount, Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +60,94 @@ def extent(source: str) -> Extent:
             first = moment if first is None else min(first, moment)
             last = moment if last is None else max(last, moment)
     return Extent(first, last, lines)
+
+
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Rest(msgspec.Struct, frozen=True):
+    """The fields of ToolExecution that the worker does not read but ClickHouse stores; null is as good as absent."""
+
+    metric_id: UUID | None = None
+    request_id: str | None = None
+    parameters_hash: str | None = None
+    input_size: _Size | None = None
+    output_size: _Size | None = None
+    cost_usd: Amount | None = None
+    served_by: ServedBy | None = None
+    fallback_tool: str | None = None
+    service: str | None = None
+    traceparent: str | None = None
+    metadata: dict[str, Any] | None = None
+    generation: Count | None = None
+
+
+_check_rest: Final = msgspec.json.Decoder(_Rest).decode
+_encode: Final = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A record ready to go. ``recorded_at`` is its clock after any shift; None where the line had none."""
+
+    tool: str
+    value: bytes
+    metric_id: str
+    recorded_at: datetime | None
+
+
+def recorded_at(line: HistoryLine) -> datetime | None:
+    """The line's own clock, in UTC (a naive one is taken as UTC); None where it has none."""
+    text = None if line.event is None else line.event.get("recorded_at")
+    if text is None:
+        return None
+    moment: datetime = msgspec.convert(text, datetime)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, service: str | None) -> Prepared:
+    """Make a line into a record. Unknown fields are passed through; an untouched line goes byte for byte.
+
+    Args:
+        line: a line that is an execution.
+        shift: added to the line's clock.
+        now: stamped on a line without a clock.
+        service: overrides the line's.
+
+    Raises:
+        InvalidExecutionError: naming the field, for what ClickHouse would refuse.
+    """
+    event = line.event
+    if event is None:
+        raise InvalidExecutionError(line.field, line.reason)
+    _check(line.raw)
+    moment = recorded_at(line)
+    changes: dict[str, Any] = {}
+    if event.get("metric_id") is None:
+        changes["metric_id"] = mint_metric_id()
+    if moment is None:
+        changes["recorded_at"] = now
+    elif shift is not None:
+        moment = changes["recorded_at"] = _shifted(moment, shift)
+    if service is not None:
+        changes["service"] = service
+    message = event.get("error_message")
+    if message and (clean := redact(message)) != message:
+        changes["error_message"] = clean
+    event.update(changes)
+    return Prepared(event["tool_name"], _encode(event) if changes else line.raw, event["metric_id"], moment)
+
+
+def _check(raw: bytes) -> None:
+    try:
+        _check_rest(raw)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `")
+        raise InvalidExecutionError(path.rstrip("`").removeprefix("$."), reason) from None
+
+
+def _shifted(moment: datetime, shift: timedelta) -> datetime:
+    moment += shift
+    if not EARLIEST <= moment < LATEST:
+        raise InvalidExecutionError("recorded_at", f"lies outside {EARLIEST.year} to {LATEST.year} after the shift")
+    return moment

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from switchgear.history import HistoryLine, read_history
-from switchgear_cli.emit.prepare import Prepared, prepare
-from switchgear_cli.emit.recording import Extent, extent
-from switchgear_cli.emit.sending import Sending
-from switchgear_cli.emit.tally import SHOWN, Tally
+from switchgear.replay.history import HistoryLine, read_history
+from switchgear_cli.emit.recording import Extent, Prepared, extent, prepare
+from switchgear_cli.emit.sending import SHOWN, Sending, Tally
 from switchgear_schemas.errors import InvalidExecutionError
 
 

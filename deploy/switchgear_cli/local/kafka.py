@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import shutil
+import socket
+import struct
 import subprocess
 import time
 import uuid
@@ -11,13 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final, Self
 
-from switchgear_cli.local.jars import class_path, kafka_jars
-from switchgear_cli.local.java import JVM_FLAGS, java_binary
-from switchgear_cli.local.kafka_config import HOST, server_properties
-from switchgear_cli.local.kafka_failure import explain
-from switchgear_cli.local.kafka_probe import brokers_online
+from switchgear_cli.local.die_with_parent import die_with_parent
+from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
 from switchgear_cli.local.ports import any_free_port, is_free
-from switchgear_cli.local.tether import tethered
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 
 _FORMAT_TIMEOUT_S: Final = 60.0
@@ -113,7 +111,7 @@ class LocalKafka:
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                tethered(self._java("kafka.Kafka", str(properties))),
+                die_with_parent(self._java("kafka.Kafka", str(properties))),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -223,3 +221,126 @@ class LocalKafka:
                 log_start=self._log_start,
             )
         staging.rename(self._log_dir)
+
+
+NODE_ID: Final = 1
+HOST: Final = "127.0.0.1"
+# Above the largest max.message.bytes of our topics, which a follower or consumer must be able to fetch whole.
+_MESSAGE_MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
+    """The broker's configuration as Java properties.
+
+    Args:
+        log_dir: Kafka's ``log.dirs``: the messages and the cluster's metadata.
+        port: For clients, on 127.0.0.1.
+        controller_port: For the broker's talk to itself; another each start.
+    """
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": NODE_ID,
+        "controller.quorum.voters": f"{NODE_ID}@{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": _escaped(log_dir),
+        "message.max.bytes": _MESSAGE_MAX_BYTES,
+        "replica.fetch.max.bytes": _MESSAGE_MAX_BYTES,
+        # A mistyped topic name must fail, not make a topic with the wrong settings.
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        # Nobody else is about to join: waiting for them (3 s by default) only delays a restart.
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1000,
+        "controlled.shutdown.max.retries": 1,
+    }
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+def _escaped(path: Path) -> str:
+    """A path as a Java properties value, where a backslash escapes and a comma separates folders."""
+    text = str(path.absolute())
+    if "," in text:
+        raise ValueError(f"Kafka cannot keep its data in a folder with a comma in its name: {text}")
+    encoded = text.replace("\\", "\\\\").encode("utf-16-be")
+    units = struct.unpack(f">{len(encoded) // 2}H", encoded)
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
+
+
+_TAIL_BYTES: Final = 32_768
+
+
+def explain(
+    code: int, *, port: int, data_dir: Path, output: Path, log_file: Path, log_start: int = 0
+) -> SwitchgearError:
+    """The error for a broker that ended with ``code`` though nobody asked.
+
+    Args:
+        code: Its exit code.
+        port: The port it was to listen on.
+        data_dir: Its data folder.
+        output: What Java printed.
+        log_file: The broker's own log.
+        log_start: Where in it this run of the broker begins; what is before is of earlier ones.
+    """
+    text = _tail(output) + _tail(log_file, log_start)
+    if "No space left on device" in text:
+        return SwitchgearError(
+            f"Kafka ended: the disk of {data_dir} is full.", hint="Make room, or choose another folder by --data-dir."
+        )
+    if "Address already in use" in text or "Socket server failed to bind" in text:
+        return SwitchgearError(f"Port {port} is in use.", hint="Choose another by --kafka-port.")
+    if "Failed to acquire lock on file" in text:
+        return SwitchgearError(
+            f"Another Kafka uses the data in {data_dir}.", hint="Stop it, or choose another folder by --data-dir."
+        )
+    last = next((line for line in reversed(text.splitlines()) if "Exception" in line or "Error" in line), "")
+    said = f": {last.strip()[:300]}" if last else "."
+    return SwitchgearError(f"Kafka ended with code {code}{said}", hint=f"Its log: {log_file}.")
+
+
+def _tail(file: Path, start: int = 0) -> str:
+    if not file.is_file():
+        return ""
+    size = file.stat().st_size
+    if start > size:  # it was rotated since
+        start = 0
+    with file.open("rb") as stream:
+        stream.seek(max(size - _TAIL_BYTES, start))
+        return stream.read().decode("utf-8", "replace")
+
+
+# api_key 3 (Metadata), version 1, correlation id 1, client id null, and an empty topic list: brokers only.
+_REQUEST: Final = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+_HEADER: Final = struct.Struct(">iii")  # size, correlation id, number of brokers
+
+
+def brokers_online(host: str, port: int, timeout_s: float = 1.0) -> int:
+    """How many brokers the broker at this address reports as usable; 0 where none answers within ``timeout_s``.
+
+    An open port is not enough: the listener opens before the controller has let the broker in, and a topic created
+    in between fails for want of a replica.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
+            answer = b""
+            while len(answer) < _HEADER.size:
+                part = connection.recv(_HEADER.size - len(answer))
+                if not part:
+                    return 0
+                answer += part
+    except OSError:
+        return 0
+    _size, correlation, brokers = _HEADER.unpack(answer)
+    return max(int(brokers), 0) if correlation == 1 else 0

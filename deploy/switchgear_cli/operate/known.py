@@ -12,8 +12,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from switchgear.fleet.row import Row
-from switchgear.fleet.standing import Standing, is_circuit
+from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit
+from switchgear.fleet.rows import Row
 from switchgear_schemas import BrokerUnavailableError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
@@ -28,7 +28,7 @@ class Known:
     """The newest rows: ``circuits`` by circuit id, ``standing`` by the number of its partition."""
 
     circuits: dict[str, Row]
-    standing: dict[int, Standing]
+    standing: dict[int, PolicyOverrides]
 
     def tools(self) -> list[str]:
         """The names of the tools, sorted."""
@@ -78,7 +78,7 @@ async def read_known(
             hint="See whether its broker is up, or give --bootstrap-servers.",
         ) from error
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
-    standing = [Standing.decode(value) for key, value in newest.items() if not is_circuit(key)]
+    standing = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
     return Known({row.circuit_id: row for row in rows}, {found.partition: found for found in standing})
 
 

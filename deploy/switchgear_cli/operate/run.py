@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import API, KAFKA, client_settings
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.operate.actor import this_person
-from switchgear_cli.operate.given import Outcome
+from switchgear_cli.operate.command_result import Outcome
+from switchgear_cli.operate.send_command import this_person
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
@@ -222,10 +222,10 @@ def send(
     Raises:
         BrokerUnavailableError: no broker took them.
     """
-    from switchgear_cli.operate.give import give  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
+    from switchgear_cli.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
 
     try:
-        answers = asyncio.run(give(settings, commands, wait_s=how.timeout if how.wait else None))
+        answers = asyncio.run(send_command(settings, commands, wait_s=how.timeout if how.wait else None))
     except KeyboardInterrupt:
         print("switchgear: Interrupted. What was sent is applied as soon as a worker reads it.", file=sys.stderr)
         return INTERRUPTED

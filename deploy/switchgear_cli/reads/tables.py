@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from switchgear_cli.reads.fitted import Column, FittedTable, name, number, words
 from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, named, plain, share, state
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, words
 from switchgear_schemas.explain import explain
 
 Answer = Mapping[str, Any]
@@ -22,7 +22,7 @@ def tools(answer: Answer) -> RenderableType:
     if not reports:
         return Text("No tool has been called yet. `switchgear emit FILE` or a guarded call makes the first.")
     unjudged = [key for key in _UNJUDGED if any(each.get(key) for each in reports)]
-    table = FittedTable(
+    table = ResponsiveTable(
         name("tool"), Column("health"), Column("circuit"), number("calls"), number("failed", lesser=1),
         *(_UNJUDGED[key] for key in unjudged),
         number("success"), number("avg", lesser=5), number("p95"), number("refused", lesser=4),
@@ -62,7 +62,7 @@ def tool(answer: Answer) -> RenderableType:
     if answer["circuits"] or answer.get("local_circuits"):
         parts += ["", circuits({**answer, "checked_at": now})]
     if answer["errors"]["templates"]:
-        table = FittedTable(name("error"), number("count"), Column("last seen"), words("message"))
+        table = ResponsiveTable(name("error"), number("count"), Column("last seen"), words("message"))
         for each in answer["errors"]["templates"]:
             table.add(
                 named(each["error_type"]),
@@ -97,7 +97,7 @@ def circuit_history(answer: Answer) -> RenderableType:
     """Records of circuits, newest first."""
     if not answer["history"]:
         return Text("No circuit has changed yet.")
-    table = FittedTable(
+    table = ResponsiveTable(
         Column("time (UTC)"), name("circuit"), Column("change"), number("version", lesser=1), words("why")
     )
     for each in answer["history"]:
@@ -111,7 +111,7 @@ def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
     rows = list(calls)
     if not rows:
         return Text(nothing)
-    table = FittedTable(Column("time (UTC)"), name("tool"), Column("status"), number("took"), words("error"))
+    table = ResponsiveTable(Column("time (UTC)"), name("tool"), Column("status"), number("took"), words("error"))
     for each in rows:
         table.add(
             clock(each["recorded_at"]),
@@ -139,8 +139,8 @@ def _error(call: Answer) -> str:
     return message if message.startswith(kind) else f"{kind}: {message}" if message else kind
 
 
-def _circuit_rows(rows: Iterable[Answer], now: str) -> FittedTable:
-    table = FittedTable(
+def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
+    table = ResponsiveTable(
         name("circuit"), Column("state"), Column("since"), number("opens 24 h"), Column("last opened", lesser=1),
         Column("last closed", lesser=2), words("why"),
     )  # fmt: skip
@@ -161,8 +161,8 @@ def _circuits_open(number: int) -> str:
     return "no circuit is open" if not number else "1 circuit is open" if number == 1 else f"{number} circuits are open"
 
 
-def _local_rows(rows: Iterable[Answer], now: str) -> FittedTable:
-    table = FittedTable(
+def _local_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
+    table = ResponsiveTable(
         name("tool"), Column("state", lesser=3), Column("service", lesser=1), number("processes"), number("refusals"),
         Column("since", lesser=2), words("why"),
     )  # fmt: skip

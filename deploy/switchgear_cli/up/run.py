@@ -16,13 +16,10 @@ from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.topics import ensure_topics
-from switchgear_cli.up.component import CommandComponent, KafkaComponent
 from switchgear_cli.up.daemon_thread import in_daemon_thread
 from switchgear_cli.up.plan import Plan
-from switchgear_cli.up.readings import read
-from switchgear_cli.up.status import ComponentStatus, Readings, Status
-from switchgear_cli.up.supervisor import Supervisor
-from switchgear_cli.up.view import View, make_view
+from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Supervisor
+from switchgear_cli.up.view import ComponentStatus, Readings, Status, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
 

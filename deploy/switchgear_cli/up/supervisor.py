@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Protocol
 
-from switchgear_cli.up.component import Component
-from switchgear_cli.up.supervision import Phase, Watch, became_ready, died, due, spawned, stopped
+import httpx
+
+from switchgear_cli.local.die_with_parent import die_with_parent
+from switchgear_cli.local.kafka import HOST, LocalKafka, brokers_online
+from switchgear_cli.up.log_file import last_line, rotate
 from switchgear_schemas.errors import SwitchgearError
 
 _STEP_S: Final = 0.1
@@ -129,3 +139,248 @@ class Supervisor:
         before, supervised.watch = supervised.watch, watch
         if watch.phase is not before.phase:
             self._notify(supervised)
+
+
+FIRST_BACKOFF_S: Final = 0.5
+MAX_BACKOFF_S: Final = 15.0
+# A component that ran this long was well: its next death starts the backoff over.
+STABLE_AFTER_S: Final = 30.0
+
+
+class Phase(StrEnum):
+    """Where a component is."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "restarting"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is known of one component. Times are seconds of one monotonic clock.
+
+    Attributes:
+        phase: Where it is.
+        since: When it got there.
+        restarts: How often it was started again.
+        streak: Deaths without a stable run in between; the backoff grows with it.
+        restart_at: When it is due, in ``WAITING`` alone.
+        problem: How it died last, for a person; empty before that.
+        ever_ready: It was ready at least once.
+    """
+
+    phase: Phase = Phase.STOPPED
+    since: float = 0.0
+    restarts: int = 0
+    streak: int = 0
+    restart_at: float | None = None
+    problem: str = ""
+    ever_ready: bool = False
+
+
+def spawned(watch: Watch, now: float) -> Watch:
+    """Its process was started."""
+    again = watch.phase is Phase.WAITING
+    return replace(watch, phase=Phase.STARTING, since=now, restart_at=None, restarts=watch.restarts + again)
+
+
+def became_ready(watch: Watch, now: float) -> Watch:
+    """It answers that it is ready. Nothing changes unless it was starting."""
+    if watch.phase is not Phase.STARTING:
+        return watch
+    return replace(watch, phase=Phase.RUNNING, since=now, ever_ready=True)
+
+
+def died(watch: Watch, now: float, problem: str) -> Watch:
+    """Its process ended though nobody asked, or could not be started."""
+    stable = watch.phase is Phase.RUNNING and now - watch.since >= STABLE_AFTER_S
+    streak = 1 if stable else watch.streak + 1
+    return replace(
+        watch,
+        phase=Phase.WAITING,
+        since=now,
+        streak=streak,
+        restart_at=now + backoff_s(streak),
+        problem=problem,
+    )
+
+
+def stopped(watch: Watch, now: float) -> Watch:
+    """It was ended on purpose."""
+    return replace(watch, phase=Phase.STOPPED, since=now, restart_at=None)
+
+
+def due(watch: Watch, now: float) -> bool:
+    """Whether it is to be started now."""
+    return watch.phase is Phase.WAITING and watch.restart_at is not None and now >= watch.restart_at
+
+
+def backoff_s(streak: int) -> float:
+    """Seconds to wait after the ``streak``-th death in a row: 0.5, 1, 2, 4, 8, then 15."""
+    return min(FIRST_BACKOFF_S * 2.0 ** max(min(streak, 30) - 1, 0), MAX_BACKOFF_S)
+
+
+_PROBE_TIMEOUT_S: Final = 2.0
+_OK: Final = 200
+
+
+class Component(Protocol):
+    """Something with a process. Methods but ``is_ready`` return at once; they are called in the main thread."""
+
+    @property
+    def name(self) -> str:
+        """Short and unique."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens; empty where it does not."""
+
+    @property
+    def log_file(self) -> Path:
+        """What it writes."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+
+    def spawn(self) -> None:
+        """Start its process.
+
+        Raises:
+            SwitchgearError: It could not be started.
+        """
+
+    def ended(self) -> str | None:
+        """How its process ended, for a person; None while it runs."""
+
+    async def is_ready(self) -> bool:
+        """Whether it serves now. Never raises."""
+
+    def tend(self) -> None:
+        """Housekeeping, every few seconds: its log stays bounded."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+
+class CommandComponent:
+    """``python -m switchgear_cli COMMAND``, ready when ``ready_url`` answers 200, or at once where that is None."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: list[str],
+        *,
+        log_file: Path,
+        environment: Mapping[str, str],
+        ready_url: str | None = None,
+        address: str = "",
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.log_file = log_file
+        self._arguments = arguments
+        self._environment = dict(environment)
+        self._ready_url = ready_url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def spawn(self) -> None:
+        """Start it, die_with_parent to this process, its output appended to the log file."""
+        try:
+            self.log_file.parent.mkdir(parents=True, exist_ok=True)
+            with self.log_file.open("ab") as output:
+                self._process = subprocess.Popen(
+                    die_with_parent([sys.executable, "-m", "switchgear_cli", *self._arguments]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=self._environment,
+                    start_new_session=True,  # Ctrl-C in the terminal is for us: we end it in order
+                )
+        except OSError as error:
+            raise SwitchgearError(f"The {self.name} cannot be started: {error.strerror or error}.") from error
+
+    def ended(self) -> str | None:
+        """``code 1: <its last line>`` or ``SIGKILL``; None while it runs."""
+        code = None if self._process is None else self._process.poll()
+        if code is None:
+            return None
+        if code < 0:  # its last line says nothing of a signal from outside
+            return signal.Signals(-code).name
+        line = last_line(self.log_file)
+        return f"code {code}: {line}" if line else f"code {code}"
+
+    async def is_ready(self) -> bool:
+        """Whether its ready URL answers 200."""
+        if self._ready_url is None:
+            return self.pid is not None
+        try:
+            async with httpx.AsyncClient(timeout=_PROBE_TIMEOUT_S, trust_env=False) as client:
+                return (await client.get(self._ready_url)).status_code == _OK
+        except httpx.HTTPError:
+            return False
+
+    def tend(self) -> None:
+        """Rotate the log file that the child writes to."""
+        rotate(self.log_file)
+
+    def terminate(self) -> None:
+        """SIGTERM, to it alone: it ends its own children."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL, to it and what it started."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+class KafkaComponent:
+    """The broker; its jars and data folder were prepared before."""
+
+    name = "kafka"
+
+    def __init__(self, kafka: LocalKafka) -> None:
+        self._kafka = kafka
+        self.address = kafka.bootstrap
+        self.log_file = kafka.log_file
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._kafka.pid
+
+    def spawn(self) -> None:
+        """Start it."""
+        self._kafka.spawn()
+
+    def ended(self) -> str | None:
+        """Why it ended; None while it runs."""
+        reason = self._kafka.failure()
+        return None if reason is None else str(reason)
+
+    async def is_ready(self) -> bool:
+        """Whether it knows itself as a broker."""
+        return self.pid is not None and await asyncio.to_thread(brokers_online, HOST, self._kafka.port) > 0
+
+    def tend(self) -> None:
+        """Nothing: the broker rotates its own log."""
+
+    def terminate(self) -> None:
+        """SIGTERM: it flushes and closes its logs."""
+        self._kafka.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL; the next start recovers its logs."""
+        self._kafka.kill()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from rich.console import Console
+import httpx
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 
-from switchgear_cli.up.frame import frame
-from switchgear_cli.up.status import ComponentStatus, Status, TransitionLine
-from switchgear_cli.up.supervision import Phase
+from switchgear_cli.reads.formats import named, plain
+from switchgear_cli.up.supervisor import Phase, Supervised
+from switchgear_schemas.explain import explain
 from switchgear_schemas.visible import escaped
 
 
@@ -124,3 +130,189 @@ def transition_line(transition: TransitionLine) -> str:
     why = f": {transition.why}" if transition.why else ""
     at = transition.at.astimezone().strftime("%H:%M:%S")
     return f"{at} {transition.tool_name} {transition.previous or 'new'} → {transition.state}{why}"
+
+
+_PHASE_COLOURS: Final = {
+    Phase.RUNNING: "green",
+    Phase.STARTING: "cyan",
+    Phase.WAITING: "red",
+    Phase.STOPPED: "bright_black",
+}
+STATE_COLOURS: Final = {"closed": "green", "half_open": "yellow", "open": "red"}
+_LAST_TRANSITIONS: Final = 8
+
+
+def frame(status: Status) -> RenderableType:
+    """The whole live view."""
+    parts: list[RenderableType] = [_head(status), _components(status.components)]
+    if status.ready_s is not None:
+        parts.extend([Text(""), _counts(status.readings), _transitions(status.readings.transitions)])
+    parts.append(Text(status.doing or "Ctrl-C stops everything.", style="bright_black"))
+    return Group(*parts)
+
+
+def _head(status: Status) -> RenderableType:
+    title = Text("Switchgear", style="bold")
+    if status.demo:
+        title.append("  ").append(" demo traffic ", style="not bold black on yellow")
+    if status.ready_s is not None:
+        title.append(f"  ready in {status.ready_s:.1f} s", style="not bold bright_black")
+    table = Table.grid(padding=(0, 2))
+    table.add_row("API", Text(status.api_url, style=Style(link=status.api_url)))
+    table.add_row("Kafka", status.bootstrap)
+    table.add_row("Data", Text(status.data_dir))
+    return Group(title, table)
+
+
+def _components(components: Iterable[ComponentStatus]) -> Table:
+    table = Table("component", "state", "pid", "restarts", "address", "", box=None, header_style="bright_black")
+    for component in components:
+        colour = _PHASE_COLOURS[component.phase]
+        table.add_row(
+            component.name,
+            f"[{colour}]{component.phase.value}[/]",
+            "" if component.pid is None else str(component.pid),
+            str(component.restarts),
+            component.address,
+            Text(component.problem, style="red", overflow="ellipsis", no_wrap=True),
+        )
+    return table
+
+
+def _counts(readings: Readings) -> Text:
+    if readings.problem:
+        return Text(readings.problem, style="red")
+    text = Text("circuits  ")
+    for state, colour in STATE_COLOURS.items():
+        text.append(f"{readings.circuits.get(state, 0)} {state.replace('_', '-')}  ", style=colour)
+    text.append(f"  {readings.stored:,} events stored" if readings.stored is not None else "")
+    return text
+
+
+def _transitions(transitions: Iterable[TransitionLine]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for transition in list(transitions)[:_LAST_TRANSITIONS]:
+        table.add_row(
+            Text(transition.at.astimezone().strftime("%H:%M:%S"), style="bright_black"),
+            Text(transition.tool_name),
+            Text(f"{transition.previous or 'new'} → ").append(
+                transition.state, style=STATE_COLOURS.get(transition.state, "")
+            ),
+            Text(transition.why, style="bright_black", overflow="ellipsis", no_wrap=True),
+        )
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentStatus:
+    """One component's line."""
+
+    name: str
+    phase: Phase
+    pid: int | None
+    restarts: int
+    address: str
+    problem: str
+
+    @classmethod
+    def of(cls, supervised: Supervised) -> ComponentStatus:
+        """The line of a supervised component; its last problem is shown until it runs again."""
+        component, watch = supervised.component, supervised.watch
+        return cls(
+            name=component.name,
+            phase=watch.phase,
+            pid=component.pid,
+            restarts=watch.restarts,
+            address=component.address,
+            problem="" if watch.phase is Phase.RUNNING else watch.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionLine:
+    """One change of a circuit's state."""
+
+    at: datetime
+    tool_name: str
+    previous: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What the API said last. ``problem`` is why it could not be asked; the rest is then of before."""
+
+    circuits: Mapping[str, int] = field(default_factory=dict)
+    stored: int | None = None
+    transitions: tuple[TransitionLine, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One frame of the view. ``ready_s``: seconds from start to ready; None before that."""
+
+    api_url: str
+    bootstrap: str
+    data_dir: str
+    demo: bool
+    components: tuple[ComponentStatus, ...]
+    readings: Readings
+    ready_s: float | None
+    doing: str = ""
+
+
+_TIMEOUT_S: Final = 5.0
+_HISTORY: Final = 40
+
+
+async def read(api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None) -> Readings:
+    """Ask the API once.
+
+    Args:
+        api_url: Its address.
+        before: What it said last: kept, with the problem, where it cannot be asked now.
+        client: For many reads: one that the caller keeps.
+    """
+    try:
+        if client is not None:
+            return await _read(client, api_url)
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as own:
+            return await _read(own, api_url)
+    except httpx.HTTPStatusError as error:
+        return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")
+    except httpx.HTTPError as error:
+        return replace(before, problem=f"The API does not answer ({type(error).__name__}).")
+    except (LookupError, TypeError, ValueError) as error:
+        return replace(before, problem=f"The API's answer is not as expected ({error}).")
+
+
+async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
+    circuits = (await client.get(f"{api_url}/v1/circuits")).raise_for_status().json()["circuits"]
+    history = (
+        (await client.get(f"{api_url}/v1/circuits", params={"history": "1", "limit": str(_HISTORY)}))
+        .raise_for_status()
+        .json()["history"]
+    )
+    counted = (await client.get(f"{api_url}/v1/stored")).raise_for_status().json()
+    return Readings(
+        circuits=Counter(str(circuit["state"]) for circuit in circuits),
+        stored=int(counted["events"]),
+        transitions=tuple(transitions(history)),
+    )
+
+
+def transitions(history: Iterable[Mapping[str, Any]]) -> list[TransitionLine]:
+    """The changes of state among circuit records, newest first; a record that only adds a lease is none."""
+    return [
+        TransitionLine(
+            at=datetime.fromisoformat(record["changed_at"]),
+            tool_name=named(record["tool_name"]),
+            previous=record["previous_state"] or "",
+            state=record["state"],
+            why=plain(explain(record["cause"], record.get("counts"), state=record["state"])),
+        )
+        for record in history
+        if record["state"] != record["previous_state"] and (record["previous_state"] or record["state"] != "closed")
+    ]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from switchgear.breaker.breaker import Breaker
-from switchgear.breaker.permit import Permit, ProbeLease, Rejection, Transition
-from switchgear.breaker.result import Outcome, Result, outcome_of
 from switchgear.breaker.states import IllegalTransitionError
+from switchgear.breaker.values import Outcome, Permit, ProbeLease, Rejection, Result, Transition, outcome_of
 
 __all__ = [
     "Breaker",

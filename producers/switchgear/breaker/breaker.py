@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker import snapshot
-from switchgear.breaker.cause import Cause
 from switchgear.breaker.core import Core
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.permit import Permit, ProbeLease, Rejection, Transition
-from switchgear.breaker.result import Result
-from switchgear.breaker.snapshot_check import check
+from switchgear.breaker.snapshot import check
 from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
+from switchgear.breaker.values import Cause, Permit, ProbeLease, Rejection, Result, Transition
+from switchgear_schemas.enums import CircuitState, Verb
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.words import CircuitState, Verb
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
@@ -364,3 +362,22 @@ _STATE_OF_VERB: Final[dict[Verb, CircuitState]] = {
     "disable": "disabled",
     "metrics_only": "metrics_only",
 }
+
+
+IDLE_S: Final = 3_600.0
+"""A closed circuit without evidence retires when nothing was recorded for this long. Not at once: a slow call that is still
+out would come back to a circuit that nobody asks any more, and its failure would be lost."""
+STALE_S: Final = 86_400.0
+"""A closed circuit whose window is empty, but that still holds a run of failures, retires after this."""
+
+
+def may_retire(breaker: Breaker, now: float, idle_s: float = IDLE_S) -> bool:
+    """Whether forgetting ``breaker`` loses nothing that may still decide: never an open, commanded or counting one.
+
+    Args:
+        breaker: The circuit; its owner keeps others away from it meanwhile.
+        now: Seconds on the breaker's clock.
+        idle_s: How long nothing was recorded, in seconds.
+    """
+    quiet_s = now - breaker.last_seen
+    return quiet_s >= idle_s and (breaker.is_idle(now) or (quiet_s >= STALE_S and breaker.is_stale(now)))

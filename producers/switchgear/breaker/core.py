@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker.cause import Cause, Tally
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.permit import Permit, Transition
-from switchgear.breaker.result import Outcome, Result
 from switchgear.breaker.rules import Breach
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, check_transition
-from switchgear.breaker.wait import open_until as end_of_wait
-from switchgear_schemas.words import CircuitState
+from switchgear.breaker.states import open_until as end_of_wait
+from switchgear.breaker.values import Cause, Outcome, Permit, Result, Tally, Transition
+from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
     from switchgear_schemas.circuit import Counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker.cause import Cause
+from switchgear.breaker.values import Cause
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from switchgear.classify.by_status import http_status
+from switchgear.classify.by_status import http_status, retry_after
 from switchgear.classify.classification import IGNORE, Classification, Classifier
-from switchgear.classify.exception import classify
+from switchgear.classify.classify import classify
 from switchgear.classify.result import classify_result, outage_in_text, result_text
-from switchgear.classify.retry_after import retry_after
 
 __all__ = [
     "IGNORE",

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import Any, Final
 
-from switchgear_schemas.words import ErrorClass
+from switchgear_schemas.enums import ErrorClass
 
 _SAME_LIBRARY: Final = {"httpx2": "httpx", "httpcore2": "httpcore", "psycopg2": "psycopg", "mcp_types": "mcp"}
 """Successors and forks that kept the names."""

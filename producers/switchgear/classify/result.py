@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from switchgear.classify.classification import Classification, attribute
-from switchgear_schemas.words import ErrorClass
+from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_schemas.enums import ErrorClass
 
 MAX_TEXT: Final = 2_000
 """Characters of a result's text that are looked at."""
@@ -94,3 +96,25 @@ def outage_in_text(text: str) -> ErrorClass | None:
     """
     seen = text[:MAX_TEXT]
     return next((found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE)), None)
+
+
+HARMLESS: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
+"""Types of results that can't tell of a failure, as MCP's can."""
+_complaints: Final = BoundedLog(logging.getLogger("switchgear.guard"))
+
+
+def failure_in(result: Any) -> Classification | None:
+    """What kind of failure ``result`` tells of; None where it tells of none, or its own attributes fail. Never raises."""
+    try:
+        return classify_result(result)
+    except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
+        _complaints.warning(f"a result of type {type(result).__name__} could not be read", error)
+        return None
+
+
+def text_in(result: Any) -> str:
+    """What a result that tells of a failure says. Never raises."""
+    try:
+        return result_text(result) or "the result says that the tool failed"
+    except Exception as error:  # noqa: BLE001 - as above
+        return f"(its text can't be read: {type(error).__name__})"

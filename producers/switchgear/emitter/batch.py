@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count, repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from switchgear.emitter.record import Parcel, Run
+from switchgear.emitter.records import Parcel, Run
 from switchgear_schemas.headers import RESENT
 
 _MARKED: Final = [(RESENT, b"1")]
@@ -56,3 +56,32 @@ def fill(batch: Any, queue: deque[Parcel], timestamp_ms: int, *, most: int) -> l
             break
     batch._relative_offset = size  # noqa: SLF001 - see above
     return filled
+
+
+class PartitionQueue:
+    """A partition's queue, oldest first; one batch is in flight at a time."""
+
+    __slots__ = ("answered", "attempts", "busy", "flying", "offered", "one_by_one", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Parcel] = deque()
+        self.flying: list[Parcel] = []
+        self.busy = False
+        self.one_by_one = 0
+        """Records of a refused batch that are sent alone."""
+        self.attempts = 0
+        self.offered = 0
+        """Records that came, ever."""
+        self.answered = 0
+        """Records that are done with, ever: acknowledged, refused, or moved to another lane."""
+
+
+class Mark(NamedTuple):
+    """How far each lane had come at one moment."""
+
+    lanes: list[tuple[PartitionQueue, int]]
+
+    @property
+    def answered(self) -> bool:
+        """Everything that waited or was in flight then has its answer."""
+        return all(lane.answered >= offered for lane, offered in self.lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import threading
@@ -10,26 +11,22 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from switchgear import arguments
-from switchgear.background import Background
-from switchgear.emitter.at_exit import EXIT_TIMEOUT_S, LastFlush, leave_at_exit
-from switchgear.emitter.buffer import Buffer, Item, own
-from switchgear.emitter.delivery import deliver
-from switchgear.emitter.doorbell import Doorbell
-from switchgear.emitter.drop_report import DropReport
+from switchgear.arguments import FromEnv
+from switchgear.emitter.batch import Mark
+from switchgear.emitter.buffer import Buffer, DropReport, Item, own
+from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
-from switchgear.emitter.feeder import Feeder, Source, feeder
-from switchgear.emitter.flushing import flushed
-from switchgear.emitter.lane import Mark
-from switchgear.emitter.moments import Moments
 from switchgear.emitter.outbox import Outbox
-from switchgear.emitter.receipt import Receipt
-from switchgear.emitter.record import Parcel, check_record
-from switchgear.emitter.status import EmitterStatus
-from switchgear.from_env import FromEnv
+from switchgear.emitter.records import Parcel, Record, check_record
+from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit
+from switchgear.emitter.spool_router import Source, SpoolRouter, feeder
+from switchgear.emitter.status import EmitterStatus, Receipt
+from switchgear.emitter.wakeup import Wakeup
+from switchgear.runtime.background_thread import Background
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.ids import mint_emitter_id
@@ -39,7 +36,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
-_STOW_LIMIT_S: Final = 2.0
+_PERSIST_LIMIT_S: Final = 2.0
 _END_LIMIT_S: Final = 10.0
 _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost"
 
@@ -108,13 +105,13 @@ class Emitter(FromEnv):
         self._buffer = Buffer(buffer_size)
         # At hand, here and in guard/plain.py, which appends to it: they are on every call's path.
         self._items, self._limit = self._buffer.items, buffer_size
-        self._moments = Moments()
-        self._feeder: Feeder | None = None
+        self._moments = ClockOffset()
+        self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
             source = Source(self._until_events, self._linger, self._encode)
-            self._feeder = feeder(self._buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
+            self._spool_router = feeder(self._buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
         self._outbox: Outbox | None = None
-        self._bell: Doorbell | None = None
+        self._wakeup: Wakeup | None = None
         self._idle, self._closed = True, False
         self.ended: bool | None = None
         """What the :meth:`close` that ended it answered."""
@@ -225,16 +222,16 @@ class Emitter(FromEnv):
         self.ended = flushed
         self._closed = True
         self._drops.tell(last=True)
-        if self._feeder is not None and not flushed and self._background.alive:
-            self._feeder.stow(_STOW_LIMIT_S)
+        if self._spool_router is not None and not flushed and self._background.alive:
+            self._spool_router.persist_pending(_PERSIST_LIMIT_S)
         status = self.status()
         if lost := status.dropped - dropped:
             log.error(_LOST, lost, self._connection.bootstrap_servers)
         if status.spooled:
             log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
         self._background.close(self._last_flush.join_limit_s(flushed=flushed))
-        if self._feeder is not None:
-            self._feeder.close(_STOW_LIMIT_S)
+        if self._spool_router is not None:
+            self._spool_router.close(_PERSIST_LIMIT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -250,7 +247,7 @@ class Emitter(FromEnv):
         acknowledged, failed = (0, 0) if outbox is None else (outbox.acknowledged, outbox.failed)
         acknowledged += self._lost_counts[0]
         failed += self._lost_counts[1] + self._encoding_failed
-        spool = None if self._feeder is None else self._feeder.status()
+        spool = None if self._spool_router is None else self._spool_router.status()
         emitted = self._buffer.accepted + self._sent
         dropped = self._buffer.dropped
         spooled = 0
@@ -298,7 +295,7 @@ class Emitter(FromEnv):
 
     def _mark(self) -> Future[Mark] | None:
         """What is on its way, where all that left the buffer is there."""
-        outbox, feeder = self._outbox, self._feeder
+        outbox, feeder = self._outbox, self._spool_router
         if outbox is None or (feeder is not None and feeder.holds):
             return None
         try:
@@ -307,8 +304,8 @@ class Emitter(FromEnv):
             return None
 
     def _ring(self, urgent: bool) -> None:
-        if self._bell is not None:
-            self._bell.ring(urgent)
+        if self._wakeup is not None:
+            self._wakeup.ring(urgent)
 
     async def _work(self) -> None:
         """The background job: a producer kept ready, and the buffer drained into it."""
@@ -320,15 +317,15 @@ class Emitter(FromEnv):
         outbox = self._outbox = Outbox(
             self._connection, self._topic, limit=self._in_flight, compression=self._compression
         )
-        self._bell = Doorbell()
+        self._wakeup = Wakeup()
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox))
             group.create_task(self._moments.watch())
 
     async def _drain(self, outbox: Outbox) -> None:
-        if self._feeder is not None:
-            await self._feeder.run(outbox)
+        if self._spool_router is not None:
+            await self._spool_router.run(outbox)
         while True:
             await outbox.room()
             taken = self._buffer.take(_AT_ONCE)
@@ -342,16 +339,16 @@ class Emitter(FromEnv):
                 await asyncio.sleep(0)
 
     async def _until_events(self, limit_s: float | None) -> None:
-        assert self._bell is not None
-        self._bell.reset()
+        assert self._wakeup is not None
+        self._wakeup.reset()
         self._idle = True
         if not len(self._buffer):  # else one came between: a second look closes the race with emit()
-            await self._bell.heard(limit_s)
+            await self._wakeup.heard(limit_s)
         self._idle = False
 
     async def _linger(self) -> None:
-        assert self._bell is not None
-        await self._bell.linger(self._linger_s)
+        assert self._wakeup is not None
+        await self._wakeup.linger(self._linger_s)
 
     def _encode(self, items: Sequence[Item]) -> list[Parcel]:
         self._moments.look()
@@ -373,9 +370,9 @@ class Emitter(FromEnv):
     def _forked(self) -> None:
         """In a child: the parent's events are the parent's to send, and the identity is its own."""
         self._buffer.clear()
-        if self._feeder is not None:
-            self._feeder.forked()
-        self._outbox = self._bell = None
+        if self._spool_router is not None:
+            self._spool_router.forked()
+        self._outbox = self._wakeup = None
         self._idle, self._ending = True, threading.RLock()
         self.ended = True if self._closed else None
         self._drops = DropReport(self._buffer)
@@ -397,3 +394,92 @@ class Emitter(FromEnv):
                 lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
             )
         self.close(limit_s if self._background.alive else 0.0)
+
+
+async def deliver(
+    records: Sequence[tuple[str, bytes]], present: Callable[[], Outbox | None], in_flight: int, sent: Callable[[], None]
+) -> Receipt:
+    """Offer ``(tool, bytes)`` each to the outbox as there is room; the receipt has the answer to every one.
+
+    Args:
+        records: in the order in which each tool's go.
+        present: the emitter's outbox. None while the background thread starts.
+        in_flight: most records that may wait or be in flight.
+        sent: called for each that is offered.
+
+    Raises:
+        SwitchgearError: the outbox ended before all were answered.
+    """
+    while (outbox := present()) is None:  # noqa: ASYNC110 - it takes a moment, once
+        await asyncio.sleep(_POLL_S)
+    receipt = Receipt(len(records))
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(index: int, reason: str | None) -> None:
+        if reason is None:
+            receipt.acknowledged += 1
+        else:
+            receipt.refused.append((index, reason))
+        if receipt.complete and not done.done():
+            done.set_result(None)
+
+    try:
+        for index, (tool, value) in enumerate(records):
+            if outbox.pending >= in_flight or not outbox.connected:
+                await outbox.room()
+            sent()
+            outbox.offer((Record(tool, value, functools.partial(answer, index)),))
+        if records:
+            await done
+    except asyncio.CancelledError:
+        raise SwitchgearError("The emitter was closed before Kafka acknowledged every record.") from None
+    return receipt
+
+
+class Flushed(Protocol):
+    """What is asked of the emitter."""
+
+    @property
+    def ended(self) -> bool | None:
+        """Whether every event was answered when it was closed; None while it is open."""
+
+    def status(self) -> EmitterStatus:
+        """As of now."""
+
+
+def flushed(
+    emitter: Flushed,
+    buffer: Buffer,
+    hurry: Callable[[], None],
+    mark: Callable[[], Future[Mark] | None],
+    hopeless: Callable[[], bool],
+    timeout: float,
+) -> bool:
+    """Wait until everything that is in ``buffer`` now, or was before, has its answer. Not for event loops.
+
+    Args:
+        emitter: whose.
+        buffer: of the emitter.
+        hurry: has it send at once.
+        mark: what its outbox holds, taken in its loop; None where that is not all that left the buffer.
+        hopeless: whether to stop waiting before the time is over.
+        timeout: seconds.
+
+    Returns:
+        False when ``timeout`` seconds did not suffice, or the emitter was closed, by whomever, before all had its answer.
+    """
+    deadline = time.monotonic() + timeout
+    last = buffer.accepted
+    marked: Future[Mark] | None = None
+    while (status := emitter.status()).buffered or status.spooled:
+        if emitter.ended is not None:
+            return emitter.ended
+        hurry()
+        if marked is None and not status.spooled and buffer.left >= last:
+            marked = mark()
+        if marked is not None and marked.done() and not marked.exception() and marked.result().answered:
+            return True
+        if time.monotonic() >= deadline or hopeless():
+            return False
+        time.sleep(_POLL_S)
+    return emitter.ended is not False  # a closed one has nothing left to wait for, lost events neither

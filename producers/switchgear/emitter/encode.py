@@ -10,11 +10,11 @@ from typing import Any, Final, cast
 import msgspec
 
 from switchgear.emitter.buffer import Item, Succeeded
+from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.event import Event
-from switchgear.emitter.moments import Moments
-from switchgear.emitter.record import Parcel, Record
-from switchgear.emitter.success import encode_successes
-from switchgear.redact import redact
+from switchgear.emitter.records import Parcel, Record
+from switchgear.emitter.success_template import encode_successes
+from switchgear.redaction.redact import redact
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import decode_execution
 
@@ -24,7 +24,7 @@ _SUCCEEDED: Final = 4
 
 
 def encode_items(
-    items: Sequence[Item], *, emitter_id: str, service: str, moments: Moments, failed: Callable[[Exception], None]
+    items: Sequence[Item], *, emitter_id: str, service: str, moments: ClockOffset, failed: Callable[[Exception], None]
 ) -> list[Parcel]:
     """Each tool's items in their order; one that can't be encoded is left out, and ``failed`` told why."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from switchgear_schemas.words import ErrorClass, ServedBy, Status
+from switchgear_schemas.enums import ErrorClass, ServedBy, Status
 
 
 class Event(msgspec.Struct, omit_defaults=True):

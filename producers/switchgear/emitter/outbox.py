@@ -20,14 +20,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from switchgear.background import stop_if_cancelled
-from switchgear.emitter.batch import fill
-from switchgear.emitter.lane import Lane, Mark
+from switchgear.emitter.batch import Mark, PartitionQueue, fill
 from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
-from switchgear.emitter.record import Parcel, Record, Run, count, singles
-from switchgear.emitter.verdict import Verdict, is_outage, judge
+from switchgear.emitter.records import Parcel, Record, Run, count, singles
+from switchgear.emitter.send_failure import Verdict, is_outage, judge
+from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.words import MAX_EVENT_BYTES
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 
 log: Final = logging.getLogger("switchgear.emitter")
 
@@ -50,7 +49,7 @@ class Outbox:
         self.limit = limit
         self._compression = compression
         self._batch_bytes = BATCH_BYTES
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, PartitionQueue] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -153,13 +152,13 @@ class Outbox:
             self._progress_at = time.monotonic()
         partitions = 1 if self._link is None else self._link.partitions()
         touched = set()
-        lanes: dict[str, Lane] = {}  # by tool: most of many records are of few
+        lanes: dict[str, PartitionQueue] = {}  # by tool: most of many records are of few
         for parcel in self._sendable(parcels):
             lane = lanes.get(parcel.tool)
             if lane is None:
                 partition = owner_partition(parcel.tool, partitions)
                 touched.add(partition)
-                lane = lanes[parcel.tool] = self._lanes.setdefault(partition, Lane())
+                lane = lanes[parcel.tool] = self._lanes.setdefault(partition, PartitionQueue())
             lane.queue.append(parcel)
             lane.offered += len(parcel.values) if isinstance(parcel, Run) else 1
         for partition in touched:
@@ -192,7 +191,7 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _ship(self, partition: int, lane: Lane) -> None:
+    async def _ship(self, partition: int, lane: PartitionQueue) -> None:
         """Send the lane's records, batch after batch, until it is empty or the producer is gone."""
         try:
             while lane.queue and (link := self._link) is not None:
@@ -218,7 +217,7 @@ class Outbox:
             lane.busy = False
 
     @staticmethod
-    def _fill(link: Link, lane: Lane) -> tuple[Any, list[Parcel]]:
+    def _fill(link: Link, lane: PartitionQueue) -> tuple[Any, list[Parcel]]:
         batch = link.producer.create_batch()
         most = 1 if lane.one_by_one else sys.maxsize
         return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
@@ -254,7 +253,7 @@ class Outbox:
         self._progress_at = time.monotonic()
         self._space.set()
 
-    async def _failed(self, lane: Lane, records: list[Record], error: Exception, link: Link) -> None:
+    async def _failed(self, lane: PartitionQueue, records: list[Record], error: Exception, link: Link) -> None:
         """Put back, or refuse, the records of a failed batch, and have a fresh producer."""
         self._retire(link)
         lane.flying = []
@@ -301,7 +300,7 @@ class Outbox:
         waiting = [(partition, lane) for partition, lane in self._lanes.items() if partition >= partitions]
         for partition, lane in waiting:
             for parcel in lane.queue:
-                other = self._lanes.setdefault(owner_partition(parcel.tool, partitions), Lane())
+                other = self._lanes.setdefault(owner_partition(parcel.tool, partitions), PartitionQueue())
                 other.queue.append(parcel)
                 other.offered += count((parcel,))
             lane.answered += count(lane.queue)

@@ -8,8 +8,8 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from switchgear.background import clean_up
-from switchgear.importing import importing
+from switchgear.runtime.background_thread import clean_up
+from switchgear.runtime.fork import importing
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError
 

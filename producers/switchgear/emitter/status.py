@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from switchgear.emitter.spool.status import SpoolStatus
 
@@ -33,3 +33,17 @@ class EmitterStatus:
     """How long Kafka has not answered, where something waits for it; None while it answers, or nobody asks."""
     spool: SpoolStatus | None = None
     """None without a spool."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """``acknowledged`` of ``total`` records are in the log; ``refused`` names each of the others by index with the reason."""
+
+    total: int
+    acknowledged: int = 0
+    refused: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Every record has its answer."""
+        return self.acknowledged + len(self.refused) >= self.total

@@ -2,7 +2,7 @@
 
 from switchgear.fleet.fold import FleetFold
 from switchgear.fleet.log import Changes, LogRecord, Message, Published, Rekeyed
-from switchgear.fleet.row import Row
+from switchgear.fleet.rows import Row
 from switchgear.fleet.takeover import Known, PublishedCircuit, read_published
 
 __all__ = [

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from switchgear.breaker import Breaker, Transition
 from switchgear.fleet.log import Published
-from switchgear.fleet.row import MAX_COMMANDS, Row
+from switchgear.fleet.rows import MAX_COMMANDS, Row
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
 
 

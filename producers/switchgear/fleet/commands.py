@@ -8,15 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.limits import TooManyToolsError
-from switchgear.fleet.log import Changes, LogRecord, Rekeyed
-from switchgear.fleet.origin import dead_letter, origin_of
-from switchgear.fleet.overlay import given, laid_over, merged
-from switchgear.fleet.shelf import Shelf
-from switchgear.fleet.standing import is_standing
-from switchgear.fleet.standing_commands import fold_standing
+from switchgear.fleet.log import Changes, LogRecord, Rekeyed, dead_letter, origin_of
+from switchgear.fleet.policy_overrides import PolicyOverrides, TooManyGlobsError, given, is_standing, laid_over, merged
+from switchgear.fleet.registry import CircuitRegistry, TooManyToolsError
+from switchgear.fleet.rows import Row
 from switchgear.policies import PolicyError
-from switchgear_schemas import BreakerPolicy, Command, InvalidExecutionError
+from switchgear.policies.glob import matches, sample_of
+from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import check_readable, check_time
@@ -27,7 +25,7 @@ MAX_COMMAND_BYTES = 65_536
 Touch = Callable[[LiveCircuit], None]
 
 
-def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Changes, touch: Touch) -> None:
+def fold_command(record: LogRecord, shelf: CircuitRegistry, partitions: int, changes: Changes, touch: Touch) -> None:
     """Apply one message of the commands topic to the circuits it is about; one that can't be goes to the dead letters."""
     try:
         check_readable(record)
@@ -47,7 +45,7 @@ def fold_command(record: LogRecord, shelf: Shelf, partitions: int, changes: Chan
 
 
 def _fold(
-    record: LogRecord, origin: tuple[int, int], command: Command, shelf: Shelf, changes: Changes, touch: Touch
+    record: LogRecord, origin: tuple[int, int], command: Command, shelf: CircuitRegistry, changes: Changes, touch: Touch
 ) -> None:
     partition, offset = origin
     arrived = record.timestamp / 1000
@@ -87,7 +85,7 @@ def _takes_back(command: Command) -> bool:
     return command.verb in {"close", "reset", "auto"} or (command.policy is not None and not given(command.policy))
 
 
-def _addressed(shelf: Shelf, tool: LiveCircuit, command: Command, now: float) -> Sequence[LiveCircuit]:
+def _addressed(shelf: CircuitRegistry, tool: LiveCircuit, command: Command, now: float) -> Sequence[LiveCircuit]:
     """The circuits that the command is about: the one it names (made where it is new, unless the command takes back), or all of the tool.
 
     Raises:
@@ -111,7 +109,7 @@ def _addressed(shelf: Shelf, tool: LiveCircuit, command: Command, now: float) ->
     return [live]
 
 
-def _with_values(shelf: Shelf, tool: LiveCircuit, policy: BreakerPolicy) -> bytes | None:
+def _with_values(shelf: CircuitRegistry, tool: LiveCircuit, policy: BreakerPolicy) -> bytes | None:
     """What is set of the tool's policy once the command's values are in.
 
     Raises:
@@ -158,3 +156,67 @@ def _decode(value: bytes | None) -> Command:
     except ValidationError as error:
         first: dict[str, Any] = dict(error.errors()[0])
         raise InvalidExecutionError(".".join(str(part) for part in first["loc"]), str(first["msg"])) from None
+
+
+def fold_standing(
+    record: LogRecord,
+    origin: tuple[int, int],
+    command: Command,
+    shelf: CircuitRegistry,
+    changes: Changes,
+    touch: Callable[[LiveCircuit], None],
+) -> None:
+    """Apply one copy of the command, the one of this partition. Sent to one partition alone it holds for that one's tools.
+
+    Every circuit that the glob covers is woken and written: what it remembers then doesn't hang on which were awake.
+
+    Raises:
+        InvalidExecutionError: for some tool it is impossible, or there are as many globs as there may be.
+    """
+    partition, offset = origin
+    standing = shelf.standing(record.partition)
+    assert command.policy is not None
+    if offset <= standing.fences.get(partition, -1) or str(command.command_id) in standing.commands:
+        changes.duplicates += 1
+        return
+    layer = merged(standing.tables.get(command.tool_name), given(command.policy))
+    if layer == standing.tables.get(command.tool_name):
+        changes.commands += 1  # the same values again, or none to take back: nothing changes
+        return
+    before = dict(standing.tables)
+    try:
+        standing.set(command, layer)
+        names = [name for name in shelf.tools_of(record.partition) if matches(command.tool_name, name)]
+        _check(shelf, standing, command.tool_name, names)
+    except (PolicyError, TooManyGlobsError) as error:
+        standing.tables = before
+        standing.commands = tuple(known for known in standing.commands if known != str(command.command_id))
+        raise InvalidExecutionError("policy", error.message) from None
+    standing.fences[partition] = offset
+    changes.commands += 1
+    changes.standing[record.partition] = standing
+    for name in names:
+        for live in list(shelf.of_tool(name)):
+            _follow(live, shelf, command, record.timestamp / 1000, changes)
+            touch(live)
+
+
+def _check(shelf: CircuitRegistry, standing: PolicyOverrides, glob: str, names: list[str]) -> None:
+    """Over the file's policy of each tool that is there, and of one that may come."""
+    for name in names or [sample_of(glob)]:
+        found = shelf.find(name)
+        row = Row(circuit_id=name, tool_name=name) if found is None else found.row
+        laid_over(shelf.file_policy(name), shelf.layers_in(standing, row))
+
+
+def _follow(live: LiveCircuit, shelf: CircuitRegistry, command: Command, arrived: float, changes: Changes) -> None:
+    row = live.row
+    now = row.clock = max(arrived, row.clock)
+    row.applied += 1
+    tool = shelf.find(row.tool_name)
+    assert tool is not None
+    live.policy = shelf.policy_of(tool.row)
+    live.breaker.set_policy(live.policy, now)
+    if live.differs_from_record():  # a new mode or fallback is the callers' to know; thresholds are the owner's own
+        cause = Cause(rule="set_policy", actor=command.actor, reason=command.reason or None)
+        changes.circuits.append(live.publish(now, cause))

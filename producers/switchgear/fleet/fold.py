@@ -13,19 +13,17 @@ from typing import Final
 from switchgear.breaker import Breaker, Outcome, ProbeLease, Result, outcome_of
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
-from switchgear.fleet.limits import Limits
-from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed
-from switchgear.fleet.origin import dead_letter, origin_of
-from switchgear.fleet.row import describe_error
-from switchgear.fleet.shelf import Policies, Shelf
-from switchgear.fleet.standing import home
+from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed, dead_letter, origin_of
+from switchgear.fleet.policy_overrides import partition_key
+from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
+from switchgear.fleet.rows import describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
-from switchgear_schemas.words import MAX_NAME_LENGTH
 
 _MS: Final = 1e-3
 MAX_TOKENS: Final = 2**40
@@ -58,7 +56,7 @@ class FleetFold:
         late_after_s: float,
         limits: Limits | None = None,
     ) -> None:
-        self._shelf = Shelf(rows, policies, partitions=partitions, limits=limits or Limits())
+        self._shelf = CircuitRegistry(rows, policies, partitions=partitions, limits=limits or Limits())
         self._partitions = partitions
         self._late_after_s = late_after_s
         self._changes = Changes()
@@ -84,7 +82,7 @@ class FleetFold:
         for gone in self._shelf.gone.values():
             changes.rows[gone.row.key] = (gone.row.tool_name, None)
         for standing in changes.standing.values():
-            changes.rows[standing.key] = (home(standing.partition, self._partitions), standing.encode())
+            changes.rows[standing.key] = (partition_key(standing.partition, self._partitions), standing.encode())
         self._touched.clear()
         return changes
 

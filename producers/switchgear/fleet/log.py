@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from switchgear.fleet.standing import Standing
-from switchgear_schemas import DeadLetter
+from switchgear.fleet.policy_overrides import PolicyOverrides
+from switchgear_schemas import DeadLetter, InvalidExecutionError
+from switchgear_schemas.headers import REKEYED
 
 
 class LogRecord(Protocol):
@@ -61,7 +63,7 @@ class Changes:
 
     rows: dict[bytes, tuple[str, bytes | None]] = field(default_factory=dict)
     """Key of the table to (tool name, new value; null: the row goes). The order matters, see :meth:`FleetFold.take`."""
-    standing: dict[int, Standing] = field(default_factory=dict)
+    standing: dict[int, PolicyOverrides] = field(default_factory=dict)
     """Policies by glob that changed, by partition; :meth:`FleetFold.take` makes rows of them, the last ones."""
     circuits: list[Published] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
@@ -88,3 +90,39 @@ class Changes:
         self.rekeyed += later.rekeyed
         for name in ("folded", "commands", "duplicates", "late", "retired", "leases"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
+
+
+COMPONENT: Final = "worker"
+_NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
+"""An offset that fits 64 bits."""
+
+
+def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
+    """Partition and offset of the original, one of ``partitions``: a row keeps a number for each that it has seen.
+
+    Raises:
+        InvalidExecutionError: the header that names them is not ``partition:offset``, or there is no such partition.
+    """
+    for name, value in record.headers:
+        if name == REKEYED:
+            place = value or b""  # Kafka lets a header have none
+            partition, colon, offset = place.partition(b":")
+            if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
+                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
+            return int(partition), int(offset)
+    return record.partition, record.offset
+
+
+def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
+    """A message that can't be folded, with its reason; it fits the topic of the dead letters."""
+    return DeadLetter(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        reason=reason,
+        component=COMPONENT,
+        field=field,
+        original_key=record.key,
+        value=record.value,
+    ).fitted()

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from switchgear.breaker import snapshot
-from switchgear.breaker.snapshot_check import check as check_snapshot
-from switchgear.fleet.row import HEAD, Row, RowError
-from switchgear.fleet.standing import Standing, is_circuit
+from switchgear.breaker.snapshot import check as check_snapshot
+from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit
+from switchgear.fleet.rows import HEAD, Row, RowError
 from switchgear_schemas import SwitchgearError
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.partitioner import owner_partition
-from switchgear_schemas.words import MAX_NAME_LENGTH
 
 MOST: Final = 2**62
 """Of a count, an offset or a version: it can rise for centuries and stays within 64 bits."""
@@ -53,7 +53,7 @@ def check_row(key: bytes, data: bytes, partition: int, partitions: int) -> None:
 
 def _wrong(key: bytes, data: bytes, partition: int, partitions: int) -> Iterator[str]:
     if not is_circuit(key):
-        yield from _wrong_standing(key, Standing.decode(data), partition)
+        yield from _wrong_standing(key, PolicyOverrides.decode(data), partition)
         return
     row = Row.decode(data)
     if row.key != key:
@@ -109,7 +109,7 @@ def _wrong_breaker(row: Row) -> Iterator[str]:
         yield f"the window's last pane is {saved.evidence.stamp}"
 
 
-def _wrong_standing(key: bytes, standing: Standing, partition: int) -> Iterator[str]:
+def _wrong_standing(key: bytes, standing: PolicyOverrides, partition: int) -> Iterator[str]:
     if key != standing.key or standing.partition != partition:
         yield "the policies by glob are another partition's"
     if not 0 <= standing.applied < MOST:
@@ -120,7 +120,7 @@ def _wrong_standing(key: bytes, standing: Standing, partition: int) -> Iterator[
 
 
 def _is_layer(values: bytes) -> bool:
-    """Values set of a policy, as :func:`switchgear.fleet.overlay.merged` writes them."""
+    """Values set of a policy, as :func:`switchgear.fleet.policy_overrides.merged` writes them."""
     return isinstance(json.loads(values), dict)
 
 

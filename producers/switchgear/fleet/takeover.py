@@ -16,12 +16,12 @@ import msgspec
 
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
-from switchgear.fleet.row import Row
+from switchgear.fleet.policy_overrides import is_circuit
+from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.row_check import MAX_ID, MOST
-from switchgear.fleet.shelf import Shelf
-from switchgear.fleet.standing import is_circuit
+from switchgear.fleet.rows import Row
 from switchgear_schemas import Cause, CircuitState, Scope
-from switchgear_schemas.words import LATEST, MAX_NAME_LENGTH
+from switchgear_schemas.enums import LATEST, MAX_NAME_LENGTH
 
 log: Final = logging.getLogger("switchgear.fleet")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ def _head(found: PublishedCircuit) -> str:
 
 
 def reconcile(
-    shelf: Shelf,
+    shelf: CircuitRegistry,
     known: Known,
     changes: Changes,
     touch: Callable[[LiveCircuit], None],
@@ -128,7 +128,9 @@ def reconcile(
     return states
 
 
-def _anew(shelf: Shelf, row: Row, known: Known, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+def _anew(
+    shelf: CircuitRegistry, row: Row, known: Known, changes: Changes, touch: Callable[[LiveCircuit], None]
+) -> None:
     """A row that decodes and that no breaker wakes from: its fences and its name hold, its evidence is lost."""
     last = known.published.get(row.circuit_id)
     live = shelf.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
@@ -153,14 +155,18 @@ def _announce(live: LiveCircuit, changes: Changes, touch: Callable[[LiveCircuit]
     touch(live)
 
 
-def _without_row(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+def _without_row(
+    shelf: CircuitRegistry, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]
+) -> None:
     if last.state != "closed" or last.scope == "tool":
         _adopt(shelf, last, changes, touch)
     else:  # it retired, and its tombstone was lost in a crash
         changes.circuits.append(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
 
 
-def _adopt(shelf: Shelf, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
+def _adopt(
+    shelf: CircuitRegistry, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]
+) -> None:
     """A published circuit of which no row is left (a lost changelog).
 
     Close it, or readers refuse for ever; and go on above its version, or they drop what it says next. A tool that was published never

@@ -15,14 +15,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear import arguments
-from switchgear.background import Background, NotStartedError, clean_up, stop_if_cancelled
-from switchgear.follower.broker_time import FRESH_S, BrokerTime
-from switchgear.follower.last_answer import LastAnswer
-from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
+from switchgear.arguments import FromEnv
+from switchgear.follower.clock import FRESH_S, BrokerTime
+from switchgear.follower.status import STALE_AFTER_S, FollowerStatus, LastAnswer
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
-from switchgear.from_env import FromEnv
-from switchgear.importing import importing
+from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
+from switchgear.runtime.fork import importing
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames

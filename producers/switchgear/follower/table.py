@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
-from switchgear.follower.views import Views
+from switchgear.follower.view import CircuitView, UnreadableCircuitError, Views, decode_view
 
 
 class CircuitTable:

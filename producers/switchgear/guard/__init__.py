@@ -1,8 +1,8 @@
 """The guard: two breakers decide about a call, its outcome is reported. The pieces under ``Switchgear``."""
 
 from switchgear.guard.options import GuardOptions, OptionError
-from switchgear.guard.permit import Permit
-from switchgear.guard.rejection import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
 from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
 
 __all__ = [

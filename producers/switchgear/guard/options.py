@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from switchgear.classify import Classification, Classifier
 from switchgear.guard.tool_function import examine, name_of
 from switchgear.numeric import is_number, is_whole
-from switchgear.usage import UsageExtractor
+from switchgear.sessions.usage import UsageExtractor
+from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.words import ErrorClass
 
 if TYPE_CHECKING:
-    from switchgear.cache import CachePolicy
-    from switchgear.duplicates import Duplicate
+    from switchgear.caching.cache import CachePolicy
+    from switchgear.caching.repeated_calls import Duplicate
 
 Fallback = str | Sequence[str] | Callable[..., Any] | None
 """The tool to use instead, a chain of them in order, or a function: a guarded one, which is asked for like its tool, or any."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from switchgear.caching.call_key import CallKey, CallKeys, token_of
 from switchgear.classify import Classification
-from switchgear.classify.checked import checked
-from switchgear.guard.call_key import CallKey, CallKeys
-from switchgear.guard.finished import serves_once
+from switchgear.classify.classification import checked
+from switchgear.classify.result import HARMLESS, failure_in
+from switchgear.fallback.registry import resolved
+from switchgear.guard.deferred_results import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
-from switchgear.guard.result_failure import HARMLESS, failure_in
-from switchgear.guard.stand_ins import resolved
-from switchgear.session_context import session_of, session_var
-from switchgear.tokens import token_of
-from switchgear.usage import NOTHING, Usage, usage_of
+from switchgear.sessions.context import session_of, session_var
+from switchgear.sessions.usage import NOTHING, Usage, usage_of
 
 if TYPE_CHECKING:
-    from switchgear.cache import Cached
+    from switchgear.caching.cache import Cached
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.tool_function import Kind
 
@@ -109,7 +108,7 @@ class Plan:
             return 0
         count = self.runtime.stores.duplicates.noted(session_id, self.tool, key.call)
         if count >= options.duplicate_after and callable(options.on_duplicate):
-            from switchgear.duplicates import Duplicate  # noqa: PLC0415 - loaded by the watch
+            from switchgear.caching.repeated_calls import Duplicate  # noqa: PLC0415 - loaded by the watch
 
             try:
                 options.on_duplicate(Duplicate(self.tool, session_id, count))

@@ -10,26 +10,25 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.bounded_log import BoundedLog
-from switchgear.fallback import Chains, FallbackMap, reached
-from switchgear.fork_safe import ForkSafe
-from switchgear.guard.gate import Asking, Gate
-from switchgear.guard.metered import in_session
-from switchgear.guard.permit import Permit
-from switchgear.guard.rejection import Rejection
-from switchgear.guard.stand_ins import NO_GROUP, Group, StandIns
+from switchgear.caching.call_key import parameters_hash
+from switchgear.fallback.chains import Chains, FallbackMap, reached
+from switchgear.fallback.registry import NO_GROUP, Group, StandIns
+from switchgear.guard.decision import Gate, PendingProbe
+from switchgear.guard.permits import Permit, in_session
+from switchgear.guard.rejections import Rejection
 from switchgear.guard.time_limit import TimedThreads
-from switchgear.parameters_hash import parameters_hash
-from switchgear.session_context import session_of
-from switchgear_schemas.words import ServedBy
+from switchgear.runtime.fork import ForkSafe
+from switchgear.runtime.throttled_log import BoundedLog
+from switchgear.sessions.context import session_of
+from switchgear_schemas.enums import ServedBy
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from switchgear.guard.stores import Stores
+    from switchgear.caching.cache import Stores
     from switchgear.guard.time_limit import TimedThreads
-    from switchgear.hook_list import HookList
-    from switchgear.session import Session
+    from switchgear.sessions.session import Session
+    from switchgear.telemetry.dispatch import HookList
 
 log: Final = logging.getLogger("switchgear.guard")
 
@@ -86,10 +85,10 @@ class Runtime(ForkSafe):
 
     def ask(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection | Asking:
+    ) -> Permit | Rejection | PendingProbe:
         """The session's limits, then both breakers; a permit takes one of the session's places.
 
-        An :class:`Asking` is to be waited for, by :meth:`wait` or :meth:`until`.
+        An :class:`PendingProbe` is to be waited for, by :meth:`wait` or :meth:`until`.
         """
         self.start()
         session = session_of(self)
@@ -102,9 +101,9 @@ class Runtime(ForkSafe):
         answer = session.gate.acquire(
             tool, user_id or session.user_id, session.session_id if session_id is None else session_id, request_id
         )
-        return answer if isinstance(answer, Asking) else _in_session(answer, session)
+        return answer if isinstance(answer, PendingProbe) else _in_session(answer, session)
 
-    def wait(self, asking: Asking) -> Permit | Rejection:
+    def wait(self, asking: PendingProbe) -> Permit | Rejection:
         """Block until the fleet has said something, at most ``probe_wait``."""
         from concurrent.futures import wait  # noqa: PLC0415 - asyncio's kin: costs time that an import must not
 
@@ -115,7 +114,7 @@ class Runtime(ForkSafe):
             raise
         return self._asked(asking)
 
-    async def until(self, asking: Asking) -> Permit | Rejection:
+    async def until(self, asking: PendingProbe) -> Permit | Rejection:
         """:meth:`wait` without blocking the event loop."""
         try:
             await _done(asking.answer, self.probe_wait)
@@ -129,7 +128,7 @@ class Runtime(ForkSafe):
     ) -> Permit | Rejection:
         """:meth:`ask` and, where it must be, :meth:`wait`; reports nothing."""
         answer = self.ask(tool, user_id, session_id, request_id)
-        return self.wait(answer) if isinstance(answer, Asking) else answer
+        return self.wait(answer) if isinstance(answer, PendingProbe) else answer
 
     async def adecide(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
@@ -137,7 +136,7 @@ class Runtime(ForkSafe):
         """:meth:`ask` and, where it must be, :meth:`until`; reports nothing."""
         await self.astart()
         answer = self.ask(tool, user_id, session_id, request_id)
-        return await self.until(answer) if isinstance(answer, Asking) else answer
+        return await self.until(answer) if isinstance(answer, PendingProbe) else answer
 
     def unguarded(self, tool: str) -> Permit | Rejection:
         """A permit that no circuit was asked for: when every fallback is open too, the primary is tried all the same."""
@@ -198,7 +197,7 @@ class Runtime(ForkSafe):
             with self._lock:
                 found = self._stores
                 if found is None:
-                    from switchgear.guard.stores import Stores  # noqa: PLC0415 - few need it
+                    from switchgear.caching.cache import Stores  # noqa: PLC0415 - few need it
 
                     found = self._stores = Stores(self.clock)
         return found
@@ -250,7 +249,7 @@ class Runtime(ForkSafe):
 
         return reached(tool, direct)
 
-    def _asked(self, asking: Asking) -> Permit | Rejection:
+    def _asked(self, asking: PendingProbe) -> Permit | Rejection:
         answer = self.gate.asked(asking)
         session = session_of(self)
         return answer if session is None else _in_session(answer, session)

@@ -8,18 +8,17 @@ time is the tool's, not what its reader does between two items.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from switchgear.guard.call import Call
-from switchgear.guard.iteration import END, aiterated, iterated
-from switchgear.guard.rich import aprepare, check_timed, prepare
-from switchgear.guard.stream_items import aitems_of, items_of
+from switchgear.guard.pipeline import Call, aprepare, check_timed, prepare
 from switchgear.guard.time_limit import within
-from switchgear.usage import NOTHING
+from switchgear.sessions.usage import NOTHING
+from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
+
 
 _ENDS = (StopIteration, StopAsyncIteration)
 """Thrown into a generator and not caught there, they come out as the cause of a RuntimeError."""
@@ -101,3 +100,119 @@ class _Metered:
             self._call.left(error, self._usage)
         else:
             self._call.failed(error, self._usage)
+
+
+def items_of(returned: Any) -> Any:
+    """A generator as it is, for all that passes both ways; anything else item by item.
+
+    Raises:
+        SwitchgearError: there is nothing to iterate.
+    """
+    if isinstance(returned, Generator):
+        return returned
+    if isinstance(returned, (str, bytes)):
+        return (returned,)
+    if isinstance(returned, Iterable):
+        return returned
+    raise SwitchgearError(f"A fallback of a generator returned {returned!r:.100}, which has no items.")
+
+
+def aitems_of(returned: Any) -> AsyncGenerator[Any, Any]:
+    """The same for an async generator; what has items at once is iterated too."""
+    if isinstance(returned, AsyncGenerator):
+        return returned
+    return _aiterated(returned)
+
+
+async def _aiterated(returned: Any) -> AsyncGenerator[Any, None]:
+    if isinstance(returned, AsyncIterable):
+        async for item in returned:
+            yield item
+        return
+    for item in items_of(returned):
+        yield item
+
+
+END: Final = object()
+"""In place of an item: there are no more."""
+
+
+class Iteration(Protocol):
+    """One iteration, told of what happens to it. It is made when its reader asks for the first item."""
+
+    def begin(self) -> Any:
+        """The tool's items."""
+
+    def item(self, item: Any) -> None:
+        """An item goes to the reader."""
+
+    def resumed(self) -> None:
+        """The reader wants the next one."""
+
+    def succeeded(self, result: Any) -> None:
+        """The tool had no more to give."""
+
+    def failed(self, error: BaseException, thrown: BaseException | None) -> None:
+        """It ended with ``error``; ``thrown`` is what the reader had thrown in."""
+
+
+class AsyncIteration(Iteration, Protocol):
+    """The same of an async generator."""
+
+    async def next(self, coming: Awaitable[Any]) -> Any:
+        """The item that is ``coming``, or :data:`END`."""
+
+
+def iterated(one: Iteration) -> Generator[Any, Any, Any]:
+    """The items of ``one``. Values, exceptions and the result pass both ways."""
+    thrown: BaseException | None = None
+    try:
+        items = one.begin()
+        item = next(items)
+        while True:
+            one.item(item)
+            sent, thrown = None, None
+            try:
+                sent = yield item
+            except GeneratorExit:
+                items.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - the tool's to handle
+                thrown = error
+            one.resumed()
+            item = items.send(sent) if thrown is None else items.throw(thrown)
+    except StopIteration as end:
+        one.succeeded(end.value)
+        return end.value
+    except BaseException as error:
+        one.failed(error, thrown)
+        raise
+
+
+def aiterated(enter: Callable[..., Awaitable[AsyncIteration]]) -> Callable[..., AsyncGenerator[Any, Any]]:
+    """An async generator function of the items of what ``enter`` makes of its arguments: an async generator can't hand over to another."""
+
+    async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        one = await enter(*args, **kwargs)
+        thrown: BaseException | None = None
+        try:
+            items = one.begin()
+            item = await one.next(items.__anext__())
+            while item is not END:
+                one.item(item)
+                sent, thrown = None, None
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await items.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the tool's to handle
+                    thrown = error
+                one.resumed()
+                item = await one.next(items.asend(sent) if thrown is None else items.athrow(thrown))
+        except BaseException as error:
+            one.failed(error, thrown)
+            raise
+        one.succeeded(None)
+
+    return stream

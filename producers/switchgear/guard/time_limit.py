@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from switchgear.numeric import is_whole
-from switchgear.one_line import MOST_NAME, one_line
+from switchgear.redaction.redact import MOST_NAME, one_line
 from switchgear_schemas.errors import SwitchgearError
 
 MOST_THREADS: Final = 64

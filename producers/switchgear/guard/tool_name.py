@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from switchgear.fallback.registry import guarded_by
 from switchgear.guard.options import OptionError
-from switchgear.guard.stand_ins import guarded_by
 from switchgear.guard.tool_function import name_of
-from switchgear_schemas.words import MAX_NAME_LENGTH
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 
 def check_tool(tool: object) -> None:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pydantic
 
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy, Cusum
-from switchgear_schemas.words import MAX_NAME_LENGTH
 
 _MOST_SHOWN: Final = 60
 _MOST_BITS: Final = 332

@@ -25,9 +25,8 @@ from typing import Any, Final, Self
 import pydantic
 
 from switchgear.policies.errors import PolicyError, check_keys, check_pattern, impossible, unknown_key
-from switchgear.policies.glob import matches, sample_of, specificity
-from switchgear.policies.overlap import TooManyCoveringsError, coverings
-from switchgear.policies.source import read_file
+from switchgear.policies.glob import TooManyCoveringsError, coverings, matches, sample_of, specificity
+from switchgear.policies.load import read_file
 from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
 BUILT_IN: Final = "built-in default"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from switchgear.replay.fold import Fold
-from switchgear.replay.history_clock import StampedClock, UndatedCallError
+from switchgear.replay.history import StampedClock, UndatedCallError
+from switchgear.replay.replay import Fold, replay
 from switchgear.replay.report import Summary, transition_line
-from switchgear.replay.run import replay
 
 __all__ = ["Fold", "StampedClock", "Summary", "UndatedCallError", "replay", "transition_line"]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from switchgear.breaker import Transition
-from switchgear.replay.history_clock import in_words
+from switchgear.replay.history import in_words
 
 
 class Refused(msgspec.Struct):

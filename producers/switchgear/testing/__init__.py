@@ -11,10 +11,8 @@ For pytest: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
 """
 
 from switchgear.testing.clock import FakeClock
-from switchgear.testing.emitter import MemoryEmitter
-from switchgear.testing.fleet import InMemoryFleet
-from switchgear.testing.follower import MemoryFollower
-from switchgear.testing.gear import memory_gear
+from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
+from switchgear.testing.fleet import InMemoryFleet, memory_gear
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear import arguments
+from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
 from switchgear.guard.options import OptionError
 from switchgear.testing.clock import FakeClock
-from switchgear.testing.emitter import MemoryEmitter
-from switchgear.testing.follower import MemoryFollower
+from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import LATE_AFTER_S, MemoryWorker, create_topics, newest_circuits
 from switchgear.transport import Wire
@@ -34,6 +34,7 @@ from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     from switchgear.client import Switchgear
+
 
 FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
 """One policy for all tools, or by tool name (the rest have the fleet's default), or a function such as ``PolicySet.effective``."""
@@ -295,3 +296,17 @@ def _look(gear: Switchgear) -> None:
     watch = gear._watch  # noqa: SLF001 - of the library
     if watch is not None:
         watch.look()
+
+
+def memory_gear(
+    service: str = "", *, policies: FleetPolicies | None = None, **options: Any
+) -> tuple[Switchgear, InMemoryFleet]:
+    """A client and the fleet it is the only member of.
+
+    Args:
+        service: name of the service.
+        policies: of the fleet's circuits.
+        options: :class:`~switchgear.Switchgear`'s.
+    """
+    fleet = InMemoryFleet(policies)
+    return fleet.gear(service, **options), fleet

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_published
-from switchgear.fleet.limits import Limits
-from switchgear.fleet.row import applied
-from switchgear.fleet.shelf import Policies
+from switchgear.fleet.registry import Limits, Policies
+from switchgear.fleet.rows import applied
 from switchgear.testing.log import MemoryLog
 from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.health import HealthStatus
-from switchgear_schemas.words import ErrorClass
 
 SUCCESS_RATE_HEALTHY: Final = 0.95
 SUCCESS_RATE_DEGRADED: Final = 0.80

@@ -1,11 +1,18 @@
 """The tables, made and changed by versioned SQL files with a ledger."""
 
 from switchgear_sinks.migrations.failures import explained
-from switchgear_sinks.migrations.files import Migration, MigrationError, load_migrations
 from switchgear_sinks.migrations.layout import Layout
-from switchgear_sinks.migrations.ledger import LEDGER
-from switchgear_sinks.migrations.retention import apply_retention, change_retention, plan_retention, restamp
-from switchgear_sinks.migrations.retention_rules import RetentionError, RetentionRules, read_rules, write_rule
+from switchgear_sinks.migrations.ledger import LEDGER, Migration, MigrationError, load_migrations
+from switchgear_sinks.migrations.retention import (
+    RetentionError,
+    RetentionRules,
+    apply_retention,
+    change_retention,
+    plan_retention,
+    read_rules,
+    restamp,
+    write_rule,
+)
 from switchgear_sinks.migrations.runner import migrate, pending, planned
 from switchgear_sinks.migrations.tenant_reader import check_policies, has_user, tenant_reader
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.migrations.files import MigrationError
+from switchgear_sinks.migrations.ledger import MigrationError
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Final
 
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.migrations.layout import Layout
-from switchgear_sinks.migrations.retention_rules import literal
+from switchgear_sinks.migrations.retention import literal
 from switchgear_sinks.store import Store
 
 TENANT_TABLES: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from switchgear_schemas.words import CALLER_ERRORS
+from switchgear_schemas.enums import CALLER_ERRORS
 
 CALLS: Final = "status != 'rejected'"
 """A refused call was never made: it is no call, no success and no failure."""

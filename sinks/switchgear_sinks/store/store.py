@@ -17,7 +17,7 @@ from clickhouse_connect.driver.query import QueryResult
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings as SwitchgearSettings
 from switchgear_sinks.store import folder_lock
-from switchgear_sinks.store.lane import Lane, Parameters, Settings
+from switchgear_sinks.store.client_pool import ClientPool, Parameters, Settings
 from switchgear_sinks.store.location import StoreLocation
 
 READERS: Final = 4
@@ -50,8 +50,8 @@ class Store:
         self._connect_timeout_s = connect_timeout_s
         self._folder: Path | None = None
         self._owned: list[Closable] = []
-        self._read: Lane | None = None
-        self._write: Lane | None = None
+        self._read: ClientPool | None = None
+        self._write: ClientPool | None = None
         self._keeper: Client | None = None
         self.server_version = ""
 
@@ -74,7 +74,7 @@ class Store:
             raise self._unavailable(error) from error
         self._read, self._write = self.lane("read", READERS), self.lane("write", WRITERS)
 
-    def lane(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> Lane:
+    def lane(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> ClientPool:
         """Make a lane of ``size`` threads whose clients keep ``settings`` for all their statements.
 
         ``readonly`` is applied last: after it ClickHouse refuses to change any setting, this one too.
@@ -82,7 +82,7 @@ class Store:
         kept = dict(settings or {})
         if _IGNORED_IN_READONLY in kept:
             kept[_IGNORED_IN_READONLY] = kept.pop(_IGNORED_IN_READONLY)
-        lane = Lane(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
+        lane = ClientPool(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
         self._owned.append(lane)
         return lane
 
@@ -100,12 +100,12 @@ class Store:
         self._owned.append(owned)
 
     @property
-    def reading(self) -> Lane:
+    def reading(self) -> ClientPool:
         """The lane of :meth:`query`."""
         return _opened(self._read)
 
     @property
-    def writing(self) -> Lane:
+    def writing(self) -> ClientPool:
         """The lane of :meth:`command` and :meth:`raw_insert`."""
         return _opened(self._write)
 
@@ -210,7 +210,7 @@ class Store:
         )
 
 
-def _opened(lane: Lane | None) -> Lane:
+def _opened(lane: ClientPool | None) -> ClientPool:
     if lane is None:
         raise StoreUnavailableError("The connection to ClickHouse is closed.")
     return lane

@@ -12,15 +12,12 @@ from clickhouse_connect.driver.client import Client
 
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.batch import Batch
-from switchgear_sinks.writer.constraints import VIOLATED, Constraints, constraint_of
+from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetters
-from switchgear_sinks.writer.failure import Kind, Verdict, judge
-from switchgear_sinks.writer.limits import Limits
-from switchgear_sinks.writer.metrics import WriterMetrics
-from switchgear_sinks.writer.repeated import repeats_a_field
+from switchgear_sinks.writer.insert_failure import VIOLATED, Constraints, Kind, Verdict, constraint_of, judge
 from switchgear_sinks.writer.resent import drop_resent
-from switchgear_sinks.writer.rows import RowMaker, Rows
+from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
+from switchgear_sinks.writer.settings import Limits, WriterMetrics
 
 log = structlog.get_logger()
 

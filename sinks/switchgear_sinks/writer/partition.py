@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 import structlog
 from aiokafka.structs import TopicPartition
 
-from switchgear_sinks.writer.batch import Batch, BatchBuffer, Record
-from switchgear_sinks.writer.commits import Commits, LostPartitionError
+from switchgear_sinks.writer.batches import Batch, BatchBuffer, Record
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.intent import Intent
-from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.offset_commits import Commits, Intent, LostPartitionError
+from switchgear_sinks.writer.settings import Limits
 
 log = structlog.get_logger()
 

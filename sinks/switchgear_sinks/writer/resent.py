@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.batch import Batch, Record
+from switchgear_sinks.writer.batches import Batch, Record
 from switchgear_sinks.writer.rows import Rows
 
 _LOOK_UP: Final = """

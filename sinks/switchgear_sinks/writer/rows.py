@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from datetime import datetime
+from typing import Annotated, Any, Final, Protocol
 
+import msgspec
+from pydantic import ValidationError
+
+from switchgear_schemas import headers as header_names
+from switchgear_schemas import wire
+from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.dead_letter import DeadLetter
+from switchgear_schemas.enums import EARLIEST, LATEST
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_sinks.writer.batch import Record
+from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
+from switchgear_schemas.records import LATEST_MS, check_readable, check_time, unreadable
+from switchgear_sinks.writer.batches import Record
 
 COMPONENT: Final = "sink"
 _EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
@@ -114,3 +125,173 @@ def dead_letter(record: Record, error: Exception) -> DeadLetter:
         original_key=record.key,
         value=record.value,
     )
+
+
+_Aware = Annotated[datetime, msgspec.Meta(tz=True)]
+_UNKNOWN: Final = "unknown_fields"
+_NULL: Final = b"null"
+
+
+class StrictExecution(wire.Execution, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An execution in the form that ClickHouse reads as it is: no unknown fields, and a time with its offset."""
+
+    recorded_at: _Aware | None = None
+
+
+_strict: Final = msgspec.json.Decoder(StrictExecution).decode
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NOT_STRICT: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class ExecutionRows:
+    """Rows of ``tool_metrics``."""
+
+    table = "tool_metrics"
+
+    def rows(self, records: list[Record]) -> Rows:
+        """Originals only: a copy that the worker sent to another partition is skipped."""
+        found = Rows()
+        for record in records:
+            names = {name for name, _ in record.headers} if record.headers else ()
+            if header_names.REKEYED in names:
+                found.skip("rekeyed")
+                continue
+            value = record.value
+            if value is not None and 0 <= record.timestamp < LATEST_MS and passes(value):
+                found.add(record, coordinates(record) + value[1:], canonical=False)
+            else:
+                try:
+                    found.add(record, self.canonical(record), canonical=True)
+                except Exception as error:  # noqa: BLE001 - one record must not stop the others
+                    found.reject(record, error)
+                    continue
+            if header_names.RESENT in names:
+                found.resent.append(record)
+        return found
+
+    def canonical(self, record: Record) -> bytes:
+        """One row, parsed, checked in full and written anew; unknown fields kept as they are in a column of their own."""
+        check_readable(record)
+        check_time(record)
+        wire.decode_execution(record.value)  # what the worker rejects, for the same reason
+        try:
+            given = _fields((record.value or b"").decode(errors="replace"))
+            known = {
+                name: msgspec.json.decode(raw) for name, raw in given.items() if name in ToolExecution.model_fields
+            }
+        except _NOT_STRICT as error:
+            raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
+        try:
+            event = ToolExecution.model_validate(known)
+        except ValidationError as error:
+            raise _explain(error) from None
+        row = event.model_dump(mode="json", exclude_unset=True)
+        if "metadata" in row:
+            row["metadata"] = bytes(given["metadata"]).decode()
+        unknown = {name: raw for name, raw in given.items() if name not in known and bytes(raw) != _NULL}
+        if unknown:
+            row[_UNKNOWN] = msgspec.json.encode(unknown).decode()
+        return coordinates(record) + msgspec.json.encode(row)[1:]
+
+
+def passes(value: bytes) -> bool:
+    """The message can go through byte for byte."""
+    if value[:1] != b"{" or len(value) > MAX_EVENT_BYTES:
+        return False
+    try:
+        event = _strict(value)
+        if not value.isascii():
+            value.decode()  # of a field that is skipped, msgspec does not check it
+    except _NOT_STRICT:
+        return False
+    if event.error_class == "cancelled" and event.status != "cancelled":
+        return False  # of an emitter that does not know the status: the row is written with it
+    at = event.recorded_at
+    return at is None or EARLIEST <= at < LATEST
+
+
+def _explain(error: ValidationError) -> InvalidExecutionError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    return InvalidExecutionError(".".join(str(part) for part in first["loc"]), first["msg"])
+
+
+_MOST: Final = {"version": 2**63 - 1, "generation": 2**63 - 1, "attempt": 2**32 - 1}
+_NAMES: Final = ("circuit_id", "tool_name")
+_TIMES: Final = ("changed_at", "open_until")
+_AS_JSON: Final = ("cause", "leases", "counts", "fallback")
+
+
+class CircuitRows:
+    """Rows of ``circuit_transitions``."""
+
+    table = "circuit_transitions"
+
+    def rows(self, records: list[Record]) -> Rows:
+        """Tombstones (a circuit that was deleted) are skipped: history stays."""
+        found = Rows()
+        for record in records:
+            if record.value is None and unreadable(record) is None:
+                found.skip("tombstone")
+                continue
+            try:
+                found.add(record, self.canonical(record), canonical=True)
+            except Exception as error:  # noqa: BLE001 - one record must not stop the others
+                found.reject(record, error)
+        return found
+
+    def canonical(self, record: Record) -> bytes:
+        """One row; nested parts as JSON text."""
+        check_readable(record)
+        try:
+            circuit = Circuit.model_validate_json(record.value or b"")
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            raise InvalidExecutionError(
+                ".".join(str(part) for part in first["loc"]), f"not a circuit record: {first['msg']}"
+            ) from None
+        _check_range(circuit)
+        row = circuit.model_dump(mode="json", exclude_none=True)
+        for name in _AS_JSON:
+            if name in row:
+                row[name] = msgspec.json.encode(row[name]).decode()
+        return coordinates(record) + msgspec.json.encode(row)[1:]
+
+
+def _check_range(circuit: Circuit) -> None:
+    """Refuse what the table does not hold: of a value that is beyond its column ClickHouse keeps the lower bits."""
+    for name in _NAMES:
+        if not getattr(circuit, name):
+            raise InvalidExecutionError(name, "must not be empty")
+    for name, most in _MOST.items():
+        value = getattr(circuit, name)
+        if not 0 <= value <= most:
+            raise InvalidExecutionError(name, f"must lie between 0 and {most}, got {value}")
+    for name in _TIMES:
+        at = getattr(circuit, name)
+        if at is not None and not EARLIEST <= at < LATEST:
+            raise InvalidExecutionError(
+                name, f"must lie between {EARLIEST.year} and {LATEST.year}, got {at.isoformat()}"
+            )
+
+
+_distinct: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def repeats_a_field(value: bytes) -> bool:
+    """The object names one of its own fields more than once, or may do so; what is nested in it does not matter.
+
+    About 1.2 µs where no string or nested object makes it look closer. ``value`` is one that the strict decoder has passed.
+    """
+    fields = len(_distinct(value))
+    if value.count(b'":') == fields:
+        return False
+    pairs: list[tuple[str, Any]] = []
+
+    def keep(found: list[tuple[str, Any]]) -> None:
+        pairs[:] = found  # the outermost object comes last
+
+    try:
+        json.loads(value, object_pairs_hook=keep)
+    except (ValueError, RecursionError):  # a number of 5,000 digits, a nest 900 deep: msgspec reads them, json does not
+        return True
+    return len(pairs) > fields

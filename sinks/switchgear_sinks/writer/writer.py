@@ -19,15 +19,13 @@ from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.topics import TopicNames
 from switchgear_schemas.unreadable import BatchGuard
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.batch import Record
-from switchgear_sinks.writer.circuit_rows import CircuitRows
-from switchgear_sinks.writer.committed import CommittedIntents
+from switchgear_sinks.writer.assignment import Assignment
+from switchgear_sinks.writer.batches import Record
 from switchgear_sinks.writer.dead_letters import DeadLetters
-from switchgear_sinks.writer.execution_rows import ExecutionRows
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.limits import Limits
-from switchgear_sinks.writer.metrics import WriterMetrics
-from switchgear_sinks.writer.tenure import Tenure
+from switchgear_sinks.writer.offset_commits import CommittedIntents
+from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
+from switchgear_sinks.writer.settings import Limits, WriterMetrics
 
 log = structlog.get_logger()
 
@@ -85,7 +83,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         }
         self._consumer: Any = None
         self._guard = BatchGuard(poll_bytes=self.limits.memory_bytes)
-        self._tenure: Tenure | None = None
+        self._tenure: Assignment | None = None
         self._early: dict[TopicPartition, list[Record]] = {}
         self._failure: BaseException | None = None
         self._stopping = asyncio.Event()
@@ -128,9 +126,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         del revoked  # the protocol is the eager one: all of them
         self._early.clear()
         self._paused.clear()
-        tenure, self._tenure = self._tenure, None
-        if tenure is not None:
-            await tenure.end(self.limits.finish_s)
+        assignment, self._tenure = self._tenure, None
+        if assignment is not None:
+            await assignment.end(self.limits.finish_s)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Learn what owners before us left unfinished, and begin."""
@@ -142,7 +140,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics.replays.inc(len(pending))
         self._metrics.lag.clear()
         log.info("partitions assigned", count=len(assigned), to_replay=len(pending))
-        self._tenure = Tenure(assigned, self._inserters, pending, self._commit, self.limits, self._clock, self._fail)
+        self._tenure = Assignment(
+            assigned, self._inserters, pending, self._commit, self.limits, self._clock, self._fail
+        )
         for partition, records in self._early.items():
             self._feed(partition, records)
         self._early.clear()
@@ -332,9 +332,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             raise self._failure
 
     async def _disconnect(self) -> None:
-        tenure, self._tenure = self._tenure, None
-        if tenure is not None:
-            await tenure.end(self.limits.finish_s)
+        assignment, self._tenure = self._tenure, None
+        if assignment is not None:
+            await assignment.end(self.limits.finish_s)
         if self._consumer is not None:
             await self._consumer.stop()
             self._consumer = None

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from switchgear.emitter.emitter import Emitter
-from switchgear.emitter.receipt import Receipt
+from switchgear.emitter.status import Receipt
 from tests.chaos.ledger import LedgerWriter, Offered
 from tests.chaos.load.handed_over import HandedOver
 from tests.chaos.load.tools import EMITTED, FLAPPING, is_down

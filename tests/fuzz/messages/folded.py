@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, read_published
-from switchgear.fleet.row import RowError
 from switchgear.fleet.row_check import check_row
+from switchgear.fleet.rows import RowError
 from switchgear.follower.view import UnreadableCircuitError, decode_view
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
-from switchgear_sinks.writer.execution_rows import ExecutionRows
+from switchgear_sinks.writer.rows import ExecutionRows
 from switchgear_stream.folding import fold_all
 from tests.fuzz.messages import hostile
 from tests.support.fleet import COMMANDS, EXECUTIONS, START_MS, OnePolicy, event

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.breaker import snapshot
-from switchgear.fleet.standing import MARK, Standing
+from switchgear.fleet.policy_overrides import MARK, PolicyOverrides
 from switchgear_schemas import BreakerPolicy, DeadLetter
 from switchgear_schemas.headers import REKEYED, RESENT
 from tests.support.fleet import failed_row
@@ -154,7 +154,7 @@ def row(rng: random.Random) -> tuple[bytes, bytes]:
     if kind < 0.5:
         return rng.choice((ROW.key, b"t")), damaged(rng, ROW.encode())
     if kind < 0.6:
-        standing = Standing(partition=rng.randrange(4), applied=rng.choice((0, 2**63)), tables={"*": blob(rng)})
+        standing = PolicyOverrides(partition=rng.randrange(4), applied=rng.choice((0, 2**63)), tables={"*": blob(rng)})
         return standing.key, standing.encode()
     numbers = (-1, 0, 2**62, 2**63 - 1)
     changed: dict[str, Any] = rng.choice((

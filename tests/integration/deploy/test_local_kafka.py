@@ -12,8 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from switchgear_cli.local import kafka as kafka_module
-from switchgear_cli.local.kafka import LocalKafka
-from switchgear_cli.local.kafka_probe import brokers_online
+from switchgear_cli.local.kafka import LocalKafka, brokers_online
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError

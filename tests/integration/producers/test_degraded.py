@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from switchgear import BreakerPolicy, Permit, Rejection, Switchgear
-from switchgear.circuit_change import CircuitChange
-from switchgear.follower.views import UNAVAILABLE
-from switchgear.hooks import FunctionHooks
+from switchgear.follower.view import UNAVAILABLE
+from switchgear.telemetry.hooks import CircuitChange, FunctionHooks
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
@@ -30,7 +29,7 @@ def test_each_wish_for_an_unavailable_state_is_followed_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One circuit is open in the fleet. The limits are shortened: 15 s until stale would be 15 s of waiting."""
-    monkeypatch.setattr("switchgear.guard.unavailable.STALE_AFTER_S", 1.5)
+    monkeypatch.setattr("switchgear.guard.fleet_state.STALE_AFTER_S", 1.5)
     monkeypatch.setattr("switchgear.follower.follower.STALE_AFTER_S", 1.5)
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)

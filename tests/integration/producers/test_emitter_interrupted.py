@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear import Emitter, Event
-from switchgear.background import Background
+from switchgear.runtime.background_thread import Background
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration

@@ -220,7 +220,7 @@ while True:
 RESENDING = """
 import sys, time
 from switchgear import Emitter
-from switchgear.emitter import feeder
+from switchgear.emitter import spool_router as feeder
 feeder.AT_ONCE = 100
 emitter = Emitter(sys.argv[1], topic_prefix=sys.argv[2], spool_dir=sys.argv[3], in_flight=400)
 assert emitter.connect(40)

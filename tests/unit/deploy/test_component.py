@@ -9,7 +9,7 @@ from threading import Thread
 import psutil
 import pytest
 
-from switchgear_cli.up.component import CommandComponent
+from switchgear_cli.up.supervisor import CommandComponent
 from switchgear_schemas.errors import SwitchgearError
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from switchgear_cli.local.kafka_config import server_properties
-from switchgear_cli.local.kafka_failure import explain
+from switchgear_cli.local.kafka import explain, server_properties
 
 
 @pytest.fixture

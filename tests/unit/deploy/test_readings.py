@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from switchgear_cli.up.readings import read, transitions
-from switchgear_cli.up.status import Readings, TransitionLine
+from switchgear_cli.up.view import Readings, TransitionLine, read, transitions
 
 WORDS = "more calls failed than a healthy tool's do"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from switchgear_cli.up.supervision import (
+from switchgear_cli.up.supervisor import (
     STABLE_AFTER_S,
     Phase,
     Watch,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_cli.up.supervision import Phase
-from switchgear_cli.up.supervisor import Supervisor
+from switchgear_cli.up.supervisor import Phase, Supervisor
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.clock import Clock
 

@@ -14,12 +14,11 @@ from rich.text import Text
 
 from switchgear_cli.logs import configure_logging
 from switchgear_cli.main import run
-from switchgear_cli.operate.given import Given
+from switchgear_cli.operate.command_result import CommandResult
 from switchgear_cli.reads import output
-from switchgear_cli.reads.fitted import FittedTable, name
+from switchgear_cli.reads.responsive_table import ResponsiveTable, name
 from switchgear_cli.terminal import SafeStream, safe_output, styled
-from switchgear_cli.up.status import TransitionLine
-from switchgear_cli.up.view import LineView, transition_line
+from switchgear_cli.up.view import LineView, TransitionLine, transition_line
 from switchgear_schemas.command import Command
 from switchgear_schemas.settings import load_settings
 from tests.support.unseen import HOSTILE, unseen
@@ -53,7 +52,7 @@ def test_colours_of_rich_reach_a_terminal_and_a_strangers_do_not(monkeypatch):
     monkeypatch.setattr(sys, "stdout", written)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    table = FittedTable(name("tool"))
+    table = ResponsiveTable(name("tool"))
     table.add(f"x{HOSTILE}")
     with safe_output():
         output.show(table)
@@ -135,7 +134,7 @@ def test_refused_lines_of_a_history_are_escaped(tmp_path, capsys):
 @pytest.mark.parametrize("outcome", ["applied", "sent", "refused", "unconfirmed", "unchanged"])
 def test_what_became_of_a_command_is_one_line_without_anything_unseen(outcome):
     command = Command(tool_name=HOSTILE + "\nx", verb="close", actor="ada")
-    told = Given(command, outcome, None, f"because\n{HOSTILE}").sentence()
+    told = CommandResult(command, outcome, None, f"because\n{HOSTILE}").sentence()
     assert not unseen(told)
     assert "\n" not in told
 

@@ -1,4 +1,4 @@
-"""A tethered program dies with the process that started it, however that ends."""
+"""A die_with_parent program dies with the process that started it, however that ends."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ import time
 import psutil
 import pytest
 
-from switchgear_cli.local.tether import tethered
+from switchgear_cli.local.die_with_parent import die_with_parent
 
 PARENT = """
 import subprocess, sys, time
-from switchgear_cli.local.tether import tethered
-child = subprocess.Popen(tethered([sys.executable, "-c", "import time; time.sleep(120)"]), start_new_session=True)
+from switchgear_cli.local.die_with_parent import die_with_parent
+child = subprocess.Popen(die_with_parent([sys.executable, "-c", "import time; time.sleep(120)"]), start_new_session=True)
 print(child.pid, flush=True)
 time.sleep(120)
 """
@@ -33,7 +33,7 @@ def gone(pid, within_s=10):
 
 def test_the_program_becomes_the_process_that_was_started():
     child = subprocess.Popen(
-        tethered([sys.executable, "-c", "print(__import__('os').getpid())"]), stdout=subprocess.PIPE
+        die_with_parent([sys.executable, "-c", "print(__import__('os').getpid())"]), stdout=subprocess.PIPE
     )
     out, _ = child.communicate(timeout=20)
     assert int(out) == child.pid
@@ -42,7 +42,10 @@ def test_the_program_becomes_the_process_that_was_started():
 
 def test_its_exit_code_is_the_programs():
     assert (
-        subprocess.run(tethered([sys.executable, "-c", "raise SystemExit(7)"]), timeout=20, check=False).returncode == 7
+        subprocess.run(
+            die_with_parent([sys.executable, "-c", "raise SystemExit(7)"]), timeout=20, check=False
+        ).returncode
+        == 7
     )
 
 
@@ -55,7 +58,7 @@ def test_kill_9_of_the_parent_leaves_no_child():
 
 
 def test_a_program_whose_parent_is_gone_already_does_not_start(tmp_path):
-    command = tethered([sys.executable, "-c", f"open({str(tmp_path / 'started')!r}, 'w')"])
+    command = die_with_parent([sys.executable, "-c", f"open({str(tmp_path / 'started')!r}, 'w')"])
     command[command.index(str(os.getpid()))] = "1"  # a parent that it does not have
     assert subprocess.run(command, timeout=20, check=False).returncode == 1
     assert not (tmp_path / "started").exists()
@@ -66,11 +69,11 @@ def test_a_thread_may_not_start_one_for_it_would_die_with_the_thread():
 
     def start():
         try:
-            tethered(["/bin/true"])
+            die_with_parent(["/bin/true"])
         except RuntimeError as error:
             raised.append(str(error))
 
     thread = threading.Thread(target=start)
     thread.start()
     thread.join()
-    assert raised == ["A tethered program must be started from the main thread."]
+    assert raised == ["A die_with_parent program must be started from the main thread."]

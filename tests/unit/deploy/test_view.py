@@ -7,10 +7,19 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from switchgear_cli.up.frame import frame
-from switchgear_cli.up.status import ComponentStatus, Readings, Status, TransitionLine
-from switchgear_cli.up.supervision import Phase
-from switchgear_cli.up.view import LineView, LiveView, component_line, make_view, transition_line
+from switchgear_cli.up.supervisor import Phase
+from switchgear_cli.up.view import (
+    ComponentStatus,
+    LineView,
+    LiveView,
+    Readings,
+    Status,
+    TransitionLine,
+    component_line,
+    frame,
+    make_view,
+    transition_line,
+)
 
 KAFKA = ComponentStatus("kafka", Phase.RUNNING, 11, 0, "127.0.0.1:9092", "")
 SINK = ComponentStatus("sink", Phase.WAITING, None, 2, "http://127.0.0.1:8620", "SIGKILL: last words [red]")

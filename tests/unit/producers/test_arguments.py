@@ -20,8 +20,8 @@ from switchgear import (
     Switchgear,
     SwitchgearError,
 )
-from switchgear.breaker.plain_policy import PlainPolicy
-from switchgear.hook_list import HookList
+from switchgear.breaker.policy import PlainPolicy
+from switchgear.telemetry.dispatch import HookList
 from switchgear.testing import InMemoryFleet
 
 POLICY = BreakerPolicy(consecutive_failures=1)
@@ -239,7 +239,7 @@ def test_a_sessions_policies_are_checked_too() -> None:
 
 
 def test_a_coroutine_function_is_no_hook() -> None:
-    class Later(Hooks):
+    class DeferredResult(Hooks):
         async def on_drop(self, count: int) -> None:  # type: ignore[override]
             await asyncio.sleep(0)
 
@@ -248,7 +248,7 @@ def test_a_coroutine_function_is_no_hook() -> None:
             pass
 
     with pytest.raises(OptionError, match=r"on_drop of hooks\[0\] .*leave out the async"):
-        HookList([Later()])
+        HookList([DeferredResult()])
     for wrong in (later, LaterStill(), generator, 5, "x"):
         with pytest.raises(OptionError, match="on_transition"):
             FunctionHooks(on_transition=wrong)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
-from switchgear_schemas.words import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
+from switchgear_schemas.enums import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
 
 
 def test_one_process_opens_after_five_failures_in_a_row_and_waits_a_minute():

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from switchgear_stream import log_repeats
-from switchgear_stream.log_repeats import Repeats
+from switchgear_stream import log_throttle as log_repeats
+from switchgear_stream.log_throttle import Repeats
 
 
 @pytest.fixture

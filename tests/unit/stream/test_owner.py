@@ -13,9 +13,9 @@ from switchgear.fleet import Changes, FleetFold, Message
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app
-from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
+from switchgear_stream.watchdog import Watchdog
 from tests.support.fleet import OnePolicy, event
 
 SETTINGS = load_settings(topic_prefix="t.", topic_partitions=4)
@@ -55,7 +55,7 @@ class Bench:
         self.app = SimpleNamespace(flow_control=self.flow, consumer_generation_id=3, consumer=consumer)
         self.order: list[str] = []
         self.publisher = Recorder(self.order)
-        self.lifeline = Lifeline(6)
+        self.watchdog = Watchdog(6)
         self.metrics = WorkerMetrics()
         self.owner = Owner(
             settings=SETTINGS,
@@ -63,7 +63,7 @@ class Bench:
             table=self.table,
             fold=FleetFold(self.table.rows, OnePolicy(), partitions=4, late_after_s=300),
             publisher=self.publisher,  # type: ignore[arg-type]
-            lifeline=self.lifeline,
+            watchdog=self.watchdog,
             metrics=self.metrics,
         )
         self.held = app
@@ -87,10 +87,10 @@ async def bench():
 
 
 async def _fails_and_must_not_finish(bench, work) -> None:
-    """The lifeline hears of the failure, and the batch goes on waiting: a Faust handler that ends is acknowledged."""
+    """The watchdog hears of the failure, and the batch goes on waiting: a Faust handler that ends is acknowledged."""
     task = asyncio.create_task(work)
     async with asyncio.timeout(30):
-        await bench.lifeline.failed
+        await bench.watchdog.failed
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(task, 0.1)
 
@@ -110,7 +110,7 @@ async def test_a_batch_that_can_not_be_written_is_never_acknowledged_and_ends_th
 
 
 async def test_after_a_failure_no_other_batch_is_folded(bench):
-    bench.lifeline.report("failed")
+    bench.watchdog.report("failed")
     await bench.owner.batch(bench.batch(event()))
     assert bench.order == []
 
@@ -124,9 +124,9 @@ async def test_a_batch_of_an_older_generation_is_neither_folded_nor_acknowledged
 
 
 async def test_a_worker_that_was_paused_past_its_session_writes_nothing(bench):
-    bench.lifeline._ticked -= 7
+    bench.watchdog._ticked -= 7
     await bench.owner.batch(bench.batch(event()))
-    assert bench.lifeline.failed.done()
+    assert bench.watchdog.failed.done()
     assert bench.order == []
 
 

@@ -11,10 +11,10 @@ from faust.types import TP
 
 from switchgear_schemas import SettingsError
 from switchgear_schemas.settings import load_settings
+from switchgear_stream.health_monitor import HOPELESS_S, STALLED_S, UNREADY_S, HealthMonitor, lag
 from switchgear_stream.http import build_http, serving
-from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.metrics import WorkerMetrics
-from switchgear_stream.watch import HOPELESS_S, STALLED_S, UNREADY_S, Watch, lag
+from switchgear_stream.watchdog import Watchdog
 
 P0, P1 = TP("t.executions", 0), TP("t.executions", 1)
 
@@ -42,18 +42,18 @@ async def _no_answer() -> bool:
     return False
 
 
-def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[Watch, Lifeline]:
-    lifeline = Lifeline(6)
-    watch = Watch(
+def _watch(standing: Standing, metrics: WorkerMetrics) -> tuple[HealthMonitor, Watchdog]:
+    watchdog = Watchdog(6)
+    watch = HealthMonitor(
         settings=load_settings(topic_prefix="t."),
         app=standing,  # type: ignore[arg-type]
         table=SimpleNamespace(rows={}, stale_rows=0, read=0),  # type: ignore[arg-type]
         owner=standing,  # type: ignore[arg-type]
-        lifeline=lifeline,
+        watchdog=watchdog,
         metrics=metrics,
         kafka_answers=_no_answer,
     )
-    return watch, lifeline
+    return watch, watchdog
 
 
 def test_lag_is_what_lies_between_position_and_end():
@@ -83,11 +83,11 @@ async def test_no_lag_is_healthy_however_quiet():
 
 async def test_a_stream_that_stands_for_good_ends_the_process(monkeypatch):
     standing = Standing(end=10, position=4)
-    watch, lifeline = _watch(standing, WorkerMetrics())
-    monkeypatch.setattr("switchgear_stream.watch.EVERY_S", 0.001)
+    watch, watchdog = _watch(standing, WorkerMetrics())
+    monkeypatch.setattr("switchgear_stream.health_monitor.EVERY_S", 0.001)
     watch._lagging_since = standing.progressed_at = time.monotonic() - HOPELESS_S - 1
     running = asyncio.create_task(watch.run())
-    assert "stood still" in await asyncio.wait_for(lifeline.failed, 5)
+    assert "stood still" in await asyncio.wait_for(watchdog.failed, 5)
     running.cancel()
 
 
@@ -165,19 +165,19 @@ async def test_while_kafka_is_silent_a_recovery_is_not_blamed():
 async def test_a_recovery_that_stands_for_good_ends_the_process(monkeypatch):
     standing = Standing(end=0, position=0)
     standing.ready = False
-    watch, lifeline = _watch(standing, WorkerMetrics())
+    watch, watchdog = _watch(standing, WorkerMetrics())
     watch._kafka_answers = _answer
-    monkeypatch.setattr("switchgear_stream.watch.EVERY_S", 0.001)
+    monkeypatch.setattr("switchgear_stream.health_monitor.EVERY_S", 0.001)
     await watch._look()
     watch._moved_at -= HOPELESS_S + 1
     running = asyncio.create_task(watch.run())
-    assert "recovery stood still" in await asyncio.wait_for(lifeline.failed, 5)
+    assert "recovery stood still" in await asyncio.wait_for(watchdog.failed, 5)
     running.cancel()
 
 
 async def test_health_readiness_and_metrics_are_served():
     standing, metrics = Standing(end=10, position=4), WorkerMetrics()
-    watch, lifeline = _watch(standing, metrics)
+    watch, watchdog = _watch(standing, metrics)
     await watch._look()
     async with (
         serving(build_http(standing, watch, metrics), "127.0.0.1:0") as port,  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ async def test_health_readiness_and_metrics_are_served():
         assert 'switchgear_worker_lag_records{topic="t.executions"} 6.0' in text
         assert 'switchgear_worker_circuits{state="open"} 2.0' in text
         standing.ready = False
-        lifeline.report("broken")
+        watchdog.report("broken")
         async with client.get("/readyz") as answer:
             assert answer.status == 503
         async with client.get("/healthz") as answer:

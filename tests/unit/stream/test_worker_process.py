@@ -6,8 +6,8 @@ import asyncio
 
 from switchgear.fleet import Changes
 from switchgear_schemas.partitioner import owner_partition
-from switchgear_stream.lifeline import Lifeline
 from switchgear_stream.publisher import by_partition
+from switchgear_stream.watchdog import Watchdog
 from switchgear_stream.worker import EX_SOFTWARE, _bounded, _first_end
 
 
@@ -19,44 +19,44 @@ async def _broken() -> None:
     raise ValueError("Faust is gone")
 
 
-async def _end(work, *, stop: bool = False, cancel: bool = False) -> tuple[int, Lifeline]:
-    lifeline, told = Lifeline(6), asyncio.Event()
+async def _end(work, *, stop: bool = False, cancel: bool = False) -> tuple[int, Watchdog]:
+    watchdog, told = Watchdog(6), asyncio.Event()
     task = asyncio.create_task(work)
     if stop:
         told.set()
     if cancel:
         task.cancel()
-    code = await asyncio.wait_for(_first_end({task: "faust"}, told, lifeline), 5)
+    code = await asyncio.wait_for(_first_end({task: "faust"}, told, watchdog), 5)
     task.cancel()
-    return code, lifeline
+    return code, watchdog
 
 
 async def test_a_signal_ends_it_with_zero():
-    code, lifeline = await _end(_forever(), stop=True)
+    code, watchdog = await _end(_forever(), stop=True)
     assert code == 0
-    assert not lifeline.failed.done()
+    assert not watchdog.failed.done()
 
 
 async def test_a_task_that_dies_ends_it_with_a_reason():
-    code, lifeline = await _end(_broken())
+    code, watchdog = await _end(_broken())
     assert code == EX_SOFTWARE
-    assert "faust" in lifeline.failed.result()
-    assert "Faust is gone" in lifeline.failed.result()
+    assert "faust" in watchdog.failed.result()
+    assert "Faust is gone" in watchdog.failed.result()
 
 
 async def test_a_task_that_is_cancelled_or_returns_is_a_failure_too():
     for work, cancel in ((_forever(), True), (asyncio.sleep(0), False)):
-        code, lifeline = await _end(work, cancel=cancel)
+        code, watchdog = await _end(work, cancel=cancel)
         assert code == EX_SOFTWARE
-        assert lifeline.failed.done()
+        assert watchdog.failed.done()
 
 
 async def test_a_failure_wins_over_a_signal():
-    lifeline, told = Lifeline(6), asyncio.Event()
+    watchdog, told = Watchdog(6), asyncio.Event()
     told.set()
-    lifeline.report("no broker")
+    watchdog.report("no broker")
     task = asyncio.create_task(_forever())
-    assert await _first_end({task: "faust"}, told, lifeline) == EX_SOFTWARE
+    assert await _first_end({task: "faust"}, told, watchdog) == EX_SOFTWARE
     task.cancel()
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from switchgear.background_loop import at_shutdown
+from switchgear.runtime.background_thread import at_shutdown
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_cli.main import run
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import ToolMetricsRepository
-from switchgear_sinks.writer.execution_rows import ExecutionRows
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
+from switchgear_sinks.writer.rows import ExecutionRows
 from tests.support.engine import call, store_calls
 from tests.support.records import records
 

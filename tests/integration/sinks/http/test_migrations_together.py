@@ -10,7 +10,8 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.migrations import Layout, MigrationError, migrate, turns
+from switchgear_sinks.migrations import Layout, MigrationError, migrate
+from switchgear_sinks.migrations import runner as turns
 from switchgear_sinks.store import Store, open_store
 from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
 from tests.support.sinking import rollups_differ

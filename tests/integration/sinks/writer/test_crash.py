@@ -15,9 +15,9 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.service import _instance_of
 from switchgear_sinks.store import open_store
-from switchgear_sinks.writer.execution_rows import ExecutionRows
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
-from switchgear_sinks.writer.intent import Intent
+from switchgear_sinks.writer.offset_commits import Intent
+from switchgear_sinks.writer.rows import ExecutionRows
 from tests.support.groups import commit_by_hand
 from tests.support.processes import Child, switchgear
 from tests.support.records import execution

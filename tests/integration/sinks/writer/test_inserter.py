@@ -14,13 +14,12 @@ from switchgear.fleet import Message
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import open_store
-from switchgear_sinks.writer.batch import Batch
-from switchgear_sinks.writer.circuit_rows import CircuitRows
+from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.inserter import WATCHED_BATCHES, Inserter
-from switchgear_sinks.writer.intent import Intent
-from switchgear_sinks.writer.limits import Limits
-from switchgear_sinks.writer.metrics import WriterMetrics
+from switchgear_sinks.writer.offset_commits import Intent
+from switchgear_sinks.writer.rows import CircuitRows
+from switchgear_sinks.writer.settings import Limits, WriterMetrics
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 4

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear.fleet.row import Row
-from switchgear.fleet.standing import Standing
+from switchgear.fleet.policy_overrides import PolicyOverrides
+from switchgear.fleet.rows import Row
 from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
-from switchgear_cli.operate import give as give_module
+from switchgear_cli.operate import send_command as send_command_module
 from switchgear_cli.operate import targets as targets_module
-from switchgear_cli.operate.actor import this_person
-from switchgear_cli.operate.given import Given
+from switchgear_cli.operate.command_result import CommandResult
 from switchgear_cli.operate.known import Known
+from switchgear_cli.operate.send_command import this_person
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
 
@@ -26,7 +26,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.rows = {name: Row(circuit_id=name, tool_name=name) for name in ("x", "mcp:x")}
-        self.standing: dict[int, Standing] = {}
+        self.standing: dict[int, PolicyOverrides] = {}
         self.stored: list[str] | None = []
         self.unread = False
         self.down = False
@@ -51,10 +51,12 @@ class Fleet:
             raise ApiUnavailableError("The API at http://api:8620 cannot be reached.", hint="Start it.")
         return {"rows": [[name] for name in self.stored], "truncated": False}
 
-    async def give(self, settings, commands, *, wait_s) -> list[Given]:
+    async def send_command(self, settings, commands, *, wait_s) -> list[CommandResult]:
         self.sent += [(settings, command, wait_s) for command in commands]
         return [
-            Given(command, "refused", reason="no.") if command.tool_name in self.refusing else Given(command, "sent")
+            CommandResult(command, "refused", reason="no.")
+            if command.tool_name in self.refusing
+            else CommandResult(command, "sent")
             for command in commands
         ]
 
@@ -69,7 +71,7 @@ def fleet(monkeypatch) -> Fleet:
     for name in ("read_known", "commands_wait"):
         monkeypatch.setattr(targets_module, name, getattr(found, name))
     monkeypatch.setattr(targets_module.ApiClient, "sql", lambda _api, query: found.sql(query))
-    monkeypatch.setattr(give_module, "give", found.give)
+    monkeypatch.setattr(send_command_module, "send_command", found.send_command)
     return found
 
 
@@ -317,7 +319,7 @@ def test_clearing_what_is_not_set_sends_nothing_and_says_what_is(fleet, capsys):
     assert "Nothing is set for 'x': there is nothing to clear, and nothing was sent. No values are set" in (
         capsys.readouterr().err
     )
-    fleet.standing = {0: Standing(partition=0, tables={"mcp:*": b"{}"})}
+    fleet.standing = {0: PolicyOverrides(partition=0, tables={"mcp:*": b"{}"})}
     assert run(["policy", "clear", "mcp:?"]) == FAILED
     assert "Values are set for mcp:*." in capsys.readouterr().err
     assert fleet.sent == []
@@ -338,6 +340,6 @@ def test_ctrl_c_while_it_waits_says_what_becomes_of_what_was_sent(fleet, monkeyp
         assert wait_s == 10.0
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(give_module, "give", interrupted)
+    monkeypatch.setattr(send_command_module, "send_command", interrupted)
     assert run(["open", "x"]) == INTERRUPTED
     assert "What was sent is applied as soon as a worker reads it." in capsys.readouterr().err

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from switchgear.fleet.row import Row
-from switchgear.fleet.standing import Standing
+from switchgear.fleet.policy_overrides import PolicyOverrides
+from switchgear.fleet.rows import Row
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
-from switchgear_cli.operate import in_force as in_force_module
+from switchgear_cli.operate import policy_values as in_force_module
 from switchgear_cli.operate.known import Known
 
 NAMES = ["mcp:calendar:list_events", "mcp:email:send", "[x]", "[bold]y[/bold]:warning:"]
@@ -44,7 +44,7 @@ def test_a_tool_of_any_name_gets_an_answer(file, capsys, name):
 def overridden(monkeypatch):
     """A worker's table in which operators have set values over the file's."""
     row = Row(circuit_id="search", tool_name="search", policy=b'{"jitter": 0.5}')
-    standing = Standing(partition=0, tables={"s*": b'{"cusum": {"broken_failure_rate": 0.4}, "jitter": 0.25}'})
+    standing = PolicyOverrides(partition=0, tables={"s*": b'{"cusum": {"broken_failure_rate": 0.4}, "jitter": 0.25}'})
 
     async def read_known(_settings, _tools, *, timeout_s):
         assert timeout_s > 0

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from switchgear.history import parse_line
-from switchgear_cli.emit.prepare import _Rest, prepare, recorded_at
+from switchgear.replay.history import parse_line
+from switchgear_cli.emit.recording import _Rest, prepare, recorded_at
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.wire import Execution

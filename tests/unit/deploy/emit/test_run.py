@@ -13,7 +13,7 @@ import pytest
 
 from switchgear_cli.emit.recording import Extent, extent, rereadable
 from switchgear_cli.emit.run import Pace, Plan, emit_lines, shift_of
-from switchgear_cli.emit.tally import SHOWN, Tally
+from switchgear_cli.emit.sending import SHOWN, Tally
 
 T0 = datetime(2022, 8, 22, 3, tzinfo=UTC)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

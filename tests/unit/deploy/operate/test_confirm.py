@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchgear_cli.operate.confirm import Confirmation
+from switchgear_cli.operate.command_result import Confirmation
 from switchgear_schemas import Command, DeadLetter
 from switchgear_schemas.settings import load_settings
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from switchgear_cli.operate.given import Given, shows
+from switchgear_cli.operate.command_result import CommandResult, shows
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Command
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -55,21 +55,21 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
 @pytest.mark.parametrize(
     ("given", "sentence", "done"),
     [
-        (Given(_command(), "applied", _circuit()), "search: forced open, version 4, by ada: drill.", True),
+        (CommandResult(_command(), "applied", _circuit()), "search: forced open, version 4, by ada: drill.", True),
         (
-            Given(_command(), "applied", _circuit("open", open_until=NOON)),
+            CommandResult(_command(), "applied", _circuit("open", open_until=NOON)),
             "search: open until 2026-01-01 12:00:00 UTC, version 4, by ada: drill.",
             True,
         ),
         (
-            Given(_command("disable"), "applied", _circuit("disabled", stands_until=NOON)),
+            CommandResult(_command("disable"), "applied", _circuit("disabled", stands_until=NOON)),
             "search: disabled until 2026-01-01 12:00:00 UTC, version 4, by ada: drill.",
             True,
         ),
-        (Given(_command(), "unchanged", _circuit()), "search: forced open already; nothing changed.", True),
-        (Given(_command("close"), "unchanged"), "search: closed already; nothing changed.", True),
+        (CommandResult(_command(), "unchanged", _circuit()), "search: forced open already; nothing changed.", True),
+        (CommandResult(_command("close"), "unchanged"), "search: closed already; nothing changed.", True),
         (
-            Given(
+            CommandResult(
                 _command("auto"),
                 "unchanged",
                 _circuit(
@@ -81,11 +81,15 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
             "search: open until 2026-01-01 12:00:00 UTC already: 5 calls in a row failed (the limit is 5); nothing changed.",
             True,
         ),
-        (Given(_command(), "sent"), "search: sent, not waited for.", True),
-        (Given(_command(), "refused", reason="the worker refused it: x."), "search: the worker refused it: x.", False),
-        (Given(_command(), "unconfirmed", reason="not confirmed."), "search: not confirmed.", False),
+        (CommandResult(_command(), "sent"), "search: sent, not waited for.", True),
         (
-            Given(
+            CommandResult(_command(), "refused", reason="the worker refused it: x."),
+            "search: the worker refused it: x.",
+            False,
+        ),
+        (CommandResult(_command(), "unconfirmed", reason="not confirmed."), "search: not confirmed.", False),
+        (
+            CommandResult(
                 _command("set_policy", policy=BreakerPolicy(failure_count=1)),
                 "applied",
                 reason="by the owners of all 4 partitions",
@@ -94,26 +98,26 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
             True,
         ),
         (
-            Given(_command("set_policy", policy=BreakerPolicy(failure_count=1)), "unchanged", _circuit()),
+            CommandResult(_command("set_policy", policy=BreakerPolicy(failure_count=1)), "unchanged", _circuit()),
             "search: these values are set already; nothing changed.",
             True,
         ),
         (
-            Given(_command("set_policy", policy=BreakerPolicy()), "applied", _circuit()),
+            CommandResult(_command("set_policy", policy=BreakerPolicy()), "applied", _circuit()),
             "search: what was set is taken back.",
             True,
         ),
         (
-            Given(_command("set_policy", policy=BreakerPolicy()), "unchanged"),
+            CommandResult(_command("set_policy", policy=BreakerPolicy()), "unchanged"),
             "search: nothing was set; nothing changed.",
             True,
         ),
         (
-            Given(_command(), "unchanged", reason="its newest record was not read in time"),
+            CommandResult(_command(), "unchanged", reason="its newest record was not read in time"),
             "search: nothing changed (its newest record was not read in time).",
             True,
         ),
-        (Given(_command(circuit_id="search|user=u"), "sent"), "search|user=u: sent, not waited for.", True),
+        (CommandResult(_command(circuit_id="search|user=u"), "sent"), "search|user=u: sent, not waited for.", True),
     ],
 )
 def test_every_outcome_is_one_sentence(given, sentence, done):
@@ -122,7 +126,7 @@ def test_every_outcome_is_one_sentence(given, sentence, done):
 
 
 def test_a_program_reads_the_whole_circuit():
-    document = json.loads(json.dumps(Given(_command(), "applied", _circuit()).document()))
+    document = json.loads(json.dumps(CommandResult(_command(), "applied", _circuit()).document()))
     assert document["outcome"] == "applied"
     assert document["circuit"]["version"] == 4
-    assert Given(_command(), "sent").document()["circuit"] is None
+    assert CommandResult(_command(), "sent").document()["circuit"] is None

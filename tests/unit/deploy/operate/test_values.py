@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear_cli.operate.values import policy_from
+from switchgear_cli.operate.policy_values import policy_from
 from switchgear_cli.usage import WrongUsageError
 
 

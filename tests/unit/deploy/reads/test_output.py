@@ -11,12 +11,12 @@ import pytest
 
 from switchgear_cli.main import run
 from switchgear_cli.reads import output
-from switchgear_cli.reads.fitted import FittedTable, name, words
+from switchgear_cli.reads.responsive_table import ResponsiveTable, name, words
 
 LONG = "the upstream did not answer within thirty seconds " * 12
 SHOW = (
-    "from switchgear_cli.reads import output; from switchgear_cli.reads.fitted import *; from rich.text import Text;"
-    "t = FittedTable(name('tool'), words('why')); t.add('mcp:' + 'n' * 80, 'words ' * 60);"
+    "from switchgear_cli.reads import output; from switchgear_cli.reads.responsive_table import *; from rich.text import Text;"
+    "t = ResponsiveTable(name('tool'), words('why')); t.add('mcp:' + 'n' * 80, 'words ' * 60);"
     "t.add(Text('b', style='red'), 'short'); output.show(t)"
 )
 
@@ -27,8 +27,8 @@ def no_width(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
 
 
-def table(*tools: str) -> FittedTable:
-    found = FittedTable(name("tool"), words("why"))
+def table(*tools: str) -> ResponsiveTable:
+    found = ResponsiveTable(name("tool"), words("why"))
     for tool in tools:
         found.add(tool, LONG)
     return found

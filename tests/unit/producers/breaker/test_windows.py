@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from switchgear.breaker.window_count import CountWindow
-from switchgear.breaker.window_time import DEFAULT_PANES, TimeWindow, panes_of
+from switchgear.breaker.windows import DEFAULT_PANES, CountWindow, TimeWindow, panes_of
 
 
 def test_a_window_has_a_pane_a_second_up_to_the_default():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.classify import Classification, classify
-from switchgear.classify.grpc_status import _in_status
+from switchgear.classify.grpc import _in_status
 
 
 def _message(name, *fields):

@@ -9,7 +9,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from switchgear.emitter.batch import fill
-from switchgear.emitter.record import Record, Run, count, singles
+from switchgear.emitter.records import Record, Run, count, singles
 from switchgear_schemas.headers import RESENT
 
 AT = 1_800_000_000_000

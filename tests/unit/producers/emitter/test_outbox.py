@@ -12,7 +12,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from switchgear.emitter import outbox as module
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.producer import Link
-from switchgear.emitter.record import Record, Run, count, singles
+from switchgear.emitter.records import Record, Run, count, singles
 from switchgear_schemas.connection import KafkaConnection
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear.breaker import snapshot
-from switchgear.fleet.row import RowError
+from switchgear.fleet.policy_overrides import PolicyOverrides
 from switchgear.fleet.row_check import check_row
-from switchgear.fleet.standing import Standing
+from switchgear.fleet.rows import RowError
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import World, failed_row
 
@@ -30,7 +30,7 @@ def refused(data: bytes, key: bytes = b"search", partition: int = HERE) -> str:
 
 def test_what_an_owner_wrote_passes():
     check_row(b"search", ROW.encode(), HERE, 4)
-    standing = Standing(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
+    standing = PolicyOverrides(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
     check_row(standing.key, standing.encode(), 2, 4)
 
 
@@ -82,8 +82,8 @@ def test_a_window_whose_panes_are_too_many_to_number_is_refused():
 def test_a_row_counts_in_the_partition_of_its_tool_and_under_its_own_key_alone():
     assert "another partition" in refused(ROW.encode(), partition=(HERE + 1) % 4)
     assert "another circuit's" in refused(ROW.encode(), key=b"other")
-    assert "another partition's" in refused(Standing(partition=1).encode(), key=b"\xff2", partition=2)
-    assert "no JSON object" in refused(Standing(partition=1, tables={"*": b"5"}).encode(), b"\xff1", 1)
+    assert "another partition's" in refused(PolicyOverrides(partition=1).encode(), key=b"\xff2", partition=2)
+    assert "no JSON object" in refused(PolicyOverrides(partition=1, tables={"*": b"5"}).encode(), b"\xff1", 1)
     assert "head" in refused(ROW.encode()[:1] + b"\xff" * 8 + ROW.encode()[9:])
 
 

@@ -11,7 +11,7 @@ import types
 import pytest
 
 from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, SwitchgearError, Usage
-from switchgear.hooks import FunctionHooks
+from switchgear.telemetry.hooks import FunctionHooks
 
 PROBING = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.05)
 

@@ -14,7 +14,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, ThreadsBusyError
 from switchgear.guard.time_limit import TimedThreads
-from switchgear.hooks import FunctionHooks
+from switchgear.telemetry.hooks import FunctionHooks
 
 
 @pytest.fixture

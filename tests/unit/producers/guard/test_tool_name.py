@@ -7,7 +7,7 @@ import enum
 import pytest
 
 from switchgear import OptionError
-from switchgear_schemas.words import MAX_NAME_LENGTH
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 
 class Tool(enum.StrEnum):

@@ -155,7 +155,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "switchgear.policies.yaml_loader", raising=False)
+    monkeypatch.delitem(sys.modules, "switchgear.policies.load", raising=False)
     with pytest.raises(PolicyError, match=r"pip install 'switchgear\[service\]', or write it as TOML"):
         PolicySet.load(written(tmp_path, "default: {}", "p.yaml"))
 

@@ -28,7 +28,7 @@ HEAVY = ("faust", "clickhouse_connect", "chdb", "pydantic_settings", "rich", "st
 
 def test_the_testing_aids_import_neither_faust_nor_clickhouse_nor_pytest():
     code = f"""
-import sys, switchgear.testing, switchgear.testing.simulator.simulation
+import sys, switchgear.testing, tests.simulator.simulation
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

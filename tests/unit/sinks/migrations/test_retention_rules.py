@@ -20,7 +20,7 @@ from switchgear_sinks.migrations import (
     restamp,
     write_rule,
 )
-from switchgear_sinks.migrations import retention_rules as rules_module
+from switchgear_sinks.migrations import retention as rules_module
 from switchgear_sinks.store import Store, open_store
 
 DAY_S = 86_400

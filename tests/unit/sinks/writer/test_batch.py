@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from switchgear_sinks.writer.batch import RECORD_BYTES, BatchBuffer
-from switchgear_sinks.writer.intent import Intent
-from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.batches import RECORD_BYTES, BatchBuffer
+from switchgear_sinks.writer.offset_commits import Intent
+from switchgear_sinks.writer.settings import Limits
 from tests.support.records import NOON_MS, HandMadeRecord, records
 
 LIMITS = Limits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)

@@ -8,7 +8,7 @@ import pytest
 
 from switchgear.fleet import Message
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
-from switchgear_sinks.writer.circuit_rows import CircuitRows
+from switchgear_sinks.writer.rows import CircuitRows
 from tests.support.records import records
 
 MAKER = CircuitRows()

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from aiokafka.structs import TopicPartition
 
-from switchgear_sinks.writer.commits import Commits, LostPartitionError
+from switchgear_sinks.writer.offset_commits import Commits, LostPartitionError
 
 ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
 

@@ -10,7 +10,7 @@ import pytest
 from switchgear_schemas import headers, wire
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
-from switchgear_sinks.writer.execution_rows import ExecutionRows, StrictExecution, passes
+from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, passes
 from tests.support.records import HandMadeRecord, execution, records
 
 MAKER = ExecutionRows()

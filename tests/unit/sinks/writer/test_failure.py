@@ -7,7 +7,7 @@ import errno
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
-from switchgear_sinks.writer.failure import RETRIABLE, Kind, judge
+from switchgear_sinks.writer.insert_failure import RETRIABLE, Kind, judge
 
 PARSE = (
     "Code: 376. DB::Exception: Code: 376. DB::Exception: Cannot parse uuid zz: (while reading the value of key metric_id): (at row 2)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear_sinks.writer.intent import Intent
+from switchgear_sinks.writer.offset_commits import Intent
 
 
 def test_an_intent_survives_the_way_through_commit_metadata() -> None:

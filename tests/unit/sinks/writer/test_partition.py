@@ -10,12 +10,11 @@ from typing import Any
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import TopicPartition
 
-from switchgear_sinks.writer.batch import RECORD_BYTES, Batch
-from switchgear_sinks.writer.commits import Commits
-from switchgear_sinks.writer.intent import Intent
-from switchgear_sinks.writer.limits import Limits
+from switchgear_sinks.writer.assignment import Assignment
+from switchgear_sinks.writer.batches import RECORD_BYTES, Batch
+from switchgear_sinks.writer.offset_commits import Commits, Intent
 from switchgear_sinks.writer.partition import PartitionWriter
-from switchgear_sinks.writer.tenure import Tenure
+from switchgear_sinks.writer.settings import Limits
 from tests.support.records import NOON_MS, records
 
 HERE = TopicPartition("executions", 3)
@@ -215,8 +214,8 @@ async def test_a_full_partition_says_so() -> None:
         assert writer.held_bytes == 6 * (1 + len(b"search") + RECORD_BYTES), "the batch in hand counts too"
 
 
-def tenure_of(world: World, failures: list[BaseException]) -> Tenure:
-    return Tenure(
+def tenure_of(world: World, failures: list[BaseException]) -> Assignment:
+    return Assignment(
         [HERE],
         {HERE.topic: world},  # type: ignore[dict-item]
         {},

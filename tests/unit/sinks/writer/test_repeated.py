@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from switchgear_sinks.writer.repeated import repeats_a_field
+from switchgear_sinks.writer.rows import repeats_a_field
 
 
 @pytest.mark.parametrize(

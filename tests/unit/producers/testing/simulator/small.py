@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchgear.testing.simulator.scenario import Scenario
+from tests.simulator.scenario import Scenario
 
 
 def small(seed: int = 1, **changes: Any) -> Scenario:

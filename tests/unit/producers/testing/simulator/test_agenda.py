@@ -1,4 +1,4 @@
-from switchgear.testing.simulator.agenda import EPOCH, Agenda
+from tests.simulator.agenda import EPOCH, Agenda
 
 
 def test_things_happen_in_the_order_of_their_time_and_then_of_their_coming():

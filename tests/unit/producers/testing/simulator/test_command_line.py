@@ -2,8 +2,8 @@ import os
 import subprocess
 import sys
 
-from switchgear.testing.simulator.__main__ import main
-from switchgear.testing.simulator.scenario import Scenario
+from tests.simulator.__main__ import main
+from tests.simulator.scenario import Scenario
 
 SMALL = ["--processes", "10", "--tools", "5", "--hours", "0.05", "--calls-per-s", "4"]
 NAMES = [
@@ -56,8 +56,8 @@ def test_the_command_to_repeat_a_run_names_what_is_not_the_default():
 
 def test_a_run_does_not_depend_on_the_order_of_hashes():
     code = """
-from switchgear.testing.simulator.scenario import Scenario
-from switchgear.testing.simulator.simulation import Simulation
+from tests.simulator.scenario import Scenario
+from tests.simulator.simulation import Simulation
 print(Simulation(Scenario(seed=4, processes=10, tools=6, hours=0.05, calls_per_s=6)).run().digest())
 """
     found = {

@@ -1,7 +1,7 @@
 """The default run: a thousand processes, two hundred tools, outages and every fault, every invariant held."""
 
-from switchgear.testing.simulator.scenario import Scenario
-from switchgear.testing.simulator.simulation import Simulation
+from tests.simulator.scenario import Scenario
+from tests.simulator.simulation import Simulation
 
 
 def test_a_thousand_processes_and_two_hundred_tools_keep_every_promise():

@@ -4,7 +4,8 @@ import pytest
 
 from switchgear.breaker import Breaker, Outcome
 from switchgear.breaker.cusum import run_length, solve
-from switchgear.testing.simulator.healthy import (
+from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
+from tests.simulator.healthy import (
     CALLS_PER_S,
     STATED,
     _by,
@@ -12,7 +13,6 @@ from switchgear.testing.simulator.healthy import (
     feed_successes,
     steady,
 )
-from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 
 
 @pytest.mark.parametrize("failure_rate", [0.01, 0.05, 0.3, 0.6])

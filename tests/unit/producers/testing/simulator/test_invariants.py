@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from switchgear.fleet import Message, Row
-from switchgear.testing.simulator.invariants.broken import Histories, InvariantBrokenError
-from switchgear.testing.simulator.invariants.probes import Probes
-from switchgear.testing.simulator.invariants.records import Records
 from switchgear_schemas.policy import FLEET_DEFAULT
+from tests.simulator.invariants.broken import Histories, InvariantBrokenError
+from tests.simulator.invariants.probes import Probes
+from tests.simulator.invariants.records import Records
 
 
 @pytest.fixture

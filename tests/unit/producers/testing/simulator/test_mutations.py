@@ -10,17 +10,17 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.rules import Breach
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
-from switchgear.follower.broker_time import BrokerTime
+from switchgear.follower.clock import BrokerTime
 from switchgear.follower.table import CircuitTable
-from switchgear.guard.probe import ProbeDesk
-from switchgear.guard.verdict import Verdict, judge
-from switchgear.testing.simulator.__main__ import agreement
-from switchgear.testing.simulator.healthy import check, steady
-from switchgear.testing.simulator.invariants.broken import InvariantBrokenError
-from switchgear.testing.simulator.network import Network
-from switchgear.testing.simulator.simulation import Simulation
+from switchgear.guard.decision import Verdict, judge
+from switchgear.guard.probes import ProbeCoordinator
 from switchgear.testing.worker import MemoryWorker
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
+from tests.simulator.__main__ import agreement
+from tests.simulator.healthy import check, steady
+from tests.simulator.invariants.broken import InvariantBrokenError
+from tests.simulator.network import Network
+from tests.simulator.simulation import Simulation
 from tests.unit.producers.testing.simulator.small import small
 
 SEEDS = range(1, 5)
@@ -41,7 +41,7 @@ def test_a_guard_that_takes_anybodys_lease_is_noticed(monkeypatch):
     def anybodys(view, now, emitter_id):
         return view.leases[0] if view.leases and not view.passes else judge(view, now, emitter_id)
 
-    monkeypatch.setattr("switchgear.guard.gate.judge", anybodys)
+    monkeypatch.setattr("switchgear.guard.decision.judge", anybodys)
     assert broken().invariant in {"at-most-n-probes", "no-call-while-open"}
 
 
@@ -55,17 +55,18 @@ def test_an_owner_that_grants_one_lease_too_many_is_noticed(monkeypatch):
 
 
 def test_a_lease_used_twice_is_noticed(monkeypatch):
-    monkeypatch.setattr(ProbeDesk, "take", lambda *_: True)
+    monkeypatch.setattr(ProbeCoordinator, "take", lambda *_: True)
     error = broken(calls_per_s=15.0, tools=4, processes=3, hours=0.2)
     assert error.invariant == "at-most-n-probes"
     assert "a second time" in str(error)
 
 
 def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
-    monkeypatch.setattr("switchgear.guard.gate.judge", lambda *_: Verdict.PASS)
-    monkeypatch.setattr("switchgear.guard.gate.Gate._reachable", lambda *_: False)
+    monkeypatch.setattr("switchgear.guard.decision.judge", lambda *_: Verdict.PASS)
+    monkeypatch.setattr("switchgear.guard.decision.Gate._reachable", lambda *_: False)
     monkeypatch.setattr(
-        "switchgear.guard.gate.Gate._not_closed", lambda self, view, caller: self._locally(view.tool_name, view, caller)
+        "switchgear.guard.decision.Gate._not_closed",
+        lambda self, view, caller: self._locally(view.tool_name, view, caller),
     )
     error = broken()
     assert error.invariant == "no-call-while-open"

@@ -1,4 +1,4 @@
-from switchgear.testing.simulator.invariants.recount import Call, breached
+from tests.simulator.invariants.recount import Call, breached
 
 
 def calls(pattern, *, every_ms=1_000, emitters=3, start=1_800_000_000_000):

@@ -3,9 +3,9 @@ from random import Random
 
 import pytest
 
-from switchgear.testing.simulator.scenario import CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
-from switchgear.testing.simulator.tools import KINDS, Outage, SimulatedTool, make_tools
 from switchgear_schemas.policy import FLEET_DEFAULT
+from tests.simulator.scenario import CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
+from tests.simulator.tools import KINDS, Outage, SimulatedTool, make_tools
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from switchgear.testing.simulator.simulation import Simulation
-from switchgear.testing.simulator.workers import PATIENCE_S
+from tests.simulator.simulation import Simulation
+from tests.simulator.workers import PATIENCE_S
 from tests.unit.producers.testing.simulator.small import small
 
 QUIET = {

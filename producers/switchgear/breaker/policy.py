@@ -1,0 +1,56 @@
+"""PlainPolicy: the values of a BreakerPolicy that is ours, hence needs no check, without pydantic's models behind it.
+
+``BreakerPolicy`` is the contract, and what users make; a test holds the two together, field by field and default by default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast
+
+import msgspec
+
+from switchgear_schemas.enums import DEFAULT_COUNTED, DEFAULT_MAX_WAIT_S, ErrorClass, Mode, Scope
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
+
+
+class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Equal to whatever has the same values, a BreakerPolicy too."""
+
+    consecutive_failures: int | None = None
+    failure_count: int | None = None
+    failure_rate_threshold: float | None = None
+    minimum_number_of_calls: int = 20
+    cusum: None = None
+    slow_call_duration_threshold_ms: float | None = None
+    slow_call_rate_threshold: float | None = None
+    wasted_tokens: int | None = None
+    sliding_window_type: Literal["time", "count"] = "time"
+    sliding_window_size: int | float = 60
+    sliding_window_panes: int | None = None
+    wait_duration_in_open_state_s: float = 60
+    backoff_multiplier: float = 1.0
+    max_wait_duration_in_open_state_s: float = DEFAULT_MAX_WAIT_S
+    jitter: float = 0.0
+    permitted_number_of_calls_in_half_open_state: int = 1
+    success_threshold_to_close: int = 1
+    half_open_decision: Literal["first_failure", "rate"] = "first_failure"
+    max_wait_duration_in_half_open_state_s: float = 30
+    minimum_reporters: int = 1
+    counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
+    honor_retry_after: bool = True
+    scope: Scope = "tool"
+    mode: Mode = "enforce"
+    fallback: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return all(getattr(other, name, self) == getattr(self, name) for name in self.__struct_fields__)
+
+    def __hash__(self) -> int:
+        return hash(msgspec.structs.astuple(self))
+
+
+def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
+    """``policy`` for those who read its values, which is all that a breaker does."""
+    return cast("BreakerPolicy", policy)

@@ -1,0 +1,60 @@
+"""ClockOffset: from the monotonic clock, which the guard reads, to the calendar, which its events carry.
+
+A guarded call reads the monotonic clock twice, for its duration; a third reading would cost it as much as the rest of what it
+leaves behind (65 of 130 ns, measured). So the calendar is worked out in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+NOTICED_S: Final = 0.05
+"""A change of the two clocks' distance by more is a machine that slept or a clock that was set; below, it is being steered."""
+LOOK_EVERY_S: Final = 1.0
+_KEPT: Final = 64
+
+
+class ClockOffset:
+    """Remembers how far the clocks are apart, and since when: an event from before the machine slept keeps its own time.
+
+    Args:
+        clock: monotonic seconds, as the guard reads them.
+        wall: seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._earlier: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        self.since = 0.0
+        """Instant of the monotonic clock from which ``offset`` holds."""
+        self.offset = wall() - clock()
+        """Seconds to add to the monotonic clock."""
+
+    def look(self) -> None:
+        """Compare the clocks."""
+        now = self._clock()
+        offset = self._wall() - now
+        if abs(offset - self.offset) > NOTICED_S:
+            self._earlier.append((self.since, self.offset))
+            self.since = now
+        self.offset = offset
+
+    def offset_at(self, instant: float) -> float:
+        """What to add to ``instant`` of the monotonic clock."""
+        if instant >= self.since or not self._earlier:
+            return self.offset
+        for since, offset in reversed(self._earlier):
+            if instant >= since:
+                return offset
+        return self._earlier[0][1]
+
+    async def watch(self) -> None:
+        """:meth:`look` every second, for ever."""
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_EVERY_S)

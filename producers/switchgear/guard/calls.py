@@ -1,0 +1,174 @@
+"""Calling: guard, call and answer under a set of options; what a client and its ``with_options`` have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
+
+from switchgear.answer import Answer
+from switchgear.fallback.registry import guarded_by
+from switchgear.guard.decorate import guarded, replanned
+from switchgear.guard.options import GuardOptions, Overrides
+from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through
+from switchgear.guard.plan import Plan
+from switchgear.guard.tool_function import Kind, examine
+from switchgear.guard.tool_name import check_tool
+from switchgear_schemas.errors import SwitchgearError
+
+if TYPE_CHECKING:
+    from switchgear.client import Switchgear
+    from switchgear.guard.runtime import Runtime
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+MOST_PLANS: Final = 1_000
+_NOT_FOR_ACALL: Final[Mapping[Kind, int]] = {
+    "generator": inspect.CO_GENERATOR,
+    "async_generator": inspect.CO_ASYNC_GENERATOR,
+}
+"""With the flag that the code of such functions has."""
+_NOT_FOR_CALL: Final[Mapping[Kind, int]] = {"coroutine": inspect.CO_COROUTINE, **_NOT_FOR_ACALL}
+
+
+class Calling:
+    """A client's calls under ``options``: the client's own, or what ``gear.with_options(...)`` returns, which is cheap to make."""
+
+    def __init__(
+        self, gear: Switchgear, runtime: Runtime, options: GuardOptions, asked: frozenset[str] = frozenset()
+    ) -> None:
+        self._gear = gear
+        self._runtime = runtime
+        self.options = options
+        self._asked = asked
+        self._plans: dict[str, Plan] = {}
+
+    def with_options(self, **options: Unpack[Overrides]) -> Calling:
+        """The same calls with other options: ``gear.with_options(timeout=5).call("tool", function, …)``.
+
+        Raises:
+            OptionError: an option is unknown or out of range.
+        """
+        return Calling(self._gear, self._runtime, self.options.override(options), self._asked | options.keys())
+
+    def guard(self, tool: str, **options: Unpack[Overrides]) -> Callable[[F], F]:
+        """Decorate what calls ``tool``: a function, coroutine function, generator or async generator, also in a class body.
+
+        It keeps its name, docs, signature and type.
+
+        Args:
+            tool: the circuit's name. The function is remembered under it, so that other tools may fall back on it.
+            options: see :class:`~switchgear.GuardOptions`; those left out are these defaults.
+
+        Raises:
+            OptionError: an option is unknown, out of range, or impossible for this kind of function; or the tool has no name.
+        """
+        check_tool(tool)
+        given, asked = self.options.override(options), self._asked | options.keys()
+
+        def decorate(function: F) -> F:
+            found: F = guarded(self._gear, self._runtime, tool, function, given, asked=asked)
+            return found
+
+        return decorate
+
+    def call(self, tool: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call ``function(*args, **kwargs)`` behind ``tool``'s circuit.
+
+        Raises:
+            CircuitOpenError: the circuit refused; whatever the function raises goes through.
+            SwitchgearError: it is a coroutine function or a generator, whose outcome would not be known here, or no
+                function; or the tool has no name.
+        """
+        _refuse(function, _NOT_FOR_CALL)
+        result: R = call_through(self._plan(tool), function, args, kwargs)
+        return result
+
+    async def acall(self, tool: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Await ``function(*args, **kwargs)`` behind ``tool``'s circuit.
+
+        Raises:
+            CircuitOpenError: the circuit refused; whatever the function raises goes through.
+            SwitchgearError: it is a generator, or no function; or the tool has no name.
+        """
+        _refuse(function, _NOT_FOR_ACALL)
+        result: R = await acall_through(self._plan(tool), function, args, kwargs)
+        return result
+
+    @overload
+    def answer(self, tool: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]: ...
+    @overload
+    def answer(self, guarded: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]: ...
+    def answer(self, first: Any, /, *args: Any, **kwargs: Any) -> Answer[Any]:
+        """The result with what served it: ``gear.answer(guarded, …)``, or ``gear.answer("tool", function, …)``.
+
+        Raises:
+            CircuitOpenError: the circuit refused and nothing else serves; whatever the function raises goes through.
+            SwitchgearError: the function is not guarded, or is a coroutine function or a generator.
+        """
+        plan, function, args = self._of(first, args)
+        _refuse(function, _NOT_FOR_CALL)
+        return answer_through(plan, function, args, kwargs)
+
+    @overload
+    async def aanswer(
+        self, tool: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Answer[R]: ...
+    @overload
+    async def aanswer(self, guarded: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]: ...
+    async def aanswer(self, first: Any, /, *args: Any, **kwargs: Any) -> Answer[Any]:
+        """:meth:`answer` for coroutine functions."""
+        plan, function, args = self._of(first, args)
+        _refuse(function, _NOT_FOR_ACALL)
+        return await aanswer_through(plan, function, args, kwargs)
+
+    def _plan(self, tool: str) -> Plan:
+        if type(tool) is not str:  # such as a list, which no dict can look for
+            check_tool(tool)
+        plan = self._plans.get(tool)
+        if plan is None:
+            check_tool(tool)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[tool] = Plan(self._runtime, tool, self.options)
+        return plan
+
+    def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[Plan, Callable[..., Any], tuple[Any, ...]]:
+        """The plan, the bare function and the arguments of an ``answer``, by tool and function or by a guarded function."""
+        if isinstance(first, str):
+            if not args or not callable(args[0]):
+                raise SwitchgearError(f"answer({first!r}, …) needs the function that calls {first}.")
+            return self._plan(first), args[0], args[1:]
+        found = guarded_by(first)
+        if found is None:
+            raise SwitchgearError(
+                f"{first!r} is not guarded.", hint="Give a guarded function, or the tool's name and a function."
+            )
+        bound = getattr(first, "__self__", None) if inspect.ismethod(first) else None
+        plan = replanned(found.plan, self.options, self._asked) if self._asked else found.plan
+        return plan, found.tool.call, args if bound is None else (bound, *args)
+
+
+def _refuse(function: Any, kinds: Mapping[Kind, int]) -> None:
+    """A coroutine function or generator called here would run unguarded, after its outcome was told.
+
+    Raises:
+        SwitchgearError: saying what to use instead.
+    """
+    if type(function) is FunctionType and not function.__code__.co_flags & sum(kinds.values()):
+        return
+    if not callable(function):
+        raise SwitchgearError(
+            f"A call is given a function, not {function!r:.100}.", hint='gear.call("tool", function, argument)'
+        )
+    examined = examine(function)
+    if examined.kind in kinds:
+        asynchronous = examined.kind == "coroutine"
+        raise SwitchgearError(
+            f"{examined.name} is {'a coroutine function' if asynchronous else 'a generator function'}.",
+            hint="Use acall or aanswer." if asynchronous else "Decorate it with guard.",
+        )

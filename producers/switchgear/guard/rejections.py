@@ -1,0 +1,181 @@
+"""Rejection: why a call may not be made, as a value; CircuitOpenError, the same as an exception.
+
+Each has a ``text`` for the model. The text of an exception is also its ``str()`` and its ``args[0]``, because agent
+frameworks show those. It is made when it is read: an agent in a loop is refused often, and most refusals are only
+caught. The wait in it is the one at the moment of the refusal. It does not count down, so the text stays the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from switchgear.breaker.values import Cause
+from switchgear.redaction.redact import MOST_NAME, one_line, redact
+from switchgear_schemas.enums import CircuitState, Scope
+from switchgear_schemas.errors import SwitchgearError
+
+MOST_OF_AN_ERROR: Final = 300
+"""Characters of a tool's error that the model is shown: it is a stranger's text."""
+_MOST_OF_A_REASON: Final = 400
+"""Characters of the reason: it holds a session's id, which may be 256 characters long."""
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """The answer "no". It is false, where a Permit is true. To raise it costs 22 times more than to return it (Polly v8).
+
+    A msgspec struct, not a dataclass: one is made at every refusal, and a frozen dataclass of eight fields takes ten times
+    as long. ``msgspec.structs.replace`` changes a copy.
+    """
+
+    tool: str
+    state: CircuitState
+    source: Literal["local", "fleet", "session", "duplicate"]
+    """Whose circuit is open, this process's own or the fleet's; or a limit of the session, or that the same call was made before."""
+    reason: str = ""
+    """The rule that opened it, in words."""
+    retry_after_s: float | None = None
+    """Seconds until a call may be tried; None where nobody knows (forced open, or a probe is under way)."""
+    last_error: str | None = None
+    fallback: str | None = None
+    """A tool to use instead."""
+    generation: int | None = None
+    scope: Scope = "tool"
+    """Whose circuit it is: the whole tool's, or that of one user or session."""
+    cause: Cause | None = None
+    """What the process's own circuit measured when it opened; of the fleet's, its record has that."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    @property
+    def text(self) -> str:
+        """For the model: what is wrong, not to try again before when, and what to use instead. On one line, and bounded."""
+        tool = one_line(self.tool, MOST_NAME)
+        if self.source == "session":
+            return (
+                f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}."
+                " Do not call any tool again in this session; finish with what you have."
+            )
+        if self.source == "duplicate":
+            return (
+                f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}."
+                " Do not repeat this call; use the result you have, change the parameters, or go on without it."
+            )
+        words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
+        last_error = self.last_error or ""
+        if self.source == "fleet":  # it may come from an emitter of another language, which left its secrets in
+            last_error = redact(last_error)
+        last_error = one_line(last_error, MOST_OF_AN_ERROR).rstrip(".: ")
+        if last_error:
+            words.append(f"Its last error was: {last_error}.")
+        if self.retry_after_s is None:
+            words.append("Do not call it again now.")
+        else:
+            wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # never told too early
+            words.append(f"Do not call it again within the next {max(1, wait)} s.")
+        if self.fallback:
+            words.append(f"Use {one_line(self.fallback, MOST_NAME)} instead.")
+        return " ".join(words)
+
+    def error(self) -> CircuitOpenError:
+        """The same as an exception."""
+        kind = _ERRORS.get(self.source, CircuitOpenError)
+        return kind(self)
+
+
+_NO_WORDS: Final = "The circuit is open."
+_made_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.args.__get__  # type: ignore[attr-defined]
+"""What an exception was made with, also where its class has ``args`` of its own."""
+
+
+class CircuitOpenError(SwitchgearError):
+    """The call was not made.
+
+    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` and ``hint`` are for operators and
+    logs: they say whose circuit is open and by which rule. The other attributes are the rejection's.
+
+    In a test of your own, ``CircuitOpenError("the search is down")`` says just that, of a local circuit without a tool.
+    """
+
+    tool: str
+    state: CircuitState
+    source: Literal["local", "fleet", "session", "duplicate"]
+    reason: str
+    retry_after_s: float | None
+    last_error: str | None
+    fallback: str | None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, rejection: Rejection | str = "") -> None: ...
+
+    else:
+        __init__ = Exception.__init__  # keeps what it is given: no Python code of ours runs at a refusal
+        args = property(lambda self: (self.text,), BaseException.args.__set__)
+
+    @property
+    def rejection(self) -> Rejection:
+        """Why the call was refused, as a value."""
+        given = self._given()
+        return given if isinstance(given, Rejection) else Rejection("", "open", "local", str(given))
+
+    @property
+    def text(self) -> str:
+        """For the model: what is wrong, not to try again before when, and what to use instead."""
+        given = self._given()
+        return given.text if isinstance(given, Rejection) else str(given) or _NO_WORDS
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        rejection = self.rejection
+        if name == "message":
+            return self._sentence(rejection) if rejection.tool else self.text
+        if name == "hint":
+            return f"Use {rejection.fallback} instead." if rejection.fallback else ""
+        return getattr(rejection, name)
+
+    def _given(self) -> object:
+        given = _made_of(self)
+        return given[0] if given else ""
+
+    def _sentence(self, rejection: Rejection) -> str:
+        why = f" ({rejection.reason})" if rejection.reason else ""
+        wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
+        return f"{self._what(rejection)}{why}{wait}."
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The {rejection.source} circuit of {rejection.tool} is {rejection.state}"
+
+    def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:
+        return type(self), _made_of(self), self.__dict__  # which holds notes
+
+
+class SessionExhaustedError(CircuitOpenError):
+    """A limit of the session is reached: the session makes no more calls. The end of an agent's loop."""
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The session takes no more calls, so {rejection.tool} was not called"
+
+
+class DuplicateCallError(CircuitOpenError):
+    """The same call was made again and again in this session, and the guard's ``on_duplicate`` is ``"refuse"``."""
+
+    @staticmethod
+    def _what(rejection: Rejection) -> str:
+        return f"The same call of {rejection.tool} was made again and again"
+
+
+_ERRORS: Final[dict[str, type[CircuitOpenError]]] = {"session": SessionExhaustedError, "duplicate": DuplicateCallError}

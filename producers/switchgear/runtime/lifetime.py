@@ -1,0 +1,178 @@
+"""Lifetime: from a client's first call to its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from switchgear_schemas.errors import SwitchgearError
+
+if TYPE_CHECKING:
+    from switchgear.emitter.emitter import Emitter
+    from switchgear.follower.follower import CircuitFollower
+    from switchgear.guard.decision import Gate
+    from switchgear.guard.fleet_state import Availability
+    from switchgear.guard.runtime import Runtime
+    from switchgear.runtime.background_thread import Background
+
+
+log: Final = logging.getLogger("switchgear.client")
+
+
+class Lifetime:
+    """The half of :class:`~switchgear.Switchgear` that is about the client itself."""
+
+    _emitter: Emitter | None
+    _follower: CircuitFollower | None
+    _background: Background | None
+    _gate: Gate
+    _runtime: Runtime
+    _availability: Availability | None
+    _start_wait_s: float
+    _begun: bool
+    """The background was started."""
+    _started: bool
+    """And the first call's wait for the circuits is over: calls need not look after either."""
+    _wait_until: float | None = None
+    """When that wait ends, from the first call on; monotonic seconds."""
+
+    def start(self, wait: float = 0.0) -> bool:
+        """Start now instead of at the first call, and wait up to ``wait`` seconds for the fleet's circuits.
+
+        Returns:
+            Whether the circuits are loaded; always True without Kafka. At once after :meth:`close`, and in a hook that runs in
+            the background thread.
+        """
+        self._begin()
+        follower, background = self._follower, self._background
+        if follower is None:
+            return True
+        if background is not None and (background.here or background.closed):
+            return follower.loaded
+        loaded = follower.wait_loaded(wait)
+        self._look()
+        return loaded
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until every event is acknowledged; False when ``timeout`` seconds did not suffice. Not for event loops.
+
+        In a hook that runs in the background thread it does not wait: that thread is the one that sends.
+        """
+        if self._emitter is None:
+            return True
+        if self._gate.refusals is not None:
+            self._gate.refusals.sweep(everything=True)
+        return self._emitter.flush(0.0 if self._in_background else timeout)
+
+    def close(self, timeout: float = 10.0) -> bool:
+        """Flush and end the background thread. Calls go on to be guarded, unreported. Closing twice is fine.
+
+        In a hook that runs in the background thread it returns at once, and another thread does it: none can wait for itself.
+
+        Returns:
+            True when every event was acknowledged.
+        """
+        if self._emitter is None:
+            return True
+        if self._gate.refusals is not None:
+            self._gate.refusals.sweep(everything=True)
+        if self._in_background:
+            threading.Thread(target=self._emitter.close, args=(timeout,), name="switchgear-close").start()
+            return False
+        return self._emitter.close(timeout)
+
+    async def aclose(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as close
+        """:meth:`close` for event loops."""
+        import asyncio  # noqa: PLC0415 - see __init__
+
+        return await asyncio.to_thread(self.close, timeout)
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await self._astart()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _in_background(self) -> bool:
+        return self._background is not None and self._background.here
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        self._started = not self._start_wait_s
+        assert self._background is not None
+        if not self._background.closed:
+            try:
+                self._background.loop()
+            except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
+                from switchgear.runtime.background_thread import at_shutdown  # noqa: PLC0415 - it imports asyncio
+
+                if not at_shutdown(error):  # at the end of the process the main thread sends them
+                    log.warning("no events are sent for now: %s", error)
+
+    def _start(self) -> None:
+        """Before every call: begin, and wait once for the fleet's circuits, at most ``start_wait_s``."""
+        if self._started:
+            return
+        left_s = self._left_to_wait()
+        if left_s is not None and self._follower is not None:
+            self._follower.wait_loaded(left_s)
+            self._waited()
+
+    async def _astart(self) -> None:
+        """:meth:`_start` without blocking the event loop."""
+        if self._started:
+            return
+        left_s = self._left_to_wait()
+        if left_s is not None and self._follower is not None:
+            await self._follower.until_loaded(left_s)
+            self._waited()
+
+    def _left_to_wait(self) -> float | None:
+        """Begin. Seconds that this call has to wait; None for a call that need not, or can't: the background would wait for itself."""
+        self._begin()
+        if self._started or self._in_background:
+            return None
+        if self._wait_until is None:
+            self._wait_until = time.monotonic() + self._start_wait_s
+        return self._wait_until - time.monotonic()
+
+    def _waited(self) -> None:
+        if self._started:  # another thread was as fast
+            return
+        self._look()
+        self._started = True
+        if self._follower is not None and not self._follower.loaded:
+            log.warning(
+                "the fleet's circuits were not loaded within %g s; calls go on without them", self._start_wait_s
+            )
+
+    def _look(self) -> None:
+        """Have calls heed what was just loaded; the background looks once a second only."""
+        if self._availability is not None:
+            self._availability.look()
+
+    def _forked(self) -> None:
+        """In a child: it starts at its first call, as a process of its own."""
+        self._started = self._begun = False
+        self._wait_until = None
+        self._runtime.forked()

@@ -1,0 +1,81 @@
+"""Limits: how large, how old, how much at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the writer. An insert costs 3 ms however small (measured), so batches wait for size or age."""
+
+    batch_rows: int = 20_000
+    batch_age_s: float = 0.5
+    batch_bytes: int = 16 * 1024 * 1024
+    memory_bytes: int = 96 * 1024 * 1024
+    """Message bytes held at a time, over all partitions, waiting or being inserted."""
+    retry_first_s: float = 0.2
+    retry_longest_s: float = 10.0
+    fence_s: float = 10.0
+    """An intent older than this is committed again before the insert: a process that slept finds out that it was replaced."""
+    finish_s: float = 5.0
+    """How long a batch may take to finish once its partition is revoked or the process is told to stop."""
+
+    @property
+    def partition_rows(self) -> int:
+        """Rows one partition may hold before its fetching pauses."""
+        return 2 * self.batch_rows
+
+    @property
+    def partition_bytes(self) -> int:
+        """Bytes one partition may hold before its fetching pauses: one that is stuck must not stop the others."""
+        return max(self.memory_bytes // 4, self.batch_bytes)
+
+
+class WriterMetrics:
+    """One set a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.rows = Counter("switchgear_sink_rows", "Rows inserted.", ["table"], registry=registry)
+        self.batches = Counter("switchgear_sink_batches", "Batches inserted.", ["table"], registry=registry)
+        self.bytes = Counter("switchgear_sink_bytes", "Message bytes inserted.", ["table"], registry=registry)
+        self.dead_letters = Counter(
+            "switchgear_sink_dead_letters", "Messages sent to the dead letters.", ["topic"], registry=registry
+        )
+        self.lost_letters = Counter(
+            "switchgear_sink_lost_dead_letters",
+            "Dead letters that their topic refused for their size even without a value.",
+            ["topic"],
+            registry=registry,
+        )
+        self.skipped = Counter(
+            "switchgear_sink_skipped", "Records that are not stored on purpose.", ["why"], registry=registry
+        )
+        self.missing = Counter(
+            "switchgear_sink_missing_offsets",
+            "Offsets that Kafka no longer had when the sink came to them.",
+            ["topic"],
+            registry=registry,
+        )
+        self.retries = Counter(
+            "switchgear_sink_insert_retries", "Inserts tried again, by ClickHouse's code.", ["code"], registry=registry
+        )
+        self.replays = Counter(
+            "switchgear_sink_replayed_batches", "Batches that an owner before had named.", registry=registry
+        )
+        self.failing = Gauge(
+            "switchgear_sink_failing_partitions", "Partitions whose insert is being retried.", registry=registry
+        )
+        self.held = Gauge("switchgear_sink_held_bytes", "Message bytes in memory.", registry=registry)
+        self.lag = Gauge(
+            "switchgear_sink_lag", "Records not yet stored, by partition.", ["topic", "partition"], registry=registry
+        )
+        self.insert_seconds = Histogram(
+            "switchgear_sink_insert_seconds",
+            "Duration of a successful insert.",
+            ["table"],
+            registry=registry,
+            buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+        )

@@ -1,0 +1,163 @@
+"""Calls: demand arrives, a guard decides, the call runs and ends, and its guard is told how."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from switchgear.guard.decision import PendingProbe
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import Rejection
+from switchgear_schemas.enums import status_of
+from tests.simulator.agenda import EPOCH
+from tests.simulator.scenario import PROBE_WAIT_S
+from tests.simulator.tools import Outcome, SimulatedTool
+
+if TYPE_CHECKING:
+    from tests.simulator.process import SimulatedProcess
+    from tests.simulator.simulation import Simulation
+
+
+CRASH_AMID_S: Final = 5.0
+"""A process that is to die in its probe does so within this time."""
+_MISROUTED: Final = 0.1
+"""Of the foreign events: keyed as their client likes, into some partition."""
+_LATE: Final = 0.01
+"""Of the foreign events: recorded ten minutes ago, from a spool."""
+
+
+class _Waiting:
+    """A call that waits for the answer to its request for a probe."""
+
+    __slots__ = ("asking", "done", "process", "tool")
+
+    def __init__(self, process: SimulatedProcess, tool: SimulatedTool, asking: PendingProbe) -> None:
+        self.process = process
+        self.tool = tool
+        self.asking = asking
+        self.done = False
+
+
+class Calls:
+    """Poisson demand of every tool, spread evenly over the processes: the same as one Poisson demand a process and tool."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self.asked = self.permitted = self.refused = self.refused_locally = self.foreign = 0
+        for tool in simulation.tools:
+            self._next(tool)
+
+    def wake(self, circuit_id: str, index: int) -> None:
+        """Record ``index`` of the feed is about a circuit: whoever waits for it reads it when it arrives."""
+        for waiting in self._waiting.get(circuit_id, ()):
+            process = waiting.process
+            self._simulation.agenda.at(max(process.seen_at, process.visible_at(index)), self._read, process)
+
+    def _read(self, process: SimulatedProcess) -> None:
+        if process.alive:
+            process.catch_up()
+
+    def _next(self, tool: SimulatedTool) -> None:
+        simulation = self._simulation
+        at = simulation.agenda.now + simulation.rng.expovariate(tool.calls_per_s)
+        if at < simulation.scenario.length_s:
+            simulation.agenda.at(at, self._arrive, tool)
+
+    def _arrive(self, tool: SimulatedTool) -> None:
+        self._next(tool)
+        simulation = self._simulation
+        if tool.foreign and simulation.rng.random() < simulation.scenario.foreign_share:
+            self._unguarded(tool)
+            return
+        process = simulation.processes[int(simulation.rng.random() * len(simulation.processes))]
+        if not process.alive:
+            return
+        process.catch_up()
+        answer = process.gate.acquire(tool.name)
+        simulation.audit.arrived(process, tool, answer)
+        if isinstance(answer, PendingProbe):
+            self._ask(process, tool, answer)
+        else:
+            self._go_on(process, tool, answer)
+
+    def _ask(self, process: SimulatedProcess, tool: SimulatedTool, asking: PendingProbe) -> None:
+        simulation = self._simulation
+        self.asked += 1
+        process.note_asked(tool.name)
+        simulation.trace("ask", process.name, tool.name)
+        waiting = _Waiting(process, tool, asking)
+        self._waiting.setdefault(tool.name, []).append(waiting)
+        asking.answer.add_done_callback(lambda _: simulation.agenda.after(0.0, self._answered, waiting))
+        simulation.agenda.after(PROBE_WAIT_S, self._answered, waiting)
+
+    def _answered(self, waiting: _Waiting) -> None:
+        if waiting.done:
+            return
+        waiting.done = True
+        others = self._waiting[waiting.tool.name]
+        others.remove(waiting)
+        if waiting.process.alive:
+            self._go_on(waiting.process, waiting.tool, waiting.process.gate.asked(waiting.asking))
+
+    def _go_on(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection) -> None:
+        simulation = self._simulation
+        if isinstance(answer, Rejection):
+            self.refused += 1
+            self.refused_locally += answer.source == "local"
+            simulation.trace("no", process.name, tool.name, answer.source)
+            assert process.gate.refusals is not None
+            process.gate.refusals.refused(answer)
+            return
+        self.permitted += 1
+        simulation.trace("yes", process.name, tool.name, answer.lease_id)
+        outcome = tool.call(simulation.agenda.now, simulation.rng)
+        simulation.audit.began(process, tool, answer)
+        simulation.agenda.after(outcome.seconds, self._end, process, tool, answer, outcome)
+        if answer.lease_id is not None and simulation.rng.random() < simulation.scenario.holder_crash_share:
+            simulation.agenda.after(CRASH_AMID_S * simulation.rng.random(), simulation.faults.crash, process)
+
+    def _end(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit, outcome: Outcome) -> None:
+        if not process.alive:
+            return
+        self._simulation.audit.ended(process, tool, permit)
+        if outcome.error is None:
+            permit.success()
+        else:
+            permit.failure(outcome.error)
+
+    def _unguarded(self, tool: SimulatedTool) -> None:
+        """A call of a process that has no guard: it asks nobody, and sends plain JSON when it is done."""
+        simulation = self._simulation
+        self.foreign += 1
+        outcome = tool.call(simulation.agenda.now, simulation.rng)
+        simulation.agenda.after(outcome.seconds, self._report, tool, outcome, int(simulation.rng.random() * 5))
+
+    def _report(self, tool: SimulatedTool, outcome: Outcome, emitter: int) -> None:
+        simulation = self._simulation
+        event: dict[str, object] = {
+            "tool_name": tool.name,
+            "status": "success",
+            "execution_time_ms": outcome.seconds * 1000,
+            "emitter_id": f"foreign{emitter}",
+            "metric_id": simulation.mint(),
+        }
+        if outcome.error is not None:
+            kind = outcome.error.classification
+            event |= {
+                "status": status_of(kind.error_class),
+                "error_class": kind.error_class,
+            }
+            if kind.retry_after_s is not None:
+                event["retry_after_s"] = kind.retry_after_s
+        if simulation.rng.random() < _LATE:
+            event["recorded_at"] = datetime.fromtimestamp(EPOCH + simulation.agenda.now - 600, UTC).isoformat()
+        value = msgspec.json.encode(event)
+        if simulation.rng.random() >= _MISROUTED:
+            simulation.receive(tool, value)
+            return
+        partition = int(simulation.rng.random() * simulation.scenario.partitions)
+        key = None if partition % 2 else tool.name.encode()
+        simulation.log.append(simulation.names.executions, key, value, partition=partition)

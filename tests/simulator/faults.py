@@ -1,0 +1,123 @@
+"""Faults: what goes wrong, when, and whom it hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from switchgear_schemas import Command, Verb
+from tests.simulator.agenda import EPOCH
+
+if TYPE_CHECKING:
+    from tests.simulator.process import SimulatedProcess
+    from tests.simulator.simulation import Simulation
+
+
+_VERBS: Final[tuple[Verb, ...]] = ("force_open", "close", "reset", "disable", "metrics_only", "auto")
+_TAKING_BACK: Final = frozenset({"close", "reset", "auto"})
+_COMMAND_HOLDS_S: Final = 120.0
+
+
+class Faults:
+    """Each kind has a Poisson process of its own, drawn from the simulation's generator."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.counts: dict[str, int] = {}
+        scenario = simulation.scenario
+        workers = simulation.workers
+        self._repeat("worker crashes", scenario.worker_crash_every_s, workers.crash)
+        self._repeat("paused workers", scenario.zombie_every_s, workers.freeze)
+        self._repeat("worker outages", scenario.worker_outage_every_s, workers.outage)
+        self._repeat("process crashes", scenario.process_crash_every_s, self._crash_one)
+        self._repeat("deaf followers", scenario.stale_every_s, self._deafen)
+        self._repeat("cut emitters", scenario.cut_every_s, self._mute)
+        self._repeat("commands", scenario.command_every_s, self._command)
+
+    def crash(self, process: SimulatedProcess) -> None:
+        """A process dies at once and comes back within half a minute, as another one."""
+        simulation = self._simulation
+        if not process.alive:
+            return
+        process.alive = False
+        simulation.audit.crashed(process)
+        simulation.agenda.after(simulation.rng.uniform(0.5, 30), simulation.start_process, process.number)
+
+    def _repeat(self, name: str, every_s: float, action: Callable[[], None]) -> None:
+        self.counts[name] = 0
+        if every_s:
+            self._next(name, every_s, action)
+
+    def _next(self, name: str, every_s: float, action: Callable[[], None]) -> None:
+        simulation = self._simulation
+        at = simulation.agenda.now + simulation.rng.expovariate(1 / every_s)
+        if at < simulation.scenario.length_s:
+            simulation.agenda.at(at, self._do, name, every_s, action)
+
+    def _do(self, name: str, every_s: float, action: Callable[[], None]) -> None:
+        self.counts[name] += 1
+        action()
+        self._next(name, every_s, action)
+
+    def _anybody(self) -> SimulatedProcess:
+        return self._simulation.rng.choice(self._simulation.processes)
+
+    def _crash_one(self) -> None:
+        self.crash(self._anybody())
+
+    def _deafen(self) -> None:
+        process = self._anybody()
+        if process.alive and process.deaf_since is None:
+            process.catch_up()
+            process.deaf_since = self._simulation.agenda.now
+            process.follower.cut()
+            self._simulation.agenda.after(self._simulation.rng.uniform(0.5, 60), self.hear, process)
+
+    def hear(self, process: SimulatedProcess) -> None:
+        """Its follower goes on where it was."""
+        if process.deaf_since is not None:
+            process.deaf_since, process.disturbed_at = None, self._simulation.agenda.now
+            process.seen_at = max(process.seen_at, self._simulation.agenda.now)
+            process.catch_up()
+            process.follower.mend()
+
+    def _mute(self) -> None:
+        process = self._anybody()
+        if process.alive and process.mute_since is None:
+            process.mute_since = self._simulation.agenda.now
+            process.emitter.cut()
+            self._simulation.agenda.after(self._simulation.rng.uniform(0.5, 60), self.speak, process)
+
+    def speak(self, process: SimulatedProcess) -> None:
+        """What waited in its buffer goes out."""
+        if process.mute_since is not None:
+            process.mute_since, process.disturbed_at = None, self._simulation.agenda.now
+            if process.alive:
+                process.emitter.connect()
+
+    def _command(self) -> None:
+        simulation = self._simulation
+        tool = simulation.rng.choice(simulation.tools)
+        if tool.foreign:
+            return  # commands and copies of foreign events have no order between them: the rebuild could not know it
+        verb = simulation.rng.choice(_VERBS)
+        if verb in _TAKING_BACK and not simulation.audit.rebuild.has_row(tool.name):
+            return  # without a row it changes nothing, and no row says when it was read: the rebuild could not know it
+        until = None
+        if verb == "force_open" and simulation.rng.random() < 0.5:
+            until = datetime.fromtimestamp(EPOCH + simulation.agenda.now + simulation.rng.uniform(5, 90), UTC)
+        self._send(tool.name, verb, until)
+        if verb in {"force_open", "disable", "metrics_only"}:
+            simulation.agenda.after(_COMMAND_HOLDS_S, self._send, tool.name, "auto")
+
+    def _send(self, tool: str, verb: Verb, until: datetime | None = None) -> None:
+        simulation = self._simulation
+        command = Command(
+            command_id=UUID(simulation.mint()), tool_name=tool, verb=verb, actor="operator", reason="drill", until=until
+        )
+        partition = simulation.by_name[tool].partition
+        simulation.log.append(
+            simulation.names.commands, tool.encode(), command.model_dump_json().encode(), partition=partition
+        )

@@ -1,0 +1,128 @@
+"""How often a busy, healthy tool opens: the fleet's default breaker under 1,000 calls/s for a virtual day.
+
+The breaker is the real one. Runs of successes are counted into it at once (:func:`feed_successes`), which a test holds to be the same to
+the byte as one by one: a day at 5 % failures is 86.4 million calls and takes seconds. Nothing is sampled or extrapolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker.windows import TimeWindow
+from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
+from tests.simulator.invariants.broken import InvariantBrokenError
+
+NAME: Final = "healthy-stays-closed"
+CALLS_PER_S: Final = 1_000
+STATED: Final = {0.01: 8.1e14, 0.02: 2.3e12, 0.05: 7.4e8, 0.10: 1.10e6, 0.15: 20_710.0}
+"""Mean number of calls between false opens by the share that fails: docs/breaker.md's detector (41 up, 15 down, 306 high), solved exactly."""
+REPORTERS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What a steady share of failures did."""
+
+    failure_rate: float
+    calls: int
+    opens: int
+
+    @property
+    def expected(self) -> float:
+        """Opens in so many calls, by the stated rate."""
+        return self.calls / STATED[self.failure_rate]
+
+    @property
+    def most(self) -> float:
+        """More opens than this are no chance: four standard deviations of a Poisson number, and three for a small one."""
+        return self.expected + 4 * math.sqrt(self.expected) + 3
+
+    @property
+    def least(self) -> float:
+        """Fewer are none, either: then the stated rate is not the detector's."""
+        return self.expected - 4 * math.sqrt(self.expected) - 3
+
+
+def feed_successes(breaker: Breaker, first: int, count: int) -> None:
+    """Count calls ``first`` … ``first + count - 1`` as successes of a closed circuit, the same as one by one.
+
+    Call ``i`` ends at second ``i / CALLS_PER_S``, in process ``i % REPORTERS``.
+    """
+    evidence, end = breaker._evidence, first + count
+    window, limits = evidence.window, evidence.limits
+    assert isinstance(window, TimeWindow)
+    pane_calls = round(window.width * CALLS_PER_S)
+    while first < end:
+        calm = window.calls >= limits.minimum_calls and window.failed < limits.rate * window.calls
+        if not calm or evidence.cusum >= limits.height:
+            breaker.record_event(first / CALLS_PER_S, _by(first, Outcome.SUCCESS), generation=None, lease_id=None)
+            first += 1
+            continue
+        last = min(end, (first // pane_calls + 1) * pane_calls) - 1
+        now, number = last / CALLS_PER_S, last - first + 1
+        window.roll(now)
+        window.ring[window._base] += number
+        window.calls += number
+        evidence.streak = 0
+        if evidence.cusum:
+            evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.down))
+            evidence.cusum = max(0, evidence.cusum - number * limits.down)
+        assert evidence.callers is not None
+        for index in range(max(first, last - 1), last + 1):
+            evidence.callers.add(_name(index), window.stamp)
+        breaker._clock = now
+        breaker._total_calls += number
+        first = last + 1
+
+
+def steady(failure_rate: float, calls: int, rng: Random, policy: BreakerPolicy = FLEET_DEFAULT) -> Steady:
+    """So many calls of which each fails with that probability, apart from the others. An opened circuit is reset at once."""
+    breaker = Breaker("healthy", policy, 0.0)
+    opens = done = 0
+    scale = math.log1p(-failure_rate)
+    while done < calls:
+        run = min(int(math.log(1.0 - rng.random()) / scale), calls - done)
+        feed_successes(breaker, done, run)
+        done += run
+        if done < calls:
+            breaker.record_event(done / CALLS_PER_S, _by(done, Outcome.FAILURE), generation=None, lease_id=None)
+            done += 1
+        if breaker.state != "closed":
+            opens += 1
+            breaker.command("reset", done / CALLS_PER_S, actor="simulator")
+    return Steady(failure_rate, calls, opens)
+
+
+def check(found: Iterable[Steady], again: str) -> str:
+    """One line for all.
+
+    Raises:
+        InvariantBrokenError: the circuit opened more often, or more seldom, than is stated.
+    """
+    words = []
+    for one in found:
+        if not one.least <= one.opens <= one.most:
+            what = f"{one.opens} opens in {one.calls:,} calls at {one.failure_rate:.0%}; stated are {one.expected:.3g}"
+            raise InvariantBrokenError(
+                NAME, what, at_s=one.calls / CALLS_PER_S, circuit_id="healthy", history=[], again=again
+            )
+        words.append(f"{one.failure_rate:.0%}: {one.opens} opens in {one.calls:,} calls, {one.expected:.2g} stated")
+    return f"{NAME}: held ({'; '.join(words)})"
+
+
+_NAMES: Final = tuple(f"p{number}" for number in range(REPORTERS))
+_FAILURES: Final = tuple(Result(Outcome.FAILURE, reporter=name) for name in _NAMES)
+_SUCCESSES: Final = tuple(Result(Outcome.SUCCESS, reporter=name) for name in _NAMES)
+
+
+def _name(index: int) -> str:
+    return _NAMES[index % REPORTERS]
+
+
+def _by(index: int, outcome: Outcome) -> Result:
+    return (_FAILURES if outcome is Outcome.FAILURE else _SUCCESSES)[index % REPORTERS]

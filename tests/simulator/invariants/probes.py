@@ -1,0 +1,90 @@
+"""At most N probes in flight a circuit, and every lease used once, by the process it names.
+
+A probe is a call begun under a lease; it is in flight until it ends or its process dies, whatever became of its half-open stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from switchgear.guard.permits import Permit
+from tests.simulator.invariants.broken import Histories
+from tests.simulator.tools import SimulatedTool
+
+if TYPE_CHECKING:
+    from tests.simulator.process import SimulatedProcess
+
+
+NAME: Final = "at-most-n-probes"
+
+
+class Probes:
+    """Counts leases and probes as they are told and begun."""
+
+    def __init__(self, histories: Histories) -> None:
+        self._histories = histories
+        self._granted: dict[str, dict[str, str]] = {}
+        self._flying: dict[str, dict[str, SimulatedProcess]] = {}
+        self._used: dict[str, set[str]] = {}
+        self.granted = self.flown = 0
+        self.most: Counter[int] = Counter()
+        """Most in flight at a time, by the number permitted."""
+
+    def published(self, record: dict[str, Any]) -> None:
+        """A record names the leases that are out."""
+        circuit_id = record["circuit_id"]
+        granted = self._granted.setdefault(circuit_id, {})
+        for lease in record["leases"]:
+            holder = granted.get(lease["lease_id"])
+            if holder is None:
+                granted[lease["lease_id"]] = lease["emitter_id"]
+                self.granted += 1
+                self._histories.note(circuit_id, "lease {} for {}", lease["lease_id"], lease["emitter_id"])
+            elif holder != lease["emitter_id"]:
+                what = f"lease {lease['lease_id']} was for {holder} and is now for {lease['emitter_id']}"
+                raise self._histories.broken(NAME, circuit_id, what)
+
+    def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
+        """A call under a lease begins."""
+        lease_id = permit.lease_id
+        if lease_id is None:
+            return
+        self.flown += 1
+        holder = self._granted.get(tool.name, {}).get(lease_id)
+        if holder != process.name:
+            what = f"{process.name} probes under lease {lease_id}, which is {holder or 'nobody'}'s"
+            raise self._histories.broken(NAME, tool.name, what)
+        used = self._used.setdefault(tool.name, set())
+        if lease_id in used:
+            raise self._histories.broken(NAME, tool.name, f"lease {lease_id} is used a second time")
+        used.add(lease_id)
+        flying = self._flying.setdefault(tool.name, {})
+        flying[lease_id] = process
+        permitted = tool.policy.permitted_number_of_calls_in_half_open_state
+        self.most[permitted] = max(self.most[permitted], len(flying))
+        if len(flying) > permitted:
+            held = ", ".join(f"{lease} ({one.name})" for lease, one in flying.items())
+            raise self._histories.broken(
+                NAME, tool.name, f"{len(flying)} probes in flight, {permitted} permitted: {held}"
+            )
+
+    def ended(self, tool: SimulatedTool, permit: Permit) -> None:
+        """A call ends."""
+        if permit.lease_id is not None:
+            self._flying.get(tool.name, {}).pop(permit.lease_id, None)
+
+    def used(self, circuit_id: str, lease_id: str) -> bool:
+        """Whether a call was begun under the lease."""
+        return lease_id in self._used.get(circuit_id, ())
+
+    def crashed(self, process: SimulatedProcess) -> None:
+        """A process died, and its calls with it."""
+        for flying in self._flying.values():
+            for lease_id in [lease for lease, one in flying.items() if one is process]:
+                del flying[lease_id]
+
+    def line(self) -> str:
+        """What was seen."""
+        most = ", ".join(f"{seen} of {permitted}" for permitted, seen in sorted(self.most.items())) or "none"
+        return f"{NAME}: held ({self.flown} probes under {self.granted} leases; most in flight: {most})"

@@ -1,0 +1,149 @@
+"""A recovered tool's circuit closes, within a time that can be stated.
+
+With ``K`` successes needed to close (1 by default), once the wait is over: the ``K + 1``-th call of an undisturbed process that comes
+more than ``SETTLE_S`` after the one before finds the circuit closed. So it closes within
+
+    what is left of the wait + K * (longest gap between calls + SETTLE_S)
+
+Each lost lease (its holder dies, is cut off, or hears of it too late) adds the half-open stay's limit and one more wait; a time
+without an owner adds itself. And with K above 1 the K calls must come within the half-open stay's limit (30 s): a tool that is called less
+often than that stays open, and is tried again after every wait (``stays with too few calls``). A process is undisturbed if it is alive, was in touch in both directions, and its own breaker and clock let
+it ask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from switchgear.guard.decision import PendingProbe
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import Rejection
+from tests.simulator.agenda import EPOCH
+from tests.simulator.invariants.broken import Histories
+from tests.simulator.invariants.refusals import instant
+from tests.simulator.scenario import CALL_LIMIT_S, PROBE_WAIT_S
+from tests.simulator.tools import SimulatedTool
+
+if TYPE_CHECKING:
+    from tests.simulator.process import SimulatedProcess
+    from tests.simulator.simulation import Simulation
+
+
+NAME: Final = "recovered-closes"
+SETTLE_S: Final = CALL_LIMIT_S + PROBE_WAIT_S + 2.0
+"""A request, a probe to its limit, its result, and the record that tells of it."""
+_STATES: Final = frozenset({"open", "half_open"})
+
+
+class Recovery:
+    """Watches every call that meets a circuit which could close."""
+
+    def __init__(self, simulation: Simulation, histories: Histories) -> None:
+        self._simulation = simulation
+        self._histories = histories
+        self._tries: dict[str, tuple[int, float]] = {}
+        self._excused: set[str] = set()
+        self.lost: Counter[str] = Counter()
+        """Leases lost, by reason."""
+        self.starved = 0
+        """Half-open stays that ended because too few calls came for the probes that the policy wants."""
+        self.times: list[float] = []
+        """Seconds from a tool's recovery to the close of its circuit."""
+        self._shut: dict[str, float] = {}
+
+    def published(self, record: dict[str, Any], known: dict[str, Any] | None) -> None:
+        """A circuit's newest record."""
+        circuit_id, state = record["circuit_id"], record["state"]
+        now = self._simulation.agenda.now
+        if known is not None and (record["cause"] or {}).get("rule") == "half_open_timeout":
+            reasons = self._reasons(known)
+            self.lost.update(reasons)
+            self.starved += not reasons
+            wanted = self._simulation.by_name[record["tool_name"]].policy.success_threshold_to_close
+            if not reasons and known["leases"] and wanted == 1:
+                raise self._histories.broken(
+                    NAME, circuit_id, "a half-open stay ran out, and none of its leases was lost"
+                )
+        if state != "half_open":
+            self._tries.pop(circuit_id, None)
+            self._excused.discard(circuit_id)
+        if state == "closed" and circuit_id in self._shut:
+            healthy = self._simulation.by_name[circuit_id].healthy_since(now)
+            if healthy is not None:
+                self.times.append(now - max(healthy, self._shut[circuit_id]))
+        if state == "closed":
+            self._shut.pop(circuit_id, None)
+        elif state == "open" and record["cause"]["rule"] in {"cusum", "failure_rate"}:
+            self._shut[circuit_id] = now
+
+    def arrived(
+        self,
+        process: SimulatedProcess,
+        tool: SimulatedTool,
+        answer: Permit | Rejection | PendingProbe,
+        record: dict[str, Any] | None,
+    ) -> None:
+        """A call of a process; ``record`` is the newest of the circuit."""
+        if record is None or record["state"] not in _STATES or tool.name in self._excused:
+            return
+        now = self._simulation.agenda.now
+        if not self._could_close(process, tool, answer, record):
+            self._tries.pop(tool.name, None)
+            return
+        count, last = self._tries.get(tool.name, (0, -SETTLE_S))
+        if now - last < SETTLE_S:
+            return
+        self._tries[tool.name] = count + 1, now
+        if count < tool.policy.success_threshold_to_close:
+            return
+        reasons = self._reasons(record)
+        if reasons:
+            self._excused.add(tool.name)
+            return
+        what = f"the tool is healthy and {count} calls could have closed its circuit; it is {record['state']}"
+        raise self._histories.broken(NAME, tool.name, what)
+
+    def _could_close(
+        self, process: SimulatedProcess, tool: SimulatedTool, answer: object, record: dict[str, Any]
+    ) -> bool:
+        simulation = self._simulation
+        now = simulation.agenda.now
+        healthy = tool.healthy_since(now)
+        if healthy is None or now - healthy < SETTLE_S:
+            return False
+        if simulation.workers.away_within(tool.partition, now - SETTLE_S):
+            return False
+        if record["open_until"] is not None:
+            over = instant(record["open_until"])
+            if min(EPOCH + now, process.wall()) < over:
+                return False
+        if process.disturbed_since(now - SETTLE_S):
+            return False
+        return not (isinstance(answer, Rejection) and answer.source == "local")
+
+    def _reasons(self, record: dict[str, Any]) -> Counter[str]:
+        """Why leases that are out in ``record`` may have been lost."""
+        simulation = self._simulation
+        tool = simulation.by_name[record["tool_name"]]
+        since = instant(record["changed_at"]) - EPOCH - SETTLE_S
+        found: Counter[str] = Counter()
+        for lease in record["leases"]:
+            number, life = lease["emitter_id"].removeprefix("sim").split(".")
+            holder = simulation.processes[int(number)]
+            if holder.life != int(life) or not holder.alive:
+                found["holder died"] += 1
+            elif holder.disturbed_since(since):
+                found["holder cut off"] += 1
+            elif not simulation.audit.probes.used(record["circuit_id"], lease["lease_id"]):
+                found["not used in time"] += 1
+            elif simulation.workers.away_within(tool.partition, since):
+                found["no owner"] += 1
+        return found
+
+    def line(self) -> str:
+        """What was seen."""
+        lost = ", ".join(f"{reason} {count}" for reason, count in sorted(self.lost.items())) or "none"
+        times = sorted(self.times)
+        spread = "" if not times else f", median {times[len(times) // 2]:.0f} s, longest {times[-1]:.0f} s"
+        return f"{NAME}: held ({len(times)} recoveries{spread}; leases lost: {lost}; {self.starved} stays with too few calls)"

@@ -1,0 +1,150 @@
+"""Simulation: the fleet, its calls and its log on virtual time; every step is watched by the invariants."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from switchgear.fleet import Message
+from switchgear.testing.log import MemoryLog
+from switchgear.testing.worker import create_topics
+from switchgear_schemas import BreakerPolicy
+from switchgear_schemas.topics import TopicNames
+from tests.simulator.agenda import Agenda
+from tests.simulator.calls import Calls
+from tests.simulator.faults import Faults
+from tests.simulator.invariants.audit import Audit
+from tests.simulator.network import Feed, Network
+from tests.simulator.process import SimulatedProcess
+from tests.simulator.scenario import Scenario
+from tests.simulator.tools import SimulatedTool, make_tools
+from tests.simulator.workers import Workers
+
+REST_S: Final = 120.0
+"""After the last call and fault: calls end, leases run out, failovers are over, messages arrive."""
+CHECKPOINT_S: Final = 600.0
+"""Between two comparisons of the workers' rows with a rebuild from the log; the log below is then let go."""
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class WatchedLog(MemoryLog):
+    """Tells the simulation of every record."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation.agenda.wall)
+        self._simulation = simulation
+
+    def append(self, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> Message:
+        """Append, and tell."""
+        message = super().append(topic, key, value, **options)
+        self._simulation.appended(message)
+        return message
+
+
+class Simulation:
+    """One run of a scenario.
+
+    Args:
+        scenario: what to simulate.
+
+    Raises:
+        InvariantBrokenError: from :meth:`run`, at the first step that breaks one.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.rng = Random(scenario.seed)
+        self.agenda = Agenda()
+        self.names = TopicNames(prefix="sim.")
+        self.stale_writes = False
+        """A replaced worker is writing what it had in hand."""
+        self._minted = 0
+        self._trace = blake2b(digest_size=16)
+        self.steps = 0
+        self.tools = make_tools(scenario, self.rng)
+        self.by_name: dict[str, SimulatedTool] = {tool.name: tool for tool in self.tools}
+        self.policies = _ByTool(self.by_name)
+        self.feed = Feed()
+        self.network = Network(self)
+        self.audit = Audit(self)
+        self.log = WatchedLog(self)
+        create_topics(self.log, self.names, scenario.partitions)
+        self.workers = Workers(self)
+        self.processes: list[SimulatedProcess] = []
+        self._lives = [0] * scenario.processes
+        for number in range(scenario.processes):
+            self.processes.append(SimulatedProcess(self, number, 0))
+        self.calls = Calls(self)
+        self.faults = Faults(self)
+
+    def run(self) -> Simulation:
+        """Run to the end and to rest."""
+        end = self.scenario.length_s
+        at = CHECKPOINT_S
+        while at < end:
+            self.steps += self.agenda.run(at)
+            self.audit.checkpoint()
+            at += CHECKPOINT_S
+        self.steps += self.agenda.run(end)
+        for process in self.processes:
+            self.faults.hear(process)
+            self.faults.speak(process)
+        self.agenda.after(15.0, self.workers.mend)
+        self.steps += self.agenda.run(end + REST_S)
+        for process in self.processes:
+            process.catch_up()
+        self.audit.finish()
+        return self
+
+    def mint(self) -> str:
+        """An identifier: a number, in the form of a UUID."""
+        self._minted += 1
+        text = f"{self._minted:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def start_process(self, number: int) -> None:
+        """A new process in the place of a dead one."""
+        self._lives[number] += 1
+        self.processes[number] = SimulatedProcess(self, number, self._lives[number])
+
+    def receive(self, tool: SimulatedTool, value: bytes) -> None:
+        """The broker has got an execution."""
+        self.log.append(self.names.executions, tool.name.encode(), value, partition=tool.partition)
+
+    def appended(self, message: Message) -> None:
+        """Something was written to the log."""
+        if message.topic == self.names.circuits:
+            record = self.feed.add(message, self.agenda.now)
+            self.audit.published(record, message)
+            self.calls.wake(record["circuit_id"], len(self.feed.messages) - 1)
+        elif message.topic == self.names.executions:
+            assert message.value is not None
+            self.audit.executed(_decode(message.value), message)
+            self.workers.notice(message.partition)
+        elif message.topic == self.names.commands:
+            assert message.value is not None
+            self.audit.commanded(_decode(message.value), message)
+            self.workers.notice(message.partition)
+        elif message.topic == self.names.changelog:
+            self.audit.rebuild.row_written(message)
+        elif message.topic == self.names.dead:
+            self.audit.dead_letters += 1
+
+    def trace(self, *facts: object) -> None:
+        """Note a decision, so that two runs can be compared."""
+        self._trace.update(repr((self.agenda.now, *facts)).encode())
+
+    def digest(self) -> str:
+        """A hash of the log and of every decision: equal for two runs of one seed."""
+        return f"{self.log.digest()}-{self._trace.hexdigest()}"
+
+
+class _ByTool:
+    def __init__(self, tools: dict[str, SimulatedTool]) -> None:
+        self._tools = tools
+
+    def effective(self, tool_name: str) -> BreakerPolicy:
+        return self._tools[tool_name].policy

@@ -1,0 +1,49 @@
+"""What the breaker keeps of its own without pydantic says the same as the contract, field by field."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear.breaker.policy import PlainPolicy
+from switchgear.breaker.rules import thresholds_of
+from switchgear.breaker.values import Cause, Tally
+from switchgear.guard.local_circuits import policy_of
+from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit, Counts
+from switchgear_schemas.circuit import Cause as Told
+
+
+def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
+    assert list(PlainPolicy.__struct_fields__) == list(BreakerPolicy.model_fields)
+    plain, model = PlainPolicy(), BreakerPolicy()
+    for name in BreakerPolicy.model_fields:
+        assert getattr(plain, name) == getattr(model, name), name
+        assert type(getattr(plain, name)) is type(getattr(model, name)) or name.endswith("_s"), name
+
+
+def test_the_local_default_is_the_contracts():
+    found = policy_of(None)("any tool")
+    assert found == LOCAL_DEFAULT
+    assert thresholds_of(found) == thresholds_of(LOCAL_DEFAULT)
+    assert policy_of({})("any tool") == LOCAL_DEFAULT
+
+
+def test_a_plain_policy_is_equal_to_what_has_its_values_and_to_nothing_else():
+    assert PlainPolicy(mode="disabled") == BreakerPolicy(mode="disabled")
+    assert hash(PlainPolicy(mode="disabled")) == hash(PlainPolicy(mode="disabled"))
+    assert PlainPolicy() != PlainPolicy(mode="disabled")
+    assert PlainPolicy() != BreakerPolicy(consecutive_failures=1)
+    assert PlainPolicy() != "a policy"
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(Cause, Told), (Tally, Counts)])
+def test_what_a_breaker_tells_has_every_field_of_the_record(ours, theirs):
+    assert set(ours.__struct_fields__) == set(theirs.model_fields)
+
+
+def test_a_cause_becomes_part_of_a_record_as_it_is():
+    cause = Cause("failure_rate", 0.5, 0.4, 20, 2, "ana", "because")
+    told = Told(rule="failure_rate", value=0.5, threshold=0.4, sample=20, reporters=2, actor="ana", reason="because")
+    assert cause.for_record() == told
+    fields = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1}
+    record = Circuit.model_validate({**fields, "cause": cause, "changed_at": "2026-01-01T00:00:00Z"})
+    assert record.cause == told

@@ -1,0 +1,233 @@
+"""What an object noted in itself is none of its fields: it has the same form before and after. A field always counts."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import Any
+
+import attrs
+import msgspec
+import numpy as np
+import pydantic
+import pytest
+
+from switchgear import CachePolicy, Switchgear
+from switchgear.caching.call_key import parameters_hash
+
+
+def hashed(value: Any) -> str:
+    return parameters_hash(b"a deployment's secret", [value])
+
+
+class Words:
+    """A cached property in a class that others are made of."""
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+
+@dataclasses.dataclass(frozen=True)
+class OfDataclass(Words):
+    text: str
+
+
+@attrs.define
+class OfAttrs:
+    text: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+
+@attrs.frozen(cache_hash=True)
+class Hashed:
+    text: str
+
+
+@attrs.frozen(cache_hash=True, slots=False)
+class HashedInDict(Words):
+    text: str
+
+
+class OfPydantic(pydantic.BaseModel):
+    text: str
+
+    @pydantic.computed_field
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+
+class OfMsgspec(msgspec.Struct, dict=True):
+    text: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+
+class OfText(str):  # noqa: SLOT000 - it needs a __dict__
+    @cached_property
+    def words(self) -> list[str]:
+        return self.split()
+
+
+@pytest.mark.parametrize("kind", [OfDataclass, OfAttrs, OfPydantic, OfMsgspec, OfText, HashedInDict])
+def test_a_cached_property_is_no_field(kind):
+    asked = kind("a b") if kind is not OfPydantic else kind(text="a b")
+    before = hashed(asked)
+    assert asked.words == ["a", "b"]
+    assert hashed(asked) == before
+    assert hashed(kind("a") if kind is not OfPydantic else kind(text="a")) != before
+
+
+@pytest.mark.parametrize("kind", [Hashed, HashedInDict])
+def test_nor_is_the_hash_that_attrs_keeps(kind):
+    asked = kind("a")
+    before = hashed(asked)
+    assert {asked}
+    assert hashed(asked) == before != hashed(kind("b"))
+
+
+def test_a_form_computes_no_cached_property():
+    assert hashed(Refusing("a")) == hashed(Refusing("a"))
+
+
+@attrs.define
+class Refusing:
+    text: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        raise RuntimeError("not now")
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    held: Any
+
+
+def test_what_has_no_truth_may_be_in_a_slot():
+    assert hashed(Slotted(np.zeros(2))) == hashed(Slotted(np.zeros(2))) != hashed(Slotted(np.ones(2)))
+
+
+# -- a field of the same name is one ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class FieldOfDataclass(Words):
+    words: list[str]
+
+
+@attrs.define(slots=False)
+class FieldOfAttrs(Words):
+    words: list[str]
+
+
+class ModelWithWords(pydantic.BaseModel):
+    @cached_property
+    def words(self) -> list[str]:
+        return ["cached"]
+
+
+with pytest.warns(UserWarning, match="shadows an attribute"):
+
+    class FieldOfPydantic(ModelWithWords):
+        words: list[str]
+
+
+@dataclasses.dataclass
+class Limited(Words):
+    limit: int = 3
+
+
+class Undecorated(Limited, FieldOfDataclass):
+    """The list of fields that it has is its first class's alone."""
+
+    def __init__(self, words: list[str]) -> None:
+        FieldOfDataclass.__init__(self, words)
+
+
+@pytest.mark.parametrize("kind", [FieldOfDataclass, FieldOfAttrs, FieldOfPydantic, Undecorated])
+def test_a_field_that_has_the_name_of_a_cached_property_counts(kind):
+    assert hashed(kind(words=["a"])) == hashed(kind(words=["a"])) != hashed(kind(words=["b"]))
+
+
+class Assigned(Words):
+    words = None
+
+
+@dataclasses.dataclass
+class AssignedLater(Assigned):
+    text: str
+
+    def __post_init__(self) -> None:
+        self.words = self.text.upper()
+
+
+def test_so_does_a_plain_attribute_that_took_its_place():
+    one, other = AssignedLater("a"), AssignedLater("a")
+    other.words = "other"
+    assert hashed(one) != hashed(other)
+
+
+# -- pydantic's models: what == compares ------------------------------------------------------------------------------
+
+
+class Query(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    text: str
+    limit: int = 3
+    _tenant: str = ""
+
+
+def of_tenant(tenant):
+    made = Query(text="a")
+    made._tenant = tenant
+    return made
+
+
+def test_a_default_that_was_given_is_told_from_one_that_was_not():
+    """They are equal, but a tool may send ``model_dump(exclude_unset=True)``."""
+    assert Query(text="a") == Query(text="a", limit=3)
+    assert len({hashed(Query(text="a")), hashed(Query(text="a", limit=3)), hashed(Query(text="a", limit=4))}) == 3
+
+
+def test_no_extras_are_no_extras():
+    bare = Query.model_construct({"text"}, text="a", limit=3)
+    object.__setattr__(bare, "__pydantic_extra__", None)
+    assert bare == Query(text="a")
+    assert hashed(bare) == hashed(Query(text="a"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda: Query(text="a"), lambda: Query(text="a", page=1)),
+        (lambda: Query(text="a", page=1), lambda: Query(text="a", page=2)),
+        (lambda: Query(text="a", page=None), lambda: Query(text="a")),
+        (lambda: of_tenant("ana"), lambda: of_tenant("bob")),
+    ],
+)
+def test_extras_and_private_attributes_count(one, other):
+    assert one() != other()
+    assert hashed(one()) == hashed(one()) != hashed(other())
+
+
+# -- in a guard -------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_object_is_the_same_call_after_the_tool_has_used_it():
+    calls = []
+
+    @Switchgear.local().guard("search", cache=CachePolicy(ttl_s=60))
+    def search(query):
+        calls.append(query)
+        return query.words
+
+    query = OfDataclass("a b")
+    assert search(query) == search(query) == search(OfDataclass("a b")) == ["a", "b"]
+    assert len(calls) == 1

@@ -1,0 +1,385 @@
+"""Identical calls of tasks at the same time are made once, also across event loops and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from switchgear import SessionExhaustedError, Switchgear
+from switchgear.caching.single_flight import SingleFlight
+from tests.support.flights import LIMIT, auntil, ended, followers, in_threads, until
+
+
+class DownError(Exception):
+    pass
+
+
+@pytest.fixture
+def flights():
+    return SingleFlight(wait_s=LIMIT)
+
+
+async def test_tasks_share_one_execution(flights):
+    made = 0
+    gate = asyncio.Event()
+
+    async def call():
+        nonlocal made
+        made += 1
+        await gate.wait()
+        return "rain"
+
+    tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(20)]
+    await auntil(lambda: followers(flights) == 19)
+    gate.set()
+    found = await asyncio.gather(*tasks)
+    assert made == 1
+    assert {shared.value for shared in found} == {"rain"}
+    assert sum(shared.leader for shared in found) == 1
+    assert len(flights) == 0
+
+
+async def test_an_exception_is_shared_among_tasks(flights):
+    gate = asyncio.Event()
+
+    async def call():
+        await gate.wait()
+        raise DownError
+
+    tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(5)]
+    await auntil(lambda: followers(flights) == 4)
+    gate.set()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in found] == [DownError] * 5
+
+
+async def test_a_cancelled_follower_goes_alone(flights):
+    gate = asyncio.Event()
+
+    async def call():
+        await gate.wait()
+        return "rain"
+
+    leader, follower, other = (asyncio.create_task(flights.ado("k", call)) for _ in range(3))
+    await auntil(lambda: followers(flights) == 2)
+    follower.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await follower
+    gate.set()
+    assert await leader == ("rain", True)
+    assert await other == ("rain", False)
+
+
+async def test_a_cancelled_leader_hands_over(flights):
+    made = 0
+    gate = asyncio.Event()
+
+    async def call():
+        nonlocal made
+        made += 1
+        await gate.wait()
+        return made
+
+    tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(5)]
+    await auntil(lambda: followers(flights) == 4)
+    tasks[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[0]
+    await auntil(lambda: followers(flights) == 3)
+    gate.set()
+    found = await asyncio.gather(*tasks[1:])
+    assert made == 2
+    assert {shared.value for shared in found} == {2}
+    assert sum(shared.leader for shared in found) == 1
+    assert len(flights) == 0
+
+
+async def test_all_cancelled_leave_nothing_behind(flights):
+    tasks = [asyncio.create_task(flights.ado("k", lambda: asyncio.sleep(LIMIT))) for _ in range(5)]
+    await auntil(lambda: followers(flights) == 4)
+    for task in tasks:
+        task.cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, asyncio.CancelledError) for one in found)
+    assert len(flights) == 0
+
+
+async def test_a_waiting_task_has_a_limit_too():
+    flights = SingleFlight(wait_s=0.05)
+    hung = asyncio.create_task(flights.ado("k", lambda: asyncio.sleep(LIMIT)))
+    await auntil(lambda: len(flights) == 1)
+
+    async def mine():
+        return "mine"
+
+    assert await flights.ado("k", mine) == ("mine", True)
+    hung.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hung
+
+
+async def test_a_task_within_the_flight_does_not_wait_for_it(flights):
+    async def inner():
+        return "inner"
+
+    async def outer():
+        shared = await asyncio.wait_for(asyncio.create_task(flights.ado("k", inner)), LIMIT)
+        return shared.value + " and outer"
+
+    assert await flights.ado("k", outer) == ("inner and outer", True)
+
+
+async def test_after_the_flight_the_task_follows_others_again(flights):
+    await flights.ado("k", lambda: asyncio.sleep(0))
+    gate = asyncio.Event()
+    leading = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    following = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: followers(flights) == 1)
+    gate.set()
+    assert (await leading).leader
+    assert not (await following).leader
+
+
+def test_tasks_of_several_loops_and_threads_share_one_flight(flights):
+    made, found, release = [], [], threading.Event()
+
+    def call():
+        made.append(1)
+        release.wait(LIMIT)
+        return "rain"
+
+    async def acall():
+        return await asyncio.to_thread(call)
+
+    def work(number):
+        if number % 2:
+            found.append(flights.do("k", call))
+        else:
+            found.append(asyncio.run(flights.ado("k", acall)))
+
+    threads = in_threads(8, work)
+    until(lambda: followers(flights) == 7)
+    release.set()
+    ended(threads)
+    assert len(made) == 1
+    assert [shared.value for shared in found] == ["rain"] * 8
+
+
+def test_a_follower_whose_loop_was_closed_disturbs_nobody(flights, caplog):
+    release, started = threading.Event(), threading.Event()
+
+    def call():
+        started.set()
+        release.wait(LIMIT)
+        return "rain"
+
+    found = []
+    threads = in_threads(1, lambda _number: found.append(flights.do("k", call)))
+    started.wait(LIMIT)
+
+    async def impatient():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(flights.ado("k", lambda: asyncio.sleep(0)), 0.05)
+
+    asyncio.run(impatient())
+    release.set()
+    ended(threads)
+    assert found == [("rain", True)]
+    assert not caplog.records
+
+
+async def test_two_tasks_that_need_each_others_flight_do_not_wait_for_each_other(flights):
+    both = asyncio.Barrier(2)
+
+    async def leaf():
+        return "leaf"
+
+    async def resolve(mine, other):
+        async def call():
+            await both.wait()
+            return (await flights.ado(other, leaf)).value
+
+        return (await flights.ado(mine, call)).value
+
+    assert await asyncio.wait_for(asyncio.gather(resolve("p", "q"), resolve("q", "p")), LIMIT) == ["leaf", "leaf"]
+    assert len(flights) == 0
+
+
+async def test_a_wait_that_would_stop_the_leaders_own_event_loop_is_not_begun(flights):
+    gate = asyncio.Event()
+    leading = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    assert flights.do("k", lambda: "mine") == ("mine", True)
+    gate.set()
+    assert await leading == (True, True)
+
+
+async def test_nor_where_a_thread_waits_for_that_loop(flights):
+    gate = asyncio.Event()
+    leading = asyncio.create_task(flights.ado("inner", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    waiting = asyncio.create_task(
+        asyncio.to_thread(flights.do, "outer", lambda: flights.do("inner", lambda: "never").value)
+    )
+    await auntil(lambda: followers(flights, "inner") == 1)
+    assert flights.do("outer", lambda: "mine") == ("mine", True)
+    gate.set()
+    assert await waiting == (True, True)
+    await leading
+
+
+async def test_what_a_flight_started_follows_others_when_it_has_landed(flights):
+    started = []
+    landed, gate = asyncio.Event(), asyncio.Event()
+
+    async def background():
+        await landed.wait()
+        return await flights.ado("k", gate.wait)
+
+    async def call():
+        started.append(asyncio.create_task(background()))
+
+    await flights.ado("k", call)
+    leading = asyncio.create_task(flights.ado("k", gate.wait))
+    await auntil(lambda: len(flights) == 1)
+    landed.set()
+    await auntil(lambda: followers(flights) == 1)
+    gate.set()
+    assert (await leading).leader
+    assert not (await started[0]).leader
+
+
+async def test_a_result_for_one_alone_is_made_by_each_task(flights):
+    gate = asyncio.Event()
+
+    async def call():
+        await gate.wait()
+        return iter("x")
+
+    tasks = [asyncio.create_task(flights.ado("k", call, serves=lambda _value: False)) for _ in range(4)]
+    await auntil(lambda: followers(flights) == 3)
+    gate.set()
+    assert [list(shared.value) for shared in await asyncio.gather(*tasks)] == [["x"]] * 4
+
+
+async def test_of_tasks_that_waited_long_enough_one_calls_anew():
+    flights, made = SingleFlight(wait_s=0.1), []
+
+    async def call():
+        made.append(1)
+        if len(made) == 1:
+            await asyncio.sleep(LIMIT)
+        await auntil(lambda: followers(flights) == 4)
+        return "anew"
+
+    tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(6)]
+    found = await asyncio.gather(*tasks[1:])
+    assert sorted(found) == [("anew", False)] * 4 + [("anew", True)]
+    assert len(made) == 2
+    tasks[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[0]
+
+
+# -- of a client ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_that_is_over_does_not_ride_on_anothers_flight():
+    gear = Switchgear.local()
+    gate = asyncio.Event()
+
+    @gear.guard("page", single_flight=True)
+    async def page(_url: str) -> str:
+        await gate.wait()
+        return "a page"
+
+    with gear.session("ana"):
+        flying = [asyncio.create_task(page("https://a.example")) for _ in range(2)]
+    await auntil(lambda: len(gear._runtime.stores.flights) == 1)
+    with gear.session("over", max_calls=1):
+        gear.call("other", str)
+        with pytest.raises(SessionExhaustedError):
+            await page("https://a.example")
+    gate.set()
+    assert await asyncio.gather(*flying) == ["a page", "a page"]
+
+
+async def test_sessions_of_one_name_do_not_ride_on_each_others_flight():
+    gear = Switchgear.local()
+
+    @gear.guard("page", single_flight=True, usage=lambda _text: 60)
+    async def page(_url: str) -> str:
+        await asyncio.sleep(0.01)
+        return "a page"
+
+    async def read():
+        with gear.session("ana") as session:
+            await page("https://a.example")
+        return session.status().tokens
+
+    assert await asyncio.gather(read(), read()) == [60, 60]
+
+
+async def test_a_function_and_a_coroutine_function_of_one_tool_do_not_share_a_flight():
+    gear = Switchgear.local()
+    single = gear.with_options(single_flight=True, parameters=lambda url: url)
+    gate = asyncio.Event()
+
+    @single.guard("page")
+    async def apage(_url):
+        await gate.wait()
+        return "by the coroutine"
+
+    page = single.guard("page")(lambda _url: "by the function")
+    flying = asyncio.create_task(apage("https://a.example"))
+    await auntil(lambda: len(gear._runtime.stores.flights) == 1)
+    assert page("https://a.example") == "by the function"
+    gate.set()
+    assert await flying == "by the coroutine"
+
+
+async def test_a_tool_with_a_time_limit_is_waited_for_as_long(monkeypatch):
+    gear = Switchgear.local()
+    monkeypatch.setattr(gear._runtime.stores.flights, "_wait_s", 0.01)
+    calls = []
+
+    @gear.guard("page", single_flight=True, timeout=LIMIT)
+    async def page(url):
+        calls.append(url)
+        await asyncio.sleep(0.1)
+        return url
+
+    assert await asyncio.gather(page("a"), page("a"), page("a")) == ["a"] * 3
+    assert calls == ["a"]
+
+
+async def test_under_load_every_caller_gets_an_answer_of_its_own_time(flights):
+    """Many keys, many tasks, random cancellation: nobody hangs, nobody gets another key's result, nothing is left."""
+    made = 0
+
+    async def call(key):
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0.001)
+        if made % 7 == 0:
+            raise DownError
+        return key
+
+    async def one(number):
+        key = str(number % 5)
+        try:
+            return (await flights.ado(key, lambda: call(key))).value == key
+        except DownError:
+            return True
+
+    tasks = [asyncio.create_task(one(number)) for number in range(600)]
+    await asyncio.sleep(0)
+    for task in tasks[::3]:
+        task.cancel()
+    found = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), LIMIT)
+    assert all(one is True or isinstance(one, asyncio.CancelledError) for one in found)
+    assert made < 300
+    assert len(flights) == 0

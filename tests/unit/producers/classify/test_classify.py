@@ -1,0 +1,253 @@
+"""What kind of failure an exception is, by what it carries and by its type."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import email.utils
+import errno
+import json
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+from types import SimpleNamespace
+from typing import get_args
+
+import grpc
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from switchgear import CallTimeoutError
+from switchgear.classify import Classification, classify, retry_after
+from switchgear.guard.rejections import Rejection
+from switchgear_schemas.errors import BrokerUnavailableError
+from switchgear_schemas.execution import ErrorClass
+
+
+def foreign(module: str, name: str, *bases: type[BaseException], **fields) -> BaseException:
+    """An exception of a library that need not be installed."""
+    made = type(name, bases or (Exception,), {"__module__": module})("message")
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return made
+
+
+def answered(status: int, headers: dict[str, str] | None = None) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "https://api.test")
+    return httpx.HTTPStatusError(
+        "x", request=request, response=httpx.Response(status, headers=headers, request=request)
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TimeoutError(), "timeout"),
+        (concurrent.futures.TimeoutError("x"), "timeout"),
+        (ConnectionRefusedError(), "transport"),
+        (ConnectionResetError(), "transport"),
+        (BrokenPipeError(), "transport"),
+        (socket.gaierror(), "transport"),
+        (ssl.SSLError(), "transport"),
+        (OSError(errno.ENETUNREACH, "x"), "transport"),
+        (EOFError(), "transport"),
+        (FileNotFoundError(), "invalid_input"),
+        (PermissionError(), "auth"),
+        (ValueError(), "invalid_input"),
+        (TypeError(), "invalid_input"),
+        (json.JSONDecodeError("x", "", 0), "server"),
+        (UnicodeDecodeError("utf-8", b"", 0, 1, "x"), "server"),
+        (KeyError("x"), "unknown"),
+        (RuntimeError(), "unknown"),
+        (Exception(), "unknown"),
+        (asyncio.CancelledError(), "cancelled"),
+        (concurrent.futures.CancelledError(), "cancelled"),
+        (KeyboardInterrupt(), "cancelled"),
+        (GeneratorExit(), "cancelled"),
+        (SystemExit(), "cancelled"),
+        (httpx.ReadTimeout("x"), "timeout"),
+        (httpx.ConnectTimeout("x"), "timeout"),
+        (httpx.ConnectError("x"), "transport"),
+        (httpx.RemoteProtocolError("x"), "transport"),
+        (foreign("requests.exceptions", "Timeout", OSError), "timeout"),
+        (foreign("requests.exceptions", "ConnectionError", OSError), "transport"),
+        (foreign("aiohttp.client_exceptions", "ServerTimeoutError", TimeoutError), "timeout"),
+        (foreign("aiohttp.client_exceptions", "ClientConnectionError"), "transport"),
+        (foreign("trio", "Cancelled", BaseException), "cancelled"),
+        (foreign("my.tools", "Timeout"), "unknown"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{type(value).__module__}.{type(value).__qualname__}",
+)
+def test_a_type_has_its_class(error, expected):
+    assert classify(error) == Classification(expected)
+
+
+def test_a_subclass_is_classified_by_its_nearest_known_base():
+    class Slow(httpx.ReadTimeout):
+        pass
+
+    assert classify(Slow("x")).error_class == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, "invalid_input"),
+        (401, "auth"),
+        (403, "auth"),
+        (404, "invalid_input"),
+        (408, "timeout"),
+        (422, "invalid_input"),
+        (429, "rate_limited"),
+        (500, "server"),
+        (502, "server"),
+        (503, "server"),
+        (504, "timeout"),
+        (599, "server"),
+    ],
+)
+def test_an_http_status_decides_before_the_type(status, expected):
+    assert classify(answered(status)).error_class == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        foreign("requests.exceptions", "HTTPError", OSError, response=SimpleNamespace(status_code=503, headers={})),
+        foreign("aiohttp.client_exceptions", "ClientResponseError", status=503, headers={}),
+        foreign("openai", "InternalServerError", status_code=503),
+        urllib.error.HTTPError("https://api.test", 503, "x", None, None),  # type: ignore[arg-type]
+    ],
+    ids=["requests", "aiohttp", "openai", "urllib"],
+)
+def test_every_librarys_status_is_found(error):
+    assert classify(error).error_class == "server"
+    if hasattr(error, "close"):
+        error.close()
+
+
+def test_a_code_that_is_no_http_status_decides_nothing():
+    assert classify(foreign("my.tools", "Failure", code=7)).error_class == "unknown"
+    assert classify(foreign("my.tools", "Failure", status=True)).error_class == "unknown"
+    assert classify(foreign("my.tools", "Failure", status_code="500")).error_class == "unknown"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_wait_that_the_tool_asked_for_is_read(status):
+    assert classify(answered(status, {"Retry-After": "17"})).retry_after_s == 17
+
+
+def test_a_wait_of_another_status_is_not_read():
+    assert classify(answered(500, {"Retry-After": "17"})).retry_after_s is None
+
+
+def test_a_wait_until_a_date_is_read():
+    later = email.utils.formatdate(time.time() + 30, usegmt=True)
+    found = classify(answered(429, {"retry-after": later})).retry_after_s
+    assert found is not None
+    assert 27 <= found <= 31
+
+
+def test_a_date_in_the_past_is_no_wait():
+    assert retry_after(answered(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})) == 0
+
+
+@pytest.mark.parametrize("value", ["soon", "", "-5"])
+def test_a_wait_that_makes_no_sense_is_none(value):
+    assert retry_after(answered(429, {"Retry-After": value})) is None
+
+
+def test_an_exceptions_own_wait_is_read():
+    assert retry_after(foreign("discord", "RateLimited", retry_after=2.5)) == 2.5
+
+
+def test_no_library_is_imported_to_classify():
+    code = """
+import sys
+from switchgear.classify import classify, classify_result
+for module, name in (("requests.exceptions", "Timeout"), ("botocore.exceptions", "ReadTimeoutError"),
+                     ("grpc", "RpcError"), ("mcp", "MCPError"), ("openai", "APIError")):
+    classify(type(name, (Exception,), {"__module__": module})())
+classify_result({"content": [], "isError": True})
+heavy = {"aiohttp", "anthropic", "botocore", "grpc", "httpx", "mcp", "openai", "redis", "requests", "urllib3"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["[]"]
+
+
+def test_subprocesses_and_sqlite():
+    with pytest.raises(subprocess.TimeoutExpired) as slow:
+        subprocess.run([sys.executable, "-c", "import time; time.sleep(20)"], timeout=0.05, check=True)
+    assert classify(slow.value).error_class == "timeout"
+    assert classify(subprocess.CalledProcessError(1, "x")).error_class == "tool"
+    assert classify(sqlite3.IntegrityError("x")).error_class == "invalid_input"
+    assert classify(sqlite3.OperationalError("x")).error_class == "unknown"
+
+
+def test_a_refusal_within_a_tool_is_no_failure_of_that_tool():
+    assert classify(Rejection(tool="inner", state="open", source="local").error()).error_class == "policy"
+    assert classify(BrokerUnavailableError("x")).error_class == "transport"
+    assert classify(CallTimeoutError("inner", 1.0)).error_class == "timeout"
+
+
+class SpitefulError(Exception):
+    """Every attribute of it raises."""
+
+    def __getattribute__(self, name):
+        if name.startswith("__"):
+            return super().__getattribute__(name)
+        raise RuntimeError(name)
+
+
+def test_an_exception_whose_attributes_raise_is_unknown():
+    assert classify(SpitefulError()).error_class == "unknown"
+
+
+def test_what_breaks_the_classifier_itself_is_logged_and_unknown(caplog):
+    class LyingError(grpc.RpcError):
+        def code(self):
+            raise RuntimeError("no code")
+
+    assert classify(LyingError()).error_class == "unknown"
+    assert "could not classify LyingError" in caplog.text
+
+
+def test_a_rule_that_fails_is_passed_over_and_told_of_once_a_minute(caplog):
+    class UnreadableError(grpc.RpcError):
+        status_code = 503
+
+        def code(self):
+            raise RuntimeError("no code")
+
+    for _ in range(5):
+        assert classify(UnreadableError()) == Classification("server")
+    assert caplog.text.count("could not classify UnreadableError by grpc code: RuntimeError: no code") == 1
+
+
+def test_a_wait_that_can_not_be_read_costs_no_class():
+    assert classify(foreign("my.tools", "Limited", status_code=429, retry_after=10**400)) == Classification(
+        "rate_limited"
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
+@given(
+    fields=st.dictionaries(
+        st.sampled_from(["response", "status", "status_code", "code", "body", "type", "retry_after", "headers", "sqlstate", "reason", "error"]),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+        | st.dictionaries(st.sampled_from(["Error", "ResponseMetadata", "get"]), st.none() | st.dictionaries(st.sampled_from(["Code", "HTTPStatusCode", "HTTPHeaders"]), st.integers() | st.text(max_size=3))),
+        max_size=5,
+    ),
+    module=st.sampled_from(["builtins", "grpc", "mcp", "botocore", "openai", "urllib3", "sqlalchemy", "tenacity", "psycopg"]),
+)  # fmt: skip
+def test_no_exception_whatever_it_carries_upsets_it(fields, module):
+    found = classify(foreign(module, "OddError", **fields))
+    assert found.error_class in get_args(ErrorClass)
+    assert found.retry_after_s is None or 0 <= found.retry_after_s < float("inf")

@@ -1,0 +1,191 @@
+"""Exceptions that wrap another, or several: groups of a task group, causes, the last attempt of a retry."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import urllib.error
+
+import anyio
+import grpc
+import httpx
+import pytest
+import requests
+import tenacity
+
+from switchgear.classify import Classification, classify
+from switchgear.classify.classify import MAX_MEMBERS
+from switchgear.guard.rejections import Rejection
+
+
+def limited(seconds):
+    request = httpx.Request("GET", "https://api.test")
+    response = httpx.Response(429, headers={"retry-after": str(seconds)}, request=request)
+    return httpx.HTTPStatusError("x", request=request, response=response)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([ConnectionResetError()], "transport"),
+        ([ValueError(), ConnectionResetError()], "transport"),
+        ([RuntimeError(), TimeoutError()], "timeout"),
+        ([ValueError(), RuntimeError()], "unknown"),
+        ([PermissionError(), ValueError()], "auth"),
+        ([ValueError()], "invalid_input"),
+        ([asyncio.CancelledError()], "cancelled"),
+        ([asyncio.CancelledError(), ValueError()], "invalid_input"),
+        ([ExceptionGroup("", [ValueError(), ExceptionGroup("", [TimeoutError()])]), RuntimeError()], "timeout"),
+    ],
+    ids=repr,
+)
+def test_a_group_is_its_most_telling_member_in_any_order(members, expected):
+    for order in itertools.permutations(members):
+        assert classify(BaseExceptionGroup("", list(order))) == Classification(expected)
+
+
+def test_of_several_waits_the_longest_counts():
+    assert classify(ExceptionGroup("", [limited(3), limited(8), limited(5)])) == Classification("rate_limited", 8)
+
+
+async def test_what_a_task_group_of_anyio_raises():
+    async def down():
+        raise httpx.ConnectError("x")
+
+    async def all_together():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(down)
+            tasks.start_soon(anyio.sleep, 20)
+
+    with pytest.raises(ExceptionGroup) as found:
+        await all_together()
+    assert classify(found.value) == Classification("transport")
+
+
+def test_a_group_of_very_many_or_very_deep_is_looked_at_within_bounds():
+    assert classify(ExceptionGroup("", [ValueError()] * 100_000)).error_class == "invalid_input"
+    hidden = [ValueError()] * MAX_MEMBERS + [TimeoutError()]
+    assert classify(ExceptionGroup("", hidden)).error_class == "invalid_input"
+    deep: Exception = TimeoutError()
+    for _ in range(20_000):
+        deep = ExceptionGroup("", [deep])
+    try:
+        assert classify(deep).error_class == "timeout"
+    finally:  # collected from the outside in, so that no destructor recurses 20,000 deep
+        while isinstance(deep, ExceptionGroup):
+            deep = deep.exceptions[0]
+
+
+def raised_from(outer, cause):
+    try:
+        raise outer from cause
+    except type(outer) as error:
+        return error
+
+
+class ToolFailedError(Exception):
+    """A tool's own type, which says nothing."""
+
+
+def test_a_type_that_says_nothing_is_what_it_was_raised_from():
+    assert classify(raised_from(ToolFailedError(), TimeoutError())) == Classification("timeout")
+    assert classify(raised_from(ToolFailedError(), limited(4))) == Classification("rate_limited", 4)
+    twice = raised_from(ToolFailedError(), raised_from(ToolFailedError(), ConnectionResetError()))
+    assert classify(twice) == Classification("transport")
+
+
+def test_a_cause_never_excuses_what_would_count():
+    for harmless in (ValueError(), PermissionError(), KeyboardInterrupt(), asyncio.CancelledError()):
+        assert classify(raised_from(ToolFailedError(), harmless)) == Classification("unknown")
+
+
+def answered(status):
+    request = httpx.Request("GET", "https://api.test")
+    return httpx.HTTPStatusError("x", request=request, response=httpx.Response(status, request=request))
+
+
+class EndedCallError(grpc.RpcError):
+    def __init__(self, code):
+        self._code = code
+
+    def code(self):
+        return self._code
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (answered(404), "invalid_input"),
+        (answered(401), "auth"),
+        (EndedCallError(grpc.StatusCode.INVALID_ARGUMENT), "invalid_input"),
+        (EndedCallError(grpc.StatusCode.CANCELLED), "cancelled"),
+        (Rejection(tool="inner", state="open", source="local").error(), "policy"),
+        (ExceptionGroup("", [answered(404), answered(422)]), "invalid_input"),
+    ],
+    ids=repr,
+)
+def test_a_cause_that_carries_its_verdict_is_believed(cause, expected):
+    assert classify(raised_from(ToolFailedError(), cause)) == Classification(expected)
+    twice = raised_from(ToolFailedError(), raised_from(ToolFailedError(), cause))
+    assert classify(twice) == Classification(expected)
+
+
+def test_beside_what_may_be_the_tools_own_fault_a_verdict_excuses_nothing():
+    for members in itertools.permutations([answered(404), ValueError()]):
+        assert classify(raised_from(ToolFailedError(), ExceptionGroup("", list(members)))) == Classification("unknown")
+
+
+class BadAnswerError(ValueError):
+    """A tool's own type, for whatever it could not use."""
+
+
+@pytest.mark.parametrize("mistake", [ValueError, TypeError, BadAnswerError])
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (requests.ConnectionError(), "transport"),
+        (httpx.ReadTimeout("x"), "timeout"),
+        (answered(503), "server"),
+        (ConnectionRefusedError(), "transport"),
+    ],
+    ids=repr,
+)
+def test_a_mistake_that_hides_an_outage_of_a_client_is_that_outage(mistake, cause, expected):
+    assert classify(raised_from(mistake("no forecast"), cause)) == Classification(expected)
+
+
+def test_a_mistake_about_an_argument_stays_one_whatever_it_was_raised_from():
+    with pytest.raises(ValueError, match="Expecting") as not_json:
+        json.loads("{")
+    for cause in (not_json.value, FileNotFoundError(), answered(404), KeyError("x"), asyncio.CancelledError()):
+        assert classify(raised_from(ValueError("bad argument"), cause)) == Classification("invalid_input")
+
+
+def test_a_type_that_says_something_is_believed_before_its_cause():
+    assert classify(raised_from(ValueError(), TimeoutError())) == Classification("invalid_input")
+
+
+def test_what_was_merely_being_handled_is_no_cause():
+    error = ToolFailedError()
+    error.__context__ = TimeoutError()
+    assert classify(error) == Classification("unknown")
+
+
+def test_a_ring_of_causes_ends():
+    one, other = ToolFailedError(), ToolFailedError()
+    one.__cause__, other.__cause__ = other, one
+    assert classify(one) == Classification("unknown")
+    ring = urllib.error.URLError("x")
+    ring.reason = ring
+    assert classify(ring) == Classification("transport")
+
+
+def test_the_last_attempt_of_tenacity_decides():
+    @tenacity.retry(stop=tenacity.stop_after_attempt(2))
+    def down():
+        raise httpx.ReadTimeout("x")
+
+    with pytest.raises(tenacity.RetryError) as found:
+        down()
+    assert classify(found.value) == Classification("timeout")

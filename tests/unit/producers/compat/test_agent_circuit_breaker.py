@@ -1,0 +1,436 @@
+"""AgentCircuitBreaker keeps what its pattern's text promises, line by line, and nothing of what it gets wrong."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.guard.rejections import CircuitOpenError
+from switchgear_schemas.errors import SettingsError
+from tests.support.clock import Clock
+
+MINUTE = timedelta(minutes=1)
+
+
+class DownError(Exception):
+    pass
+
+
+def down(*_args):
+    raise DownError("the endpoint is down")
+
+
+def fail(breaker, times=1):
+    for _ in range(times):
+        with pytest.raises(DownError):
+            breaker.call(down)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock):
+    return AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=60, clock=clock)
+
+
+# -- the pattern, line by line ----------------------------------------------------------------------------------------
+
+
+def test_def_init_failure_threshold_3_cooldown_seconds_60():
+    breaker = AgentCircuitBreaker()
+    assert breaker.threshold == 3
+    assert breaker.cooldown == 60
+    positional = AgentCircuitBreaker(2, 120)
+    assert (positional.threshold, positional.cooldown) == (2, 120)
+
+
+def test_self_state_closed_failure_count_0_opened_at_none(breaker):
+    assert breaker.state == "closed"
+    assert breaker.failure_count == 0
+    assert breaker.opened_at is None
+
+
+def test_def_call_tool_fn_args_kwargs_returns_the_result(breaker):
+    assert breaker.call(lambda a, *, b: (a, b), 1, b=2) == (1, 2)
+    assert breaker.call(tool_fn=lambda: 5) == 5
+
+
+def test_time_time_is_the_clock():
+    before = time.time()
+    breaker = AgentCircuitBreaker(failure_threshold=1)
+    fail(breaker)
+    assert before <= breaker.opened_at <= time.time()
+
+
+def test_except_exception_failure_count_plus_1_and_raise(breaker):
+    fail(breaker)
+    assert breaker.failure_count == 1
+    assert breaker.state == "closed"
+
+
+def test_every_exception_counts_even_a_bad_argument(breaker):
+    for _ in range(3):
+        with pytest.raises(ValueError, match="invalid literal"):
+            breaker.call(int, "x")
+    assert breaker.state == "open"
+
+
+def test_failure_count_at_threshold_opens_and_stamps_opened_at(breaker, clock):
+    fail(breaker, 2)
+    assert breaker.state == "closed"
+    clock.now = 1_005.0
+    fail(breaker)
+    assert breaker.state == "open"
+    assert breaker.failure_count == 3
+    assert breaker.opened_at == 1_005.0
+
+
+@pytest.mark.parametrize(("cooldown", "shown"), [(60, "60s"), (30, "30s"), (1.5, "1.5s")])
+def test_open_raises_circuit_open_error_with_the_message(clock, cooldown, shown):
+    breaker = AgentCircuitBreaker(cooldown_seconds=cooldown, clock=clock)
+    fail(breaker, 3)
+    with pytest.raises(CircuitOpenError) as refused:
+        breaker.call(down)
+    assert refused.value.message == f"Circuit open — tool disabled for {shown}"
+    assert str(refused.value).startswith(f"Circuit open — tool disabled for {shown}. The tool down is unavailable")
+
+
+def test_open_makes_no_actual_call(breaker, clock):
+    fail(breaker, 3)
+    made = []
+    clock.now += 59.999
+    with pytest.raises(CircuitOpenError):
+        breaker.call(made.append, 1)
+    assert made == []
+
+
+def test_time_minus_opened_at_at_least_cooldown_is_half_open_and_allows_one_probe(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    seen = []
+    breaker.call(lambda: seen.append(breaker.state))
+    assert seen == ["half_open"]
+
+
+def test_state_stays_open_until_somebody_calls(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 1_000
+    assert breaker.state == "open"
+
+
+def test_if_the_probe_succeeds_reset_to_closed_and_failure_count_0(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    assert breaker.call(lambda: "up") == "up"
+    assert breaker.state == "closed"
+    assert breaker.failure_count == 0
+
+
+def test_if_it_fails_return_to_open_with_a_new_cooldown(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    fail(breaker)
+    assert breaker.state == "open"
+    assert breaker.failure_count == 4
+    assert breaker.opened_at == 1_060.0
+    clock.now += 59
+    with pytest.raises(CircuitOpenError):
+        breaker.call(down)
+    clock.now += 1
+    breaker.call(lambda: None)
+    assert breaker.state == "closed"
+
+
+def test_after_a_recovery_it_takes_the_whole_threshold_again(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    breaker.call(lambda: None)
+    fail(breaker, 2)
+    assert breaker.state == "closed"
+    fail(breaker)
+    assert breaker.state == "open"
+
+
+def test_the_integration_with_an_agent_loop():
+    def web_search(_query):
+        raise TimeoutError("search timed out")
+
+    tools = {"web_search": web_search, "database": lambda query: f"rows of {query}", "echo": str}
+    # as in the pattern
+    breakers = {
+        "web_search": AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=60),
+        "code_exec": AgentCircuitBreaker(failure_threshold=2, cooldown_seconds=120),
+        "database": AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=30),
+    }
+
+    def execute_tool(tool_name, *args):
+        breaker = breakers.get(tool_name)
+        if breaker:
+            return breaker.call(tools[tool_name], *args)
+        return tools[tool_name](*args)
+
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            execute_tool("web_search", "x")
+    with pytest.raises(CircuitOpenError, match="tool disabled for 60s"):
+        execute_tool("web_search", "x")
+    assert execute_tool("database", "y") == "rows of y"  # each tool has its own
+    assert execute_tool("echo", 1) == "1"
+
+
+# -- what the pattern's lines get wrong -------------------------------------------------------------------------------
+
+
+def test_a_success_ends_a_run_of_failures(breaker):
+    for _ in range(5):
+        fail(breaker, 2)
+        breaker.call(lambda: None)
+        assert breaker.failure_count == 0
+    assert breaker.state == "closed"
+
+
+def test_of_many_threads_after_the_cooldown_exactly_one_probes(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    threads = 50
+    ready, probing, others = threading.Barrier(threads), [], []
+    release = threading.Event()
+
+    def probe():
+        probing.append(1)
+        release.wait(20)
+
+    def try_it():
+        ready.wait(20)
+        try:
+            breaker.call(probe)
+        except CircuitOpenError:
+            others.append(1)
+            if len(others) == threads - 1:
+                release.set()
+
+    crowd = [threading.Thread(target=try_it) for _ in range(threads)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join(30)
+    assert (len(probing), len(others)) == (1, threads - 1)
+    assert breaker.state == "closed"
+
+
+def test_a_late_failure_does_not_lengthen_the_cooldown(breaker, clock):
+    started, release = threading.Event(), threading.Event()
+
+    def slow():
+        started.set()
+        release.wait(20)
+        raise DownError
+
+    def call_slow():
+        with pytest.raises(DownError):
+            breaker.call(slow)
+
+    late = threading.Thread(target=call_slow)
+    late.start()
+    started.wait(20)
+    fail(breaker, 3)
+    clock.now += 30
+    release.set()
+    late.join(20)
+    assert breaker.opened_at == 1_000.0
+    assert breaker.failure_count == 3
+    clock.now = 1_060.0
+    breaker.call(lambda: None)
+    assert breaker.state == "closed"
+
+
+def test_an_interrupted_probe_frees_its_place(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        breaker.call(interrupted)
+    assert breaker.failure_count == 3
+    assert breaker.call(lambda: "next") == "next"
+    assert breaker.state == "closed"
+
+
+def test_a_probe_that_never_returns_is_lost_after_its_limit(clock):
+    breaker = AgentCircuitBreaker(1, 60, clock=clock, max_probe_seconds=100)
+    fail(breaker)
+    clock.now += 60
+    started, release = threading.Event(), threading.Event()
+
+    def hung():
+        started.set()
+        release.wait(20)
+
+    stuck = threading.Thread(target=lambda: breaker.call(hung))
+    stuck.start()
+    started.wait(20)
+    clock.now += 99
+    with pytest.raises(CircuitOpenError):
+        breaker.call(down)
+    clock.now += 1  # lost now: open anew from here
+    with pytest.raises(CircuitOpenError):
+        breaker.call(down)
+    assert breaker.opened_at == 1_160.0
+    release.set()
+    stuck.join(20)
+    assert breaker.state == "open"  # its late success is not believed
+    clock.now += 60
+    breaker.call(lambda: None)
+    assert breaker.state == "closed"
+
+
+# -- around it --------------------------------------------------------------------------------------------------------
+
+
+def test_the_refusal_carries_what_every_circuit_open_error_carries(breaker, clock):
+    def lookup():
+        raise DownError("password=hunter2hunter2 is wrong")
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            breaker.call(lookup)
+    clock.now += 20
+    with pytest.raises(CircuitOpenError) as refused:
+        breaker.call(lookup)
+    error = refused.value
+    assert (error.tool, error.state, error.retry_after_s) == ("lookup", "open", 40.0)
+    assert error.last_error == "DownError: password=[redacted] is wrong"
+    assert "Do not call it again within the next 40 s." in error.text
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.tool) == (str(error), "lookup")
+
+
+def test_reset_starts_a_session_afresh(breaker):
+    fail(breaker, 3)
+    breaker.reset()
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+    assert breaker.call(lambda: 1) == 1
+
+
+def test_no_cooldown_probes_at_once(clock):
+    breaker = AgentCircuitBreaker(1, 0, clock=clock)
+    fail(breaker)
+    clock.now += 0.001
+    assert breaker.call(lambda: 1) == 1
+
+
+def test_an_exception_without_words_goes_through_all_the_same(breaker):
+    class MuteError(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    def mute():
+        raise MuteError
+
+    with pytest.raises(MuteError):
+        breaker.call(mute)
+    assert breaker.failure_count == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        *(({"failure_threshold": wrong}, "failure_threshold") for wrong in (0, -1, 2.5, True, "3", None)),
+        *(
+            ({"cooldown_seconds": wrong}, "cooldown_seconds")
+            for wrong in (-1, float("nan"), 10**400, "60", None, MINUTE)
+        ),
+        *(({"max_probe_seconds": wrong}, "max_probe_seconds") for wrong in (0, float("inf"), "x", True, MINUTE)),
+        ({"clock": 3}, "clock"),
+    ],
+)
+def test_an_argument_that_is_impossible_is_named(arguments, named):
+    with pytest.raises(SettingsError, match=named):
+        AgentCircuitBreaker(**arguments)
+
+
+def test_it_shows_its_state(breaker):
+    fail(breaker)
+    assert repr(breaker) == "<AgentCircuitBreaker closed, 1 of 3 failures>"
+
+
+def test_a_tools_own_arguments_may_have_any_name(breaker):
+    assert breaker.call(lambda **named: named, tool_fn=3, self=4) == {"tool_fn": 3, "self": 4}
+
+
+# -- generators -------------------------------------------------------------------------------------------------------
+
+
+def numbers(until, fails=False):
+    yield from range(until)
+    if fails:
+        raise DownError
+    return "all"
+
+
+def test_a_generator_is_judged_by_its_end(breaker):
+    for _ in range(3):
+        with pytest.raises(DownError):
+            list(breaker.call(numbers, 2, fails=True))
+    assert breaker.state == "open"
+    with pytest.raises(CircuitOpenError, match="tool disabled"):
+        breaker.call(numbers, 2)
+
+
+def test_one_that_is_read_after_the_circuit_opened_is_refused_then(breaker):
+    early = breaker.call(numbers, 2)
+    fail(breaker, 3)
+    with pytest.raises(CircuitOpenError):
+        next(early)
+
+
+def test_one_that_probes_and_is_left_or_forgotten_frees_its_place(breaker, clock):
+    fail(breaker, 3)
+    clock.now += 60
+    breaker.call(numbers, 2)  # never read
+    left = breaker.call(numbers, 2)
+    assert next(left) == 0
+    with pytest.raises(CircuitOpenError):
+        next(breaker.call(numbers, 2))
+    left.close()
+    assert (breaker.state, breaker.failure_count) == ("half_open", 3)
+    assert list(breaker.call(numbers, 2)) == [0, 1]
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+
+
+def test_everything_passes_both_ways(breaker):
+    def echo():
+        heard = yield "ready"
+        try:
+            yield heard
+        except KeyError as error:
+            yield error.args
+        return "end"
+
+    talk = breaker.call(echo)
+    assert [next(talk), talk.send("hello"), talk.throw(KeyError("x"))] == ["ready", "hello", ("x",)]
+    with pytest.raises(StopIteration) as ended:
+        next(talk)
+    assert ended.value.value == "end"
+
+
+def test_its_readers_own_exception_is_not_the_tools(breaker):
+    @contextmanager
+    def connection():
+        yield from breaker.call(numbers, 1)
+
+    for _ in range(4):
+        with pytest.raises(KeyError), connection():
+            raise KeyError("my bug")
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)

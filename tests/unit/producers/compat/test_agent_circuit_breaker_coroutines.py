@@ -1,0 +1,191 @@
+"""AgentCircuitBreaker and coroutine functions: what counts is how they end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.guard.rejections import CircuitOpenError
+
+now = [0.0]
+
+
+class DownError(Exception):
+    pass
+
+
+def fail(breaker, times=1):
+    def down():
+        raise DownError
+
+    for _ in range(times):
+        with pytest.raises(DownError):
+            breaker.call(down)
+
+
+@pytest.fixture
+def breaker():
+    now[0] = 1_000.0
+    return AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=60, clock=lambda: now[0])
+
+
+async def adown():
+    await asyncio.sleep(0)
+    raise DownError
+
+
+async def test_a_coroutine_function_is_judged_by_its_end_not_by_its_start(breaker):
+    async def up(value):
+        await asyncio.sleep(0)
+        return value
+
+    assert await breaker.call(up, 5) == 5
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.acall(adown)
+    with pytest.raises(CircuitOpenError, match="tool disabled for 60s"):
+        await breaker.call(up, 5)
+
+
+async def test_a_plain_function_that_returns_a_coroutine_is_too(breaker):
+    def plain():
+        return adown()
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.call(plain)
+    assert breaker.state == "open"
+
+
+async def test_a_plain_function_will_do_for_acall(breaker):
+    for _ in range(5):
+        assert await breaker.acall(lambda: 5) == 5
+    assert breaker.failure_count == 0
+    for _ in range(3):
+        with pytest.raises(ValueError, match="invalid literal"):
+            await breaker.acall(int, "x")
+    with pytest.raises(CircuitOpenError):
+        await breaker.acall(lambda: 5)
+    now[0] += 60
+    assert await breaker.acall(lambda: 5) == 5
+    assert breaker.state == "closed"
+
+
+async def test_what_acall_gets_to_iterate_is_judged_by_its_end(breaker):
+    def numbers():
+        yield 1
+        raise DownError
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            list(await breaker.acall(numbers))
+    assert breaker.state == "open"
+
+
+async def test_a_cancelled_call_counts_for_nothing(breaker):
+    for _ in range(5):
+        task = asyncio.create_task(breaker.acall(asyncio.sleep, 60))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+
+
+async def test_of_many_tasks_exactly_one_probes(breaker):
+    fail(breaker, 3)
+    now[0] += 60
+    probes = 0
+
+    async def probe():
+        nonlocal probes
+        probes += 1
+        await asyncio.sleep(0.01)
+
+    found = await asyncio.gather(*(breaker.acall(probe) for _ in range(50)), return_exceptions=True)
+    assert probes == 1
+    assert sum(isinstance(one, CircuitOpenError) for one in found) == 49
+
+
+async def test_a_refused_coroutine_function_leaves_nothing_unawaited(breaker):
+    fail(breaker, 3)
+    with pytest.raises(CircuitOpenError):  # pytest makes an error of "was never awaited"
+        await breaker.call(adown)
+
+
+def returning_one():
+    return adown()
+
+
+def probing(breaker):
+    fail(breaker, 3)
+    now[0] += 60
+
+
+async def test_a_task_that_is_cancelled_before_its_first_step_frees_the_probes_place(breaker):
+    probing(breaker)
+    task = asyncio.create_task(breaker.call(returning_one))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await breaker.acall(asyncio.sleep, 0, "made") == "made"
+    assert breaker.state == "closed"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'adown' was never awaited")
+async def test_so_does_a_coroutine_that_nobody_awaits(breaker):
+    probing(breaker)
+    breaker.call(returning_one)
+    breaker.call(returning_one).close()
+    assert breaker.call(lambda: "made") == "made"
+
+
+async def test_a_future_is_judged_by_its_end_and_stays_one(breaker):
+    def down():
+        raise DownError
+
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        future = breaker.call(lambda: loop.run_in_executor(None, down))
+        assert asyncio.isfuture(future)
+        with pytest.raises(DownError):
+            await future
+    assert breaker.state == "open"
+
+
+async def test_so_is_any_other_awaitable(breaker):
+    class Query:
+        def __await__(self):
+            yield from asyncio.sleep(0).__await__()
+            raise DownError
+
+    for _ in range(3):
+        with pytest.raises(DownError):
+            await breaker.call(Query)
+    assert breaker.state == "open"
+
+
+async def test_an_async_generator_is_judged_by_its_end(breaker):
+    async def words(fails):
+        heard = yield "one"
+        yield heard
+        if fails:
+            raise DownError
+
+    talk = breaker.call(words, False)
+    assert [await anext(talk), await talk.asend("two")] == ["one", "two"]
+    await talk.aclose()
+    assert [word async for word in breaker.call(words, False)] == ["one", None]
+    for _ in range(3):
+        with pytest.raises(DownError):
+            [word async for word in breaker.call(words, True)]
+    with pytest.raises(CircuitOpenError):
+        breaker.call(words, True)
+    now[0] += 60
+    left = breaker.call(words, False)
+    await anext(left)
+    await left.aclose()
+    assert [word async for word in breaker.call(words, False)] == ["one", None]
+    assert breaker.state == "closed"

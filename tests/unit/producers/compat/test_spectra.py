@@ -1,0 +1,380 @@
+"""Spectra's page on tool resilience, line by line."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
+from switchgear.compat.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+from switchgear_schemas.errors import SettingsError
+
+COOLDOWN = 0.1
+
+
+class Tool:
+    """A tool that works or does not, and counts its calls."""
+
+    def __init__(self, answer="answered"):
+        self.answer = answer
+        self.error: Exception | None = ConnectionError("the MCP server is down")
+        self.calls = 0
+
+    def __call__(self, *_args):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+def quick(opts):
+    opts.failure_threshold = 3
+    opts.cooldown_period = timedelta(seconds=COOLDOWN)
+
+
+def fail(tool, times=3):
+    for _ in range(times):
+        with pytest.raises(ConnectionError):
+            tool()
+
+
+def after_cooldown(gear, name):
+    deadline = time.monotonic() + 20
+    while gear.is_open(name):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# -- enable tool resilience -------------------------------------------------------------------------------------------
+
+
+def test_add_tool_resilience_opts_failure_threshold_3_cooldown_period_30_seconds():
+    def configure(opts):
+        opts.failure_threshold = 3
+        opts.cooldown_period = timedelta(seconds=30)
+
+    down = Tool()
+    tools = wrap_tools(from_spectra(configure), {"external_search": down})
+    fail(tools["external_search"], 3)
+    with pytest.raises(CircuitOpenError) as refused:
+        tools["external_search"]()
+    assert down.calls == 3
+    assert 29 < refused.value.retry_after_s <= 30
+
+
+def test_each_registered_tool_is_wrapped_and_tracked_alone():
+    down, up = Tool(), Tool()
+    up.error = None
+    tools = wrap_tools(from_spectra(quick), {"down": down, "up": up})
+    fail(tools["down"])
+    with pytest.raises(CircuitOpenError):
+        tools["down"]()
+    assert tools["up"]() == "answered"
+
+
+# -- options and their defaults ---------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_those_of_the_table():
+    options = SpectraOptions()
+    assert options.failure_threshold == 5
+    assert options.cooldown_period == timedelta(seconds=60)
+    assert options.half_open_max_attempts == 1
+    assert options.success_threshold_to_close == 1
+    assert options.fallback_tools == {}
+
+
+def test_the_defaults_open_after_five_consecutive_failures_for_sixty_seconds():
+    down = Tool()
+    gear = from_spectra()
+    (tool,) = wrap_tools(gear, {"t": down}).values()
+    fail(tool, 4)
+    down.error = None
+    tool()  # consecutive: a success begins anew
+    down.error = ConnectionError()
+    fail(tool, 5)
+    with pytest.raises(CircuitOpenError) as refused:
+        tool()
+    assert 59 < refused.value.retry_after_s <= 60
+
+
+def test_every_failure_counts_a_bad_argument_too():
+    down = Tool()
+    down.error = ValueError("no such city")
+    (tool,) = wrap_tools(from_spectra(quick), {"t": down}).values()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no such city"):
+            tool()
+    with pytest.raises(CircuitOpenError):
+        tool()
+
+
+def test_a_cooldown_may_be_a_number_of_seconds():
+    assert SpectraOptions(cooldown_period=2.5).policy().wait_duration_in_open_state_s == 2.5
+
+
+# -- closed, open, half-open ------------------------------------------------------------------------------------------
+
+
+def test_cooldown_expires_a_probe_succeeds_and_the_circuit_closes():
+    flaky = Tool()
+    gear = from_spectra(quick)
+    (tool,) = wrap_tools(gear, {"t": flaky}).values()
+    fail(tool)
+    after_cooldown(gear, "t")
+    flaky.error = None
+    assert tool() == "answered"
+    assert gear.status().local == {}
+
+
+def test_a_failed_probe_opens_it_again():
+    down = Tool()
+    gear = from_spectra(quick)
+    (tool,) = wrap_tools(gear, {"t": down}).values()
+    fail(tool)
+    after_cooldown(gear, "t")
+    fail(tool, 1)
+    with pytest.raises(CircuitOpenError):
+        tool()
+    assert down.calls == 4
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_half_open_allows_that_number_of_probe_calls(attempts):
+    def configure(opts):
+        quick(opts)
+        opts.half_open_max_attempts = attempts
+
+    gear = from_spectra(configure)
+    for _ in range(3):
+        gear.try_acquire("t").failure(ConnectionError())
+    after_cooldown(gear, "t")
+    probes = [gear.try_acquire("t") for _ in range(attempts + 5)]
+    assert sum(bool(probe) for probe in probes) == attempts
+    for probe in probes[:attempts]:
+        probe.release()
+
+
+def test_success_threshold_to_close_takes_that_many_good_probes():
+    def configure(opts):
+        quick(opts)
+        opts.success_threshold_to_close = 3
+
+    gear = from_spectra(configure)
+    for _ in range(3):
+        gear.try_acquire("t").failure(ConnectionError())
+    after_cooldown(gear, "t")
+    for state in ("half_open", "half_open", "closed"):
+        gear.try_acquire("t").success()
+        assert gear.status().local.get("t", "closed") == state
+
+
+# -- fallback tools ---------------------------------------------------------------------------------------------------
+
+
+def with_fallbacks(opts):
+    quick(opts)
+    opts.fallback_tools["mcp:weather-api:get_forecast"] = "mcp:backup-weather:get_forecast"
+    opts.fallback_tools["external_search"] = "local_search"
+
+
+def test_while_the_primary_is_open_the_call_is_routed_to_the_fallback_and_the_agent_calls_as_before():
+    primary, backup = Tool(), Tool("from the backup")
+    backup.error = None
+    tools = wrap_tools(
+        from_spectra(with_fallbacks),
+        {"mcp:weather-api:get_forecast": primary, "mcp:backup-weather:get_forecast": backup},
+    )
+    fail(tools["mcp:weather-api:get_forecast"])
+    assert backup.calls == 0  # not before it is open
+    assert tools["mcp:weather-api:get_forecast"]("Oslo") == "from the backup"
+    assert (primary.calls, backup.calls) == (3, 1)
+
+
+def test_after_the_cooldown_the_primary_is_probed_again():
+    primary, backup = Tool("from the primary"), Tool("from the backup")
+    backup.error = None
+    gear = from_spectra(with_fallbacks)
+    tools = wrap_tools(gear, {"external_search": primary, "local_search": backup})
+    fail(tools["external_search"])
+    assert tools["external_search"]() == "from the backup"
+    primary.error = None
+    after_cooldown(gear, "external_search")
+    assert tools["external_search"]() == "from the primary"
+
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    def __init__(self):
+        self.events = []
+
+    def publish(self, event):
+        self.events.append(event)
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_state_changes_and_fallbacks_reach_the_sink(as_function):
+    sink = Sink()
+    primary, backup = Tool(), Tool()
+    backup.error = None
+    gear = from_spectra(with_fallbacks, event_sink=sink.publish if as_function else sink)
+    tools = wrap_tools(gear, {"external_search": primary, "local_search": backup})
+    fail(tools["external_search"])
+    tools["external_search"]()
+    primary.error = None
+    after_cooldown(gear, "external_search")
+    tools["external_search"]()
+    changes = [(event.tool, event.previous, event.state) for event in sink.events if isinstance(event, CircuitChange)]
+    assert changes == [
+        ("external_search", "closed", "open"),
+        ("external_search", "open", "half_open"),
+        ("external_search", "half_open", "closed"),
+    ]
+    assert FallbackUsed("external_search", "local_search") in sink.events
+
+
+def test_a_sink_that_fails_does_not_fail_the_call():
+    up = Tool()
+
+    def broken(_event):
+        raise RuntimeError("sink is full")
+
+    gear = from_spectra(quick, event_sink=broken)
+    (tool,) = wrap_tools(gear, {"t": up}).values()
+    fail(tool)
+    assert gear.status().local == {"t": "open"}
+
+
+# -- around it --------------------------------------------------------------------------------------------------------
+
+
+async def test_coroutine_functions_are_wrapped_too():
+    async def down():
+        raise ConnectionError
+
+    (tool,) = wrap_tools(from_spectra(SpectraOptions(failure_threshold=1)), {"t": down}).values()
+    with pytest.raises(ConnectionError):
+        await tool()
+    with pytest.raises(CircuitOpenError):
+        await tool()
+
+
+def test_the_clients_other_arguments_are_passed_on():
+    told = []
+    gear = from_spectra(quick, classify=told.append, parameters_key=b"k")
+    gear.try_acquire("t").failure(KeyError("x"))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("failure_threshold", 0),
+        ("failure_threshold", True),
+        ("half_open_max_attempts", 0),
+        ("success_threshold_to_close", 1.5),
+        ("cooldown_period", timedelta(0)),
+        ("cooldown_period", -1),
+        ("cooldown_period", "60"),
+        ("cooldown_period", None),
+        ("cooldown_period", True),
+        ("fallback_tools", ["a"]),
+        ("fallback_tools", None),
+    ],
+)
+def test_an_option_out_of_range_is_named(option, value):
+    with pytest.raises(SettingsError, match=option):
+        from_spectra(SpectraOptions(**{option: value}))
+
+
+def test_a_sink_that_is_none_is_told():
+    with pytest.raises(SettingsError, match="event_sink"):
+        from_spectra(event_sink=5)
+
+
+def test_options_and_hooks_that_are_none_are_told():
+    with pytest.raises(SettingsError, match="configure"):
+        from_spectra(5)
+    for hooks in (5, [print], FunctionHooks()):
+        with pytest.raises(SwitchgearError, match="hooks"):
+            from_spectra(hooks=hooks)
+
+
+async def configure_later(opts):
+    opts.failure_threshold = 1
+
+
+def configure_in_steps(opts):
+    opts.failure_threshold = 1
+    yield
+
+
+@pytest.mark.parametrize(
+    ("configure", "said"),
+    [
+        (configure_later, "configure is a plain function.*leave out the async"),
+        (configure_in_steps, "configure is a plain function"),
+        (lambda opts: configure_later(opts), "configure returned something to await"),  # noqa: PLW0108 - itself it is told earlier
+        (lambda _opts: SpectraOptions(failure_threshold=1), "configure returned other options.*Set them on what"),
+        (SpectraOptions, r"not the class itself\. SpectraOptions\(failure_threshold=3\)"),
+    ],
+)
+def test_what_would_leave_the_defaults_in_force_is_told(configure, said):
+    with pytest.raises(SwitchgearError, match=said):
+        from_spectra(configure)
+
+
+def test_a_function_may_return_the_options_that_it_set():
+    def configure(opts):
+        opts.failure_threshold = 1
+        return opts
+
+    (tool,) = wrap_tools(from_spectra(configure), {"t": Tool()}).values()
+    fail(tool, 1)
+    with pytest.raises(CircuitOpenError):
+        tool()
+
+
+@pytest.mark.parametrize(
+    ("argument", "option"), [("fallbacks", "fallback_tools"), ("local_policies", "failure_thresh")]
+)
+def test_an_argument_that_the_options_stand_for_is_told_with_its_option(argument, option):
+    with pytest.raises(SettingsError, match=f"{argument} from the options. Set {option}"):
+        from_spectra(**{argument: {}})
+
+
+def test_tools_without_names_and_a_client_that_is_none_are_told():
+    with pytest.raises(OptionError, match=r"tools is a dict of functions by their tools' names, not \[<built-in"):
+        wrap_tools(from_spectra(), [len])
+    for gear in (None, {"a": len}, from_spectra):
+        with pytest.raises(
+            OptionError, match=r"gear is a Switchgear, not .*wrap_tools\(from_spectra\(configure\), tools\)"
+        ):
+            wrap_tools(gear, {"a": len})
+
+
+def test_a_client_with_other_options_wraps_tools_too():
+    assert wrap_tools(from_spectra().with_options(single_flight=True), {"a": len})["a"]("four") == 4
+
+
+def test_the_fallback_of_an_agents_tool_is_that_agents_own():
+    def tools_of(gear, user):
+        down = Tool()
+        return wrap_tools(gear, {"external_search": down, "local_search": lambda: f"data of {user}"})
+
+    gear = from_spectra(with_fallbacks)
+    ana, bob = tools_of(gear, "ana"), tools_of(gear, "bob")
+    fail(ana["external_search"])
+    assert (ana["external_search"](), bob["external_search"]()) == ("data of ana", "data of bob")
+
+
+def test_a_fallback_that_is_none_of_the_agents_tools_is_looked_for_at_the_client():
+    gear = from_spectra(with_fallbacks)
+    gear.guard("local_search")(lambda: "guarded elsewhere")
+    (tool,) = wrap_tools(gear, {"external_search": Tool()}).values()
+    fail(tool)
+    assert tool() == "guarded elsewhere"

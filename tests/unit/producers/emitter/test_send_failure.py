@@ -1,0 +1,75 @@
+"""What is done with a batch that failed for good."""
+
+from __future__ import annotations
+
+import aiokafka.errors as kafka
+import pytest
+
+from switchgear.emitter.send_failure import _NOT_WRITTEN, _OUTAGE, _REFUSED, _TOO_LARGE, Verdict, is_outage, judge
+
+
+@pytest.mark.parametrize("error", [kafka.MessageSizeTooLargeError(), kafka.RecordListTooLargeError()])
+def test_a_topic_that_takes_no_such_batch_is_given_smaller_ones(error):
+    assert judge(error, 1) is Verdict.REFUSE
+    assert judge(error, 2) is Verdict.SMALLER
+
+
+@pytest.mark.parametrize("error", [kafka.CorruptRecordException(), kafka.InvalidTimestampError()])
+def test_a_refused_record_is_given_up_alone_and_looked_for_among_others(error):
+    assert judge(error, 1) is Verdict.REFUSE
+    assert judge(error, 2) is Verdict.SPLIT
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.OutOfOrderSequenceNumber(),
+        kafka.UnknownProducerId(),
+        kafka.ProducerClosed(),
+        kafka.TopicAuthorizationFailedError("t"),
+    ],
+)
+def test_a_batch_that_was_not_written_is_sent_again_unmarked(error):
+    assert judge(error, 3) is Verdict.AGAIN
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.KafkaError("Unexpected error during batch delivery"),
+        kafka.UnknownError(),
+        RuntimeError("?"),
+        # What aiokafka says of a batch that it had sent, heard nothing of, and then found no leader for.
+        kafka.NotLeaderForPartitionError(),
+        kafka.LeaderNotAvailableError(),
+    ],
+)
+def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
+    assert judge(error, 3) is Verdict.UNSURE
+
+
+def test_every_name_is_an_error_that_the_pinned_aiokafka_has():
+    known = {name for name in dir(kafka) if isinstance(getattr(kafka, name), type)}
+    assert (_REFUSED | _TOO_LARGE) - known == set()
+    assert _NOT_WRITTEN - known == {"AssertionError"}
+
+
+@pytest.mark.parametrize("name", sorted(_REFUSED | _TOO_LARGE | (_NOT_WRITTEN - {"AssertionError"})))
+def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itself(name):
+    retried_by_aiokafka = getattr(kafka, name).retriable
+    assert not retried_by_aiokafka or name in {
+        "UnknownTopicOrPartitionError", "NotEnoughReplicasError"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_OUTAGE - {"TimeoutError"}))
+def test_an_outage_is_an_error_that_the_pinned_aiokafka_has(name):
+    assert is_outage(getattr(kafka, name)())
+
+
+def test_an_outage_is_waited_out_and_a_fault_of_the_record_is_not():
+    assert is_outage(kafka.NotEnoughReplicasError())
+    assert is_outage(TimeoutError())
+    assert not is_outage(kafka.UnknownError())
+    assert not is_outage(kafka.MessageSizeTooLargeError())
+    assert not is_outage(kafka.TopicAuthorizationFailedError("t"))

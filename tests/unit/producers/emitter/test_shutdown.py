@@ -1,0 +1,122 @@
+"""The end of the interpreter: every emitter is closed, whatever becomes of the others, within one time for all."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+import weakref
+
+import pytest
+
+from switchgear import Emitter, Event
+from switchgear.emitter import shutdown as at_exit
+
+NOBODY = "127.0.0.1:1"
+
+
+class Leaver:
+    """Notes when it was told, and what it had left of five seconds, and of its own ten in all."""
+
+    def __init__(self, *, fails: bool = False, takes_s: float = 0.0, interrupted: bool = False) -> None:
+        self.fails = fails
+        self.interrupted = interrupted
+        self.takes_s = takes_s
+        self.waited_s: float | None = None
+        self.left_s: float | None = None
+
+    def leave(self, waited_s: float) -> None:
+        self.waited_s, self.left_s = waited_s, at_exit.time_left(5.0, 10.0)
+        time.sleep(self.takes_s)
+        if self.interrupted and waited_s < math.inf:
+            raise KeyboardInterrupt
+        if self.fails:
+            raise RuntimeError("cannot join thread before it is started")
+
+
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_exit, "_open", weakref.WeakSet())
+
+
+def test_one_that_fails_leaves_none_of_the_others_open(caplog: pytest.LogCaptureFixture) -> None:
+    leavers = [Leaver(fails=True) for _ in range(3)]
+    for each in leavers:
+        at_exit.leave_at_exit(each)
+    at_exit._leave_all()
+    assert all(each.waited_s is not None for each in leavers)
+    assert caplog.text.count("an emitter could not be closed at the end") == 3
+    assert "cannot join thread before it is started" in caplog.text
+
+
+def test_all_share_one_time_and_before_the_end_there_is_no_limit() -> None:
+    assert at_exit.time_left(5.0, 0.0) == 5.0
+    leavers = [Leaver(takes_s=0.2) for _ in range(3)]
+    for each in leavers:
+        at_exit.leave_at_exit(each)
+    at_exit._leave_all()
+    waited = sorted(each.waited_s or 0.0 for each in leavers)
+    assert waited[1] >= 0.2
+    assert waited[2] >= 0.4
+    assert all(each.left_s is not None and 0 <= each.left_s <= 5.0 for each in leavers)
+    assert at_exit.time_left(5.0, 0.0) == 5.0
+
+
+def test_what_is_left_of_the_time_is_less_than_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_exit, "_began", [time.monotonic() - 8])
+    assert 0 <= at_exit.time_left(5.0, 10.0) <= 2.0
+    assert at_exit.time_left(5.0, 2.0) == 0.0
+    assert at_exit.time_left(0.5, 3_600.0) == 0.5
+
+
+def test_an_end_that_has_no_time_left_does_not_wait_for_a_background_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A producer whose broker hangs takes a second to close; the thread is a daemon, and ends with the process."""
+    waits: list[float] = []
+    emitter = Emitter(NOBODY, exit_timeout=0.0)
+    really = emitter._background.close
+    monkeypatch.setattr(emitter._background, "close", lambda timeout: waits.append(timeout) or really(10))
+    emitter.emit(Event("t", "success"))
+    at_exit._leave_all()
+    assert waits == [0.0]
+    assert not emitter.emit(Event("t", "success")), "it is closed"
+    other = Emitter(NOBODY)
+    monkeypatch.setattr(other._background, "close", lambda timeout: waits.append(timeout) or True)
+    other.close(0)
+    assert waits == [0.0, 5.0], "who closes it in the middle of the day waits"
+
+
+def test_ctrl_c_ends_the_wait_of_all() -> None:
+    leavers = [Leaver(interrupted=True) for _ in range(3)]
+    for each in leavers:
+        at_exit.leave_at_exit(each)
+    at_exit._leave_all()
+    assert [each.waited_s for each in leavers] == [math.inf] * 3
+    assert [each.left_s for each in leavers] == [0.0] * 3
+
+
+def test_two_attempts_in_vain_end_the_wait_long_before_its_time(caplog: pytest.LogCaptureFixture) -> None:
+    emitter = Emitter(NOBODY, exit_timeout=600.0)
+    for _ in range(2):
+        emitter.emit(Event("t", "success"))
+    began = time.monotonic()
+    at_exit._leave_all()
+    assert time.monotonic() - began < 120
+    lost = f"Switchgear closed with 2 events that Kafka did not acknowledge ({NOBODY}); they are probably lost"
+    assert caplog.text.count(lost) == 1
+    assert emitter.status().dropped == 2
+
+
+def test_an_ordinary_process_is_left_its_handling_of_sigterm() -> None:
+    emitter = Emitter(NOBODY)
+    emitter.emit(Event("t", "success"))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    emitter.close(0)
+
+
+def test_a_client_that_was_never_used_connects_nowhere_at_the_end() -> None:
+    emitter = Emitter(NOBODY)
+    at_exit._leave_all()
+    assert emitter.status().last_error is None
+    assert not emitter.emit(Event("t", "success")), "it is closed"

@@ -1,0 +1,149 @@
+"""A plain success is encoded in bulk, and says what an event of its own would have said."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear.emitter.clock_offset import ClockOffset
+from switchgear.emitter.encode import encode_event, encode_items
+from switchgear.emitter.event import Event
+from switchgear.emitter.records import Run, singles
+from switchgear.emitter.success_template import encode_successes
+from switchgear_schemas.execution import ToolExecution
+from switchgear_schemas.wire import decode_execution
+
+WHO = {"emitter_id": "planner@host-1", "service": "planner"}
+OFFSET = 1_800_000_000.0
+
+
+def moments():
+    return ClockOffset(clock=lambda: 0.0, wall=lambda: OFFSET)
+
+
+def encoded(items, clocks=None, who=None):
+    """The bytes of plain successes, one after the other."""
+    return [each.value for each in singles(encode_successes(items, moments=clocks or moments(), **(who or WHO)))]
+
+
+@given(
+    tool=st.text(min_size=1, max_size=40),
+    began=st.floats(0, 1e7),
+    took=st.floats(0, 1e4),
+    generation=st.none() | st.integers(0, 2**40),
+)
+def test_it_says_what_an_event_would_say(tool, began, took, generation):
+    ended = began + took
+    (value,) = encoded([(tool, began, ended, generation)])
+    event = encode_event(Event(tool, "success", (ended - began) * 1000, generation), OFFSET + ended, **WHO)
+    found, wanted = (ToolExecution.model_validate_json(each) for each in (value, event))
+    assert abs((found.recorded_at - wanted.recorded_at).total_seconds()) <= 2e-6
+    assert found.metric_id.version == 7
+    assert abs(found.execution_time_ms - wanted.execution_time_ms) < 0.000_6
+    own = {"metric_id", "recorded_at", "execution_time_ms"}
+    assert found.model_dump(exclude=own) == wanted.model_dump(exclude=own)
+    assert decode_execution(value).tool_name == tool
+
+
+def test_what_an_event_leaves_out_is_left_out():
+    (bulk,) = encoded([("t", 0.0, 0.5, None)], who={"emitter_id": "me", "service": ""})
+    event = encode_event(Event("t", "success", 500.0), OFFSET, emitter_id="me", service="")
+    assert json.loads(bulk).keys() == json.loads(event).keys()
+
+
+def test_each_tools_calls_keep_their_order_whatever_they_were():
+    items = [
+        ("a", 0.0, 1.0, 1),
+        ("b", 0.0, 2.0, 1),
+        (Event("a", "error"), 3.0 + OFFSET),
+        ("a", 0.0, 4.0, 2),
+        ({"tool_name": "c", "status": "timeout"}, 5.0 + OFFSET),
+        ("b", 0.0, 6.0, 1),
+        ("a", 0.0, 7.0, 1),
+    ]
+    found = singles(encode_items(items, moments=moments(), failed=pytest.fail, **WHO))
+    told = [ToolExecution.model_validate_json(each.value) for each in found]
+    assert [each.tool for each in found] == [each.tool_name for each in told]
+    of = {tool: [each for each in told if each.tool_name == tool] for tool in "abc"}
+    assert [each.status for each in of["a"]] == ["success", "error", "success", "success"]
+    assert [each.generation for each in of["a"]] == [1, None, 2, 1]
+    assert [each.status for each in (*of["b"], *of["c"])] == ["success", "success", "timeout"]
+    for each in of.values():
+        times = [execution.recorded_at for execution in each]
+        assert times == sorted(times)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 2e3), st.sampled_from([None, 0, 7]))))
+def test_calls_of_several_tools_generations_and_seconds_are_told_apart(calls):
+    items = [(tool, ended - took, ended, generation) for tool, ended, took, generation in calls]
+    runs = encode_successes(items, moments=moments(), **WHO)
+    assert len({run.tool for run in runs}) == len(runs)
+    for run in runs:
+        wanted = [each for each in items if each[0] == run.tool]
+        for value, (tool, began, ended, generation) in zip(run.values, wanted, strict=True):
+            found = ToolExecution.model_validate_json(value)
+            assert (found.tool_name, found.generation) == (tool, generation)
+            assert found.recorded_at.timestamp() == pytest.approx(OFFSET + ended, abs=2e-6)
+            assert found.execution_time_ms == pytest.approx((ended - began) * 1000, abs=0.000_6)
+    assert sum(len(run.values) for run in runs) == len(items)
+
+
+def test_plain_successes_of_one_tool_stay_together():
+    runs = encode_items([("a", 0.0, 1.0, 1), ("b", 0.0, 1.0, 1)] * 5, moments=moments(), failed=pytest.fail, **WHO)
+    assert [(type(run), run.tool, len(run.values)) for run in runs] == [(Run, "a", 5), (Run, "b", 5)]
+
+
+def test_one_that_can_not_be_encoded_is_told_of_and_the_others_go():
+    broken = ({"tool_name": "t", "status": "no such status"}, OFFSET)
+    told = []
+    items = [("a", 0.0, 1.0, 1), broken, ("b", 0.0, 1.0, 1)]
+    found = singles(encode_items(items, moments=moments(), failed=told.append, **WHO))
+    assert [each.tool for each in found] == ["a", "b"]
+    assert [error.field for error in told] == ["status"]
+
+
+@pytest.mark.parametrize("name", [3, None, "t\ud800"])
+@pytest.mark.parametrize("amid", [False, True], ids=["successes alone", "amid others"])
+def test_a_name_that_is_no_text_is_told_of_and_the_other_tools_calls_go(name, amid):
+    told = []
+    items = [("a", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("b", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("a", 0.0, 2.0, 1)]
+    if amid:
+        items += [(Event("a", "error"), OFFSET), (Event(name, "error"), OFFSET)]
+    found = singles(encode_items(items, moments=moments(), failed=told.append, **WHO))
+    assert sorted(each.tool for each in found) == (["a", "a", "a", "b"] if amid else ["a", "a", "b"])
+    assert len(told) == (3 if amid else 2)
+
+
+def test_nothing_is_nothing():
+    assert encode_items([], moments=moments(), failed=pytest.fail, **WHO) == []
+
+
+@pytest.mark.parametrize("ended", [0.0, 0.999999, 1.0, 59.9999994, 60.0, 86_399.999999])
+def test_an_instant_is_exact_to_the_microsecond_at_the_turn_of_seconds(ended):
+    values = encoded([("t", 0.0, ended, 1), ("t", 0.0, ended + 0.001, 1)])
+    for shift, value in zip((0.0, 0.001), values, strict=True):
+        at = ToolExecution.model_validate_json(value).recorded_at.timestamp()
+        assert at == pytest.approx(OFFSET + ended + shift, abs=2e-6)
+
+
+def test_calls_before_and_after_the_machine_slept_keep_their_own_time_in_one_batch():
+    now, wall = [100.0], [OFFSET]
+    clocks = ClockOffset(clock=lambda: now[0], wall=lambda: wall[0])
+    now[0], wall[0] = 110.0, OFFSET + 10 + 3_600
+    clocks.look()
+    ends = [105.0, 110.5, 105.1, 110.6]
+    values = encoded([("t", 0.0, ended, 1) for ended in ends], clocks)
+    times = [ToolExecution.model_validate_json(value).recorded_at.timestamp() - OFFSET for value in values]
+    assert times == pytest.approx([5.0, 3_610.5, 5.1, 3_610.6], abs=1e-5)
+
+
+def test_a_thousand_at_once_have_a_thousand_identities_in_order():
+    now = time.monotonic()
+    values = encoded([("t", now, now, 1)] * 10_000, ClockOffset())
+    ids = [json.loads(value)["metric_id"] for value in values]
+    assert len(set(ids)) == 10_000
+    assert ids == sorted(ids)

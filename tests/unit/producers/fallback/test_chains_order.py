@@ -1,0 +1,202 @@
+"""In this order: another tool, a kept result, the tool all the same, the error; and a user's own function in place of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from switchgear import BreakerPolicy, CachePolicy, CircuitOpenError, OptionError, Switchgear
+from switchgear.telemetry.hooks import FunctionHooks
+from switchgear.testing import InMemoryFleet
+
+STALE = CachePolicy(ttl_s=0, stale_for_s=600)
+
+
+class Tool:
+    def __init__(self):
+        self.down = False
+        self.calls = 0
+
+    def __call__(self, city):
+        self.calls += 1
+        if self.down:
+            raise ConnectionError("down")
+        return f"sun in {city}"
+
+
+def test_a_kept_result_goes_before_a_broken_tool_when_the_whole_chain_is_open():
+    fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1))
+    gear = fleet.gear("planner", local_policies=BreakerPolicy(consecutive_failures=1))
+    tool = Tool()
+    primary = gear.guard("a", fallback="b", cache=STALE)(tool)
+    gear.guard("b")(lambda city: f"b {city}")
+    primary("Oslo")
+    tool.down = True
+    for name in "ab":
+        gear.try_acquire(name).failure(ConnectionError())
+    found = gear.answer(primary, "Oslo")
+    assert (found.value, found.served_by, found.stale) == ("sun in Oslo", "cache", True)
+    assert tool.calls == 1
+    with pytest.raises(ConnectionError):
+        primary("Bergen")
+    gear.flush()
+    assert [one["served_by"] for one in fleet.events("a") if one["status"] == "rejected"] == ["cache"]
+    gear.close()
+
+
+async def test_a_coroutine_has_the_same_order(gear, open_circuit):
+    tool = Tool()
+
+    async def get(city):
+        await asyncio.sleep(0)
+        return tool(city)
+
+    primary = gear.guard("a", fallback="b", cache=STALE)(get)
+    await primary("Oslo")
+    for name in "ab":
+        open_circuit(name)
+    assert (await gear.aanswer(primary, "Oslo")).served_by == "cache"
+    assert tool.calls == 1
+
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+
+def failing(_city):
+    raise ConnectionError("the fallback is down too")
+
+
+async def afailing(_city):
+    raise ConnectionError("the fallback is down too")
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+async def test_a_kept_result_is_served_where_the_function_fails_and_told_of_once(kind, caplog):
+    told = []
+    hooks = FunctionHooks(
+        on_rejected=lambda refusal: told.append(refusal.tool),
+        on_fallback=lambda refusal, tool: told.append((refusal.tool, tool)),
+    )
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
+
+    async def acall(city):
+        return city
+
+    if kind == "function":
+        primary = gear.guard("a", fallback=failing, cache=STALE)(lambda city: city)
+        primary("Oslo")
+    else:
+        aprimary = gear.guard("a", fallback=afailing, cache=STALE)(acall)
+        await aprimary("Oslo")
+    gear.try_acquire("a").failure(ConnectionError())
+    found = gear.answer(primary, "Oslo") if kind == "function" else await gear.aanswer(aprimary, "Oslo")
+    assert (found.value, found.served_by, found.tool) == ("Oslo", "cache", "a")
+    assert told == ["a"]
+    assert "could not stand in for a: ConnectionError: the fallback is down too" in caplog.text
+    with pytest.raises(ConnectionError):
+        primary("Bergen") if kind == "function" else await aprimary("Bergen")
+    assert told[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
+
+
+def test_functions_that_stand_in_for_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
+    tools = {}
+    tools["a"] = gear.guard("a", fallback=lambda: f"b: {tools['b']()}")(lambda: "a")
+    tools["b"] = gear.guard("b", fallback=lambda: f"a: {tools['a']()}")(lambda: "b")
+    for tool in "ab":
+        open_circuit(tool)
+    limit = sys.getrecursionlimit()
+    with pytest.raises(CircuitOpenError) as refused:
+        tools["a"]()
+    assert refused.value.tool == "a"
+    assert sys.getrecursionlimit() == limit
+    with pytest.raises(CircuitOpenError):
+        tools["b"]()
+
+
+async def test_coroutine_functions_in_a_circle_end_too(gear, open_circuit):
+    tools = {}
+
+    async def acall(name):
+        return await tools[name]("a" if name == "b" else "b")
+
+    tools["a"] = gear.guard("a", fallback=lambda _name: acall("b"))(acall)
+    tools["b"] = gear.guard("b", fallback=lambda _name: acall("a"))(acall)
+    for tool in "ab":
+        open_circuit(tool)
+    with pytest.raises(CircuitOpenError):
+        await tools["a"]("b")
+
+
+def test_arguments_are_adapted_for_a_function_too(gear, open_circuit, caplog):
+    def own(q, *, limit):
+        return q, limit
+
+    def adapt(query, *, pages=1):
+        return (query,), {"limit": 10 * pages}
+
+    def broken(*_args, **_kwargs):
+        raise KeyError("pages")
+
+    found = gear.guard("a", fallback=own, adapt=adapt)(lambda query, *, pages=1: (query, pages))
+    passed_over = gear.guard("a", fallback=own, adapt=broken)(lambda query: query)
+    open_circuit("a")
+    assert found("x", pages=2) == ("x", 20)
+    with pytest.raises(CircuitOpenError):
+        passed_over("x")
+    assert "the arguments of a could not be adapted for" in caplog.text
+
+
+def test_adapters_by_tool_are_not_for_a_function(gear):
+    with pytest.raises(OptionError, match="The option adapt is for tools by name, and the fallback of a is a function"):
+        gear.guard("a", fallback=print, adapt={"b": print})(str)
+
+
+# -- adapters along a chain -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chain(gear, open_circuit):
+    """a names b, b names c, c names d; each with arguments of its own; a and b are open."""
+
+    def b_of_a(city):
+        return (), {"q": city}
+
+    def d_of_c(q):
+        return (), {"words": [q]}
+
+    gear.guard("b", fallback="c")(lambda *, q: ("b", q))
+    gear.guard("c", fallback="d", adapt={"d": d_of_c})(lambda *, q: ("c", q))
+    gear.guard("d")(lambda *, words: ("d", words))
+    for tool in "ab":
+        open_circuit(tool)
+    return b_of_a
+
+
+def test_a_tool_at_the_end_of_a_chain_gets_what_the_ones_before_it_would_have(gear, open_circuit, chain):
+    primary = gear.guard("a", fallback="b", adapt={"b": chain})(lambda city: ("a", city))
+    assert primary("Oslo") == ("c", "Oslo")
+    open_circuit("c")
+    assert primary("Oslo") == ("d", ["Oslo"])
+
+
+def test_an_adapter_for_that_very_tool_and_one_for_all_go_before(gear, chain):
+    named = gear.guard("a", fallback="b", adapt={"b": chain, "c": lambda city: ((), {"q": city.upper()})})(str)
+    for_all = gear.guard("a", fallback="b", adapt=lambda city: ((), {"q": city.lower()}))(str)
+    assert (named("Oslo"), for_all("Oslo")) == (("c", "OSLO"), ("c", "oslo"))
+
+
+def test_one_that_fails_on_the_way_passes_over_all_after_it(gear, chain, caplog):
+    primary = gear.guard("a", fallback="b", adapt={"b": lambda: None})(lambda city: city)
+    with pytest.raises(CircuitOpenError):
+        primary("Oslo")
+    assert "the arguments of a could not be adapted for b" in caplog.text
+
+
+def test_an_adapter_for_a_tool_that_nobody_knows_is_told_of(gear, open_circuit, caplog):
+    primary = gear.guard("a", fallback="b", adapt={"bb": lambda: ((), {})})(lambda: "a")
+    gear.guard("b")(lambda: "b")
+    open_circuit("a")
+    assert primary() == "b"
+    assert "a has an adapter for bb, which is no tool that is known here" in caplog.text

@@ -1,0 +1,103 @@
+"""Whether arguments fit is told as Python tells it, without a call."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pytest
+
+from switchgear import Switchgear
+from switchgear.guard.argument_mismatch import misfit
+
+
+class Client:
+    def get(self, city, days=1):
+        """A method."""
+
+    def __call__(self, city):
+        """An object that can be called."""
+
+    @classmethod
+    def made(cls, city):
+        """A class method."""
+
+
+def by_position(a, b=1, /):
+    """No names."""
+
+
+def mixed(a, /, b, c=2, *, d, e=4):
+    """Of all kinds."""
+
+
+def any_names(a, /, **others):
+    """Also a second a."""
+
+
+def any_number(a, *rest, d=1):
+    """As many as there are."""
+
+
+async def coroutine(city):
+    """Entered when it is awaited."""
+
+
+def passes_on(*args, **kwargs):
+    """Whatever comes."""
+
+
+FUNCTIONS = [
+    Client().get,
+    Client.get,
+    Client(),
+    Client.made,
+    by_position,
+    mixed,
+    any_names,
+    any_number,
+    passes_on,
+    lambda: None,
+    functools.partial(mixed, 1, d=2),
+    functools.partial(Client().get, days=None),
+    functools.partial(any_names, None),
+]
+POSITIONAL = [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)]
+NAMED = [{}, *({name: 0} for name in ("a", "b", "d", "city", "x")), {"b": 0, "d": 0}, {"city": 0, "days": 0}]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_it_says_what_a_call_would(function):
+    for args, kwargs in itertools.product(POSITIONAL, NAMED):
+        try:
+            function(*args, **kwargs)
+            fits = True
+        except TypeError:
+            fits = False
+        assert (misfit(function, args, kwargs) is None) is fits, (args, kwargs)
+
+
+def test_it_says_why():
+    assert misfit(mixed, (1, 2, 3, 4), {}) == "it takes 3 arguments by position, not 4"
+    assert misfit(mixed, (1, 2), {"b": 3}) == "it would get b twice"
+    assert misfit(mixed, (1, 2), {"city": 3}) == "it has no 'city'"
+    assert misfit(mixed, (1,), {"d": 3}) == "it would get no b"
+    assert misfit(mixed, (1, 2), {}) == "it would get no d"
+
+
+def test_a_guarded_function_takes_what_the_tool_takes():
+    guarded = Switchgear.local().guard("t")(coroutine)
+    assert misfit(guarded, (), {"city": "Oslo"}) is None
+    assert misfit(guarded, (), {"town": "Oslo"}) == "it has no 'town'"
+
+
+def test_somebodys_word_for_it_need_not_be_true():
+    def takes_none():
+        """In spite of its signature."""
+
+    takes_none.__signature__ = "(city)"
+    assert misfit(takes_none, (), {}) is None
+
+
+def test_what_is_written_in_c_takes_what_it_takes():
+    assert misfit(len, (1, 2, 3), {}) is None

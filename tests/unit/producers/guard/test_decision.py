@@ -1,0 +1,102 @@
+"""What the fleet's circuit says to a call."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from switchgear.follower.view import CircuitView, LeaseView, decode_view
+from switchgear.guard.decision import Verdict, judge
+from switchgear_schemas.circuit import Circuit, Lease
+
+NOW = 1_800_000_000.0
+ME = "me@host-1"
+
+
+def view(
+    state: str,
+    *,
+    until: float | None = None,
+    leases: dict[str, float] | None = None,
+    mode: str = "enforce",
+    permits_left: int | None = 0,
+) -> CircuitView:
+    def at(seconds: float) -> datetime:
+        return datetime.fromtimestamp(seconds, UTC)
+
+    circuit = Circuit(
+        circuit_id="t", tool_name="t", state=state, version=1, generation=1, changed_at=at(NOW - 60), mode=mode,
+        open_until=None if until is None else at(until),
+        leases=tuple(Lease(lease_id=f"lease of {who}", emitter_id=who, expires_at=at(when)) for who, when in (leases or {}).items()),
+    )  # fmt: skip
+    older = {"permits_left"} if permits_left is None else set()
+    update = {} if permits_left is None else {"permits_left": permits_left}
+    return decode_view(circuit.model_copy(update=update).model_dump_json(exclude=older).encode())
+
+
+@pytest.mark.parametrize("state", ["closed", "disabled", "metrics_only"])
+def test_a_circuit_that_is_not_enforced_or_closed_passes(state):
+    assert judge(view(state), NOW, ME) is Verdict.PASS
+
+
+def test_an_open_circuit_refuses_before_its_instant_and_asks_at_it():
+    assert judge(view("open", until=NOW + 0.001), NOW, ME) is Verdict.REFUSE
+    assert judge(view("open", until=NOW), NOW, ME) is Verdict.ASK
+    assert judge(view("open", until=NOW - 100), NOW, ME) is Verdict.ASK
+
+
+def test_an_open_circuit_without_an_instant_is_asked_about_rather_than_refused_for_ever():
+    assert judge(view("open"), NOW, ME) is Verdict.ASK
+
+
+def test_forced_open_without_an_end_refuses_for_ever():
+    assert judge(view("forced_open"), NOW + 1e9, ME) is Verdict.REFUSE
+
+
+def test_forced_open_until_an_instant_is_asked_about_from_then_on():
+    assert judge(view("forced_open", until=NOW + 1), NOW, ME) is Verdict.REFUSE
+    assert judge(view("forced_open", until=NOW), NOW, ME) is Verdict.ASK
+
+
+def test_a_mode_of_forced_open_refuses_whatever_the_state():
+    assert judge(view("closed", mode="forced_open"), NOW, ME) is Verdict.REFUSE
+    assert judge(view("half_open", mode="forced_open"), NOW, ME) is Verdict.REFUSE
+
+
+def test_our_own_lease_is_the_permission():
+    verdict = judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9, ME: NOW + 9}), NOW, ME)
+    assert isinstance(verdict, LeaseView)
+    assert verdict.lease_id == f"lease of {ME}"
+
+
+def test_our_expired_lease_is_none():
+    assert judge(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) is Verdict.ASK
+
+
+def test_while_others_probe_we_are_refused():
+    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) is Verdict.REFUSE
+
+
+def test_when_the_probe_of_others_is_lost_the_next_one_may_be_asked_for():
+    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is Verdict.ASK
+    assert judge(view("half_open", until=NOW - 1), NOW, ME) is Verdict.ASK
+
+
+def test_while_others_probe_and_permits_are_left_one_may_be_asked_for():
+    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME) is Verdict.ASK
+
+
+def test_our_own_live_lease_comes_before_another_permit():
+    found = judge(view("half_open", until=NOW - 1, leases={ME: NOW + 9}, permits_left=2), NOW, ME)
+    assert isinstance(found, LeaseView)
+
+
+def test_a_record_of_an_older_worker_knows_no_permits_and_one_probe_goes_after_the_other():
+    circuit = view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=None)
+    assert circuit.permits_left == 0
+    assert judge(circuit, NOW, ME) is Verdict.REFUSE
+
+
+def test_an_operator_outranks_permits():
+    assert judge(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is Verdict.REFUSE

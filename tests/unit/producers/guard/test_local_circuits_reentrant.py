@@ -1,0 +1,131 @@
+"""A finalizer or a signal handler that runs amid a circuit's decision, in the very thread: it neither hangs nor breaks it.
+
+``on_move`` is called there, with the lock held and the breaker half-way: it plays their part.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+
+from switchgear import BreakerPolicy, Switchgear
+from switchgear.breaker import Outcome, Permit, Rejection, Result
+from switchgear.guard.local_circuits import LocalBreakers
+
+POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=10)
+FAILURE = Result(Outcome.FAILURE)
+
+
+@pytest.fixture
+def breakers():
+    return LocalBreakers(POLICY, lambda: 0.0)
+
+
+def amid_the_next_move(breakers, circuit, work):
+    """Run ``work`` once, within the change of state of ``circuit`` that comes next; what it gave is kept."""
+    gave = []
+
+    def moved(_transition):
+        if not gave:
+            gave.append("running")
+            gave[0] = work()
+
+    circuit.breaker.on_move = moved
+    return gave
+
+
+def test_what_is_reported_then_counts_after_it(breakers):
+    circuit = breakers.get("t")
+    first, second, third = (circuit.try_acquire(0.0) for _ in range(3))
+    circuit.record(0.0, FAILURE, first, "one")
+    gave = amid_the_next_move(breakers, circuit, lambda: circuit.record(1.0, FAILURE, third, "three"))
+    circuit.record(1.0, FAILURE, second, "two")
+    assert gave == [None]
+    assert (circuit.breaker.state, circuit.breaker.generation) == ("open", 1), "opened once"
+    assert circuit.last_error == "three"
+
+
+def test_a_probe_that_is_given_back_then_is_free_after_it(breakers):
+    circuit = breakers.get("t")
+    for _ in range(2):
+        circuit.record(0.0, FAILURE, None)
+    probe = circuit.try_acquire(10.0)
+    assert isinstance(probe, Permit)
+    assert isinstance(circuit.try_acquire(10.0), Rejection)
+    circuit.release(probe, 10.0)
+    again = circuit.try_acquire(10.0)
+    assert isinstance(again, Permit)
+    gave = amid_the_next_move(breakers, circuit, lambda: circuit.release(again, 10.0))
+    circuit.record(10.0, FAILURE, again)
+    assert gave == [None]
+    assert circuit.breaker.state == "open"
+    assert isinstance(circuit.try_acquire(1_000.0), Permit)
+
+
+def test_no_probe_goes_then(breakers):
+    circuit = breakers.get("t")
+    for _ in range(2):
+        circuit.record(0.0, FAILURE, None)
+    gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
+    probe = circuit.try_acquire(10.0)
+    assert isinstance(probe, Permit)
+    assert probe.probe
+    assert isinstance(gave[0], Rejection)
+    assert gave[0].state == "half_open"
+
+
+def test_a_circuit_that_has_just_closed_lets_the_call_through(breakers):
+    circuit = breakers.get("t")
+    for _ in range(2):
+        circuit.record(0.0, FAILURE, None)
+    probe = circuit.try_acquire(10.0)
+    gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
+    circuit.record(10.0, Result(Outcome.SUCCESS), probe)
+    assert circuit.breaker.state == "closed"
+    assert isinstance(gave[0], Permit)
+
+
+def test_what_raises_amid_it_leaves_the_circuit_usable(breakers):
+    circuit = breakers.get("t")
+    circuit.record(0.0, FAILURE, None)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    amid_the_next_move(breakers, circuit, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        circuit.record(0.0, FAILURE, None)
+    assert isinstance(circuit.try_acquire(1.0), Rejection)
+    assert isinstance(circuit.try_acquire(100.0), Permit)
+
+
+def test_a_forgotten_stream_that_the_collector_ends_amid_it_gives_its_permit_back():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001))
+
+    @gear.guard("t")
+    def stream():
+        yield 1
+        yield 2
+
+    class Node:
+        """Part of a cycle, so that nothing but the collector ends what it holds."""
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            node = Node()
+            node.me, node.held = node, stream()
+            next(node.held)
+            node = None
+            circuit = gear._gate.local.get("t")
+            gave = amid_the_next_move(gear._gate.local, circuit, gc.collect)
+            gear.try_acquire("t").failure(ConnectionError())
+            assert gave[0] > 0
+            circuit.breaker.on_move = None
+            time.sleep(0.01)
+            gear.try_acquire("t").success()
+            assert circuit.breaker.state == "closed"
+    finally:
+        gc.enable()

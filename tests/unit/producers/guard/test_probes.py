@@ -1,0 +1,145 @@
+"""PendingProbe for a probe: one request a circuit and process at a time, one call a lease."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from switchgear.follower.view import CircuitView, LeaseView
+from switchgear.guard.probes import ASK_AGAIN_S, ProbeCoordinator
+from tests.support.clock import Clock
+
+ME = "me"
+
+
+@pytest.fixture
+def clock():
+    return Clock(100.0)
+
+
+@pytest.fixture
+def desk(clock):
+    made = ProbeCoordinator(silence_s=30, clock=clock)
+    made.emitter_id = ME
+    return made
+
+
+def view(version: int = 1, *leases: LeaseView, passes: bool = False, tool: str = "t") -> CircuitView:
+    return CircuitView(
+        tool, tool, "tool", "closed" if passes else "open", "enforce", version, 1, 0.0, 50.0, 1, leases, "", None, (), passes, False, False
+    )  # fmt: skip
+
+
+def lease(who: str = ME, name: str = "l1") -> LeaseView:
+    return LeaseView(name, who, 1e9)
+
+
+def test_one_request_at_a_time(desk):
+    first = desk.ask(view())
+    assert first is not None
+    assert desk.ask(view()) is None
+
+
+def test_every_circuit_has_its_own_request(desk):
+    assert desk.ask(view(tool="a")) is not None
+    assert desk.ask(view(tool="b")) is not None
+
+
+def test_after_an_unanswered_request_the_next_waits_a_second(desk, clock):
+    desk.ask(view())
+    desk.answered("t")
+    clock.now += ASK_AGAIN_S - 0.001
+    assert desk.ask(view()) is None
+    clock.now += 0.001
+    assert desk.ask(view()) is not None
+
+
+def test_a_circuit_that_changed_may_be_asked_about_at_once(desk):
+    desk.ask(view(1))
+    desk.answered("t")
+    assert desk.ask(view(2)) is not None
+
+
+def test_a_record_that_names_us_wakes_the_asking_call(desk):
+    waiting = desk.ask(view(1))
+    desk.on_view(view(2, lease("other")))
+    assert not waiting.done()
+    desk.on_view(view(3, lease("other"), lease(ME)))
+    assert waiting.done()
+
+
+def test_a_circuit_that_closed_wakes_the_asking_call(desk):
+    waiting = desk.ask(view(1))
+    desk.on_view(view(2, passes=True))
+    assert waiting.done()
+
+
+def test_a_change_nobody_waits_for_is_fine(desk):
+    desk.on_view(view(2, lease()))
+    desk.on_view(view(3, passes=True))
+
+
+def test_a_lease_is_for_one_call(desk):
+    assert desk.take("t", "l1")
+    assert not desk.take("t", "l1")
+    assert desk.take("t", "l2")
+
+
+def test_a_lease_given_back_is_for_the_next_call(desk):
+    desk.take("t", "l1")
+    desk.give_back("t", "l1")
+    assert desk.take("t", "l1")
+
+
+def test_of_many_threads_one_takes_the_lease_and_one_asks(desk):
+    taken, asked = [], []
+
+    def race():
+        taken.append(desk.take("t", "l1"))
+        asked.append(desk.ask(view()) is not None)
+
+    threads = [threading.Thread(target=race) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert (taken.count(True), asked.count(True)) == (1, 1)
+
+
+def test_an_owner_that_does_not_answer_for_long_is_taken_as_gone(desk, clock):
+    for _ in range(31):
+        desk.ask(view())
+        desk.answered("t")
+        assert not desk.silent(view()) or clock.now >= 130
+        clock.now += ASK_AGAIN_S
+    assert desk.silent(view())
+    assert not desk.silent(view(2))
+
+
+def test_one_old_request_is_no_silence(desk, clock):
+    desk.ask(view())
+    desk.answered("t")
+    clock.now += 1_000
+    assert not desk.silent(view())
+
+
+def test_a_closed_circuit_leaves_nothing_behind(desk):
+    desk.ask(view())
+    desk.answered("t")
+    desk.take("t", "l1")
+    desk.on_view(view(2, passes=True))
+    assert (desk._waiting, desk._asked, desk._used) == ({}, {}, {})
+
+
+def test_a_forked_child_has_no_requests_and_no_leases(desk):
+    desk.ask(view())
+    desk.take("t", "l1")
+    desk.forked()
+    assert desk.ask(view()) is not None
+    assert desk.take("t", "l1")
+
+
+def test_views_compare_by_value():
+    assert view(1) == replace(view(2), version=1)

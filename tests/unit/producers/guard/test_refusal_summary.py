@@ -1,0 +1,254 @@
+"""Refusals are reported in bounded number, and none is left out of the sum."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from switchgear import Emitter, Rejection
+from switchgear.breaker.values import Cause
+from switchgear.emitter.encode import encode_event
+from switchgear.guard.refusal_summary import RefusalReporter
+from tests.support.clock import Clock
+
+
+@pytest.fixture
+def clock():
+    return Clock(100.0)
+
+
+@pytest.fixture
+def emitter():
+    made = Emitter("127.0.0.1:1")
+    made._idle = False  # no thread: the buffer is read by hand
+    made._rouse = lambda urgent: None
+    yield made
+    made.close(0)
+
+
+@pytest.fixture
+def reporter(emitter, clock):
+    return RefusalReporter(emitter, clock)
+
+
+def refusal(tool="t"):
+    return Rejection(tool, "open", "fleet", generation=4)
+
+
+def sent(emitter):
+    return [event for event, _ in emitter._buffer.take(100)]
+
+
+def test_the_first_refusal_goes_at_once(reporter, emitter):
+    reporter.refused(refusal(), user_id="u")
+    (event,) = sent(emitter)
+    assert (event.status, event.served_by, event.generation, event.user_id) == ("rejected", "none", 4, "u")
+    assert event.metadata == {"refused": 1, "refused_by": "fleet"}
+    assert not event.probe_requested
+
+
+def test_a_hot_loop_makes_one_event_a_second_that_stands_for_all(reporter, emitter, clock):
+    for _ in range(1_000):
+        reporter.refused(refusal())
+    clock.now += 1
+    reporter.refused(refusal())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1_000]
+
+
+def test_every_tool_has_its_own_second(reporter, emitter):
+    for tool in "abc":
+        reporter.refused(refusal(tool))
+    assert [event.tool_name for event in sent(emitter)] == ["a", "b", "c"]
+
+
+def test_the_rest_goes_with_the_sweep(reporter, emitter, clock):
+    for _ in range(10):
+        reporter.refused(refusal())
+    reporter.sweep()
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1]
+    clock.now += 1
+    reporter.sweep()
+    reporter.sweep()
+    assert [event.metadata["refused"] for event in sent(emitter)] == [9]
+
+
+def test_a_last_sweep_sends_everything_at_once(reporter, emitter):
+    reporter.refused(refusal())
+    reporter.refused(refusal())
+    reporter.sweep(everything=True)
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
+
+
+def test_a_request_for_a_probe_always_goes(reporter, emitter):
+    for _ in range(3):
+        reporter.refused(refusal(), probe_requested=True)
+    assert [event.probe_requested for event in sent(emitter)] == [True, True, True]
+
+
+def test_a_fallback_that_answered_is_named(reporter, emitter):
+    reporter.refused(refusal(), served_by="fallback", fallback_tool="b")
+    (event,) = sent(emitter)
+    assert (event.served_by, event.fallback_tool) == ("fallback", "b")
+
+
+def test_tools_not_refused_for_a_minute_are_forgotten(reporter, emitter, clock):
+    reporter.refused(refusal())
+    clock.now += 61
+    reporter.sweep()
+    assert reporter._tools == {}
+
+
+def test_a_forked_child_reports_its_own_refusals_alone(reporter, emitter):
+    reporter.refused(refusal())
+    reporter.refused(refusal())
+    reporter.forked()
+    reporter.sweep(everything=True)
+    assert len(sent(emitter)) == 1
+
+
+def test_refusals_that_take_no_lock_are_summed_with_the_others(reporter, emitter, clock):
+    reporter.refused_again(refusal(), clock())
+    for _ in range(10):
+        reporter.refused_again(refusal(), clock())
+        reporter.refused(refusal())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1]
+    clock.now += 1
+    reporter.refused_again(refusal(), clock())
+    assert [event.metadata["refused"] for event in sent(emitter)] == [21]
+    reporter.sweep(everything=True)
+    assert sent(emitter) == []
+
+
+def test_no_refusal_of_many_threads_is_left_out_or_told_twice(reporter, emitter, clock):
+    def refuse():
+        for _ in range(5_000):
+            reporter.refused_again(refusal(), clock())
+
+    threads = [threading.Thread(target=refuse) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    told = 0
+    while any(thread.is_alive() for thread in threads):
+        reporter.sweep(everything=True)
+        told += sum(event.metadata["refused"] for event in sent(emitter))
+    reporter.sweep(everything=True)
+    told += sum(event.metadata["refused"] for event in sent(emitter))
+    assert told == 20_000
+
+
+def at_once(deed):
+    """``deed`` in a thread that is left behind where it waits for itself."""
+    thread = threading.Thread(target=deed, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_signal_handler_may_refuse_and_sweep_amid_any_method(reporter, emitter, clock):
+    def amid():
+        with reporter._lock:  # the thread is in a method, and the handler runs in the thread
+            reporter.refused(refusal())
+            reporter.refused(refusal())
+            reporter.sweep(everything=True)
+
+    at_once(amid)
+    assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
+
+
+def test_refusals_that_a_signal_handler_sweeps_amid_a_sweep_are_told_once(reporter, emitter, clock):
+    for _ in range(4):
+        reporter.refused(refusal())
+    known = reporter._tools["t", "fleet"]
+    tally = known.tally
+
+    def interrupted():
+        known.tally = tally
+        counted = known.tally()
+        reporter.refused(refusal())
+        reporter.sweep(everything=True)
+        return counted
+
+    known.tally = interrupted
+    at_once(lambda: reporter.sweep(everything=True))
+    reporter.sweep(everything=True)
+    counts = [event.metadata["refused"] for event in sent(emitter)]
+    assert min(counts) > 0
+    assert sum(counts) == 5
+
+
+def local(tool="t", **fields):
+    cause = Cause("consecutive_failures", 5.0, 5.0, 5, failed=5)
+    return Rejection(
+        tool, "open", "local", "consecutive_failures", 59.9, "ConnectionError: down", cause=cause, **fields
+    )
+
+
+CIRCUIT = {
+    "state": "open", "scope": "tool", "retry_after_s": 59.9, "last_error": "ConnectionError: down",
+    "cause": {"rule": "consecutive_failures", "value": 5.0, "threshold": 5.0, "sample": 5, "failed": 5},
+}  # fmt: skip
+
+
+def test_a_refusal_by_the_processs_own_circuit_says_what_its_record_would(reporter, emitter):
+    reporter.refused(local())
+    reporter.refused(local(scope="user"), user_id="ana", probe_requested=True)
+    first, second = sent(emitter)
+    assert first.metadata == {"refused": 1, "refused_by": "local"} | CIRCUIT
+    assert second.metadata == {"refused": 0, "refused_by": "local"} | CIRCUIT | {"scope": "user"}
+
+
+def test_a_summed_refusal_says_who_refused_too(reporter, emitter, clock):
+    for _ in range(3):
+        reporter.refused(local())
+        reporter.refused_again(refusal("fleets"), clock())
+    sent(emitter)
+    clock.now += 1
+    reporter.sweep()
+    assert {event.tool_name: event.metadata for event in sent(emitter)} == {
+        "t": {"refused": 2, "refused_by": "local"} | CIRCUIT,
+        "fleets": {"refused": 2, "refused_by": "fleet"},
+    }
+
+
+def test_refusals_of_one_tool_by_its_circuit_and_by_a_sessions_limit_are_not_summed_up_together(
+    reporter, emitter, clock
+):
+    for _ in range(4):
+        reporter.refused(local())
+    for _ in range(10):
+        reporter.refused(Rejection("t", "open", "session", "the budget is spent"))
+    reporter.sweep(everything=True)
+    told: dict[str, int] = {}
+    for event in sent(emitter):
+        told[event.metadata["refused_by"]] = told.get(event.metadata["refused_by"], 0) + event.metadata["refused"]
+    assert told == {"local": 4, "session": 10}
+
+
+def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
+    wall = Clock(5_000.0)
+    reporter = RefusalReporter(emitter, clock, wall)
+    reporter.refused(local())
+    clock.now += 0.25
+    reporter.refused_again(local(), clock())
+    sent(emitter)
+    for each in (clock, wall):
+        each.now += 1.5
+    reporter.sweep()
+    ((_, ended_at),) = emitter._buffer.take(100)
+    assert ended_at == 5_000.0
+
+
+def test_an_error_with_half_a_surrogate_pair_does_not_take_the_metadata_with_it(reporter, emitter):
+    reporter.refused(replace(local(), last_error="no such file: \ud800"))
+    (event,) = sent(emitter)
+    encoded = encode_event(event, 1_800_000_000.0, emitter_id="e", service="s")
+    assert json.loads(encoded)["metadata"]["refused_by"] == "local"
+
+
+def test_a_long_error_is_cut(reporter, emitter):
+    reporter.refused(replace(local(), last_error="x" * 100_000))
+    (event,) = sent(emitter)
+    assert len(event.metadata["last_error"]) <= 300

@@ -1,0 +1,59 @@
+"""Error messages of any length: what is kept of them is what may be sent, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear import BreakerPolicy, Rejection, Switchgear
+from switchgear.emitter.event import Event
+from switchgear.redaction.redact import MAX_MESSAGE_CHARACTERS, redact
+from switchgear.testing import InMemoryFleet
+
+ONE = BreakerPolicy(consecutive_failures=1)
+LONG = 1_000_000
+
+
+def test_a_message_waits_for_kafka_and_is_remembered_without_what_is_never_sent() -> None:
+    gear = Switchgear("127.0.0.1:1", local_policies=ONE)
+    gear._started = True
+    assert gear._emitter is not None
+    gear._emitter._rouse = lambda urgent: None  # type: ignore[method-assign]
+    for tool, error in (("a", "x" * LONG), ("b", ConnectionError("x" * LONG))):
+        gear.try_acquire(tool).failure(error)  # type: ignore[union-attr]
+        ((event, _),) = gear._emitter._buffer.take(10)
+        assert isinstance(event, Event)
+        assert event.error_message is not None
+        assert len(event.error_message) < 3 * MAX_MESSAGE_CHARACTERS
+    kept = gear._gate.local.circuits["b"].last_error
+    assert kept is not None
+    assert len(kept) < 3 * MAX_MESSAGE_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "x" * 3_999,
+        "x" * 4_000,
+        "x" * 4_001,
+        "x" * LONG,
+        "two words " * 1_000,
+        "token='" + "a" * 3_900 + "' " + "two words " * 1_000,
+        "token='" + "a" * LONG + "' is wrong",
+        "-----BEGIN PRIVATE KEY-----" + "A" * LONG,
+    ],
+)
+def test_what_is_shown_and_sent_is_as_if_the_whole_message_had_been_kept(message: str) -> None:
+    fleet = InMemoryFleet()
+    gear = fleet.gear(local_policies=ONE)
+    gear.try_acquire("t").failure(ConnectionError(message))  # type: ignore[union-attr]
+    assert fleet.events("t")[0]["error_message"] == redact(message)
+    refusal = gear.try_acquire("t")
+    assert isinstance(refusal, Rejection)
+    assert refusal.last_error == redact(f"ConnectionError: {message}")
+
+
+def test_a_rule_of_ones_own_sees_what_the_built_in_one_left() -> None:
+    seen: list[str] = []
+    gear = Switchgear.local(local_policies=ONE, redact=lambda text: seen.append(text) or text)  # type: ignore[func-returns-value]
+    gear.try_acquire("t").failure("two words " * 1_000)  # type: ignore[union-attr]
+    assert seen == [redact("two words " * 1_000)]

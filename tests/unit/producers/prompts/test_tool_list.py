@@ -1,0 +1,226 @@
+"""A tool list without the tools whose circuit refuses, whatever shape its items have."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+from mcp import types
+from openai.types.responses import WebSearchTool
+
+from switchgear import BreakerPolicy, OptionError, Switchgear, SwitchgearError
+from switchgear.prompts.tool_list import NamelessToolError, available, name_of
+from switchgear.testing import InMemoryFleet
+
+
+def search(_query: str) -> str:
+    return ""
+
+
+@dataclass
+class Tool:
+    """As MCP, LangChain and the OpenAI agents have it."""
+
+    name: str
+
+
+class CallableObject:
+    __name__ = "search"
+
+    def __call__(self) -> None: ...
+
+
+SHAPES = [
+    "search",
+    {"type": "function", "function": {"name": "search", "parameters": {}}},  # OpenAI, chat completions
+    {"type": "function", "name": "search", "parameters": {}},  # OpenAI, responses
+    {"type": "custom", "custom": {}, "name": "search"},
+    {"type": "custom", "custom": {"name": "search"}},  # OpenAI, chat completions
+    {"toolSpec": {"name": "search", "inputSchema": {}}},  # Bedrock
+    {"function_declarations": [{"name": "search"}]},  # Gemini
+    {"name": "search", "input_schema": {"type": "object"}},  # Anthropic
+    {"type": "search_20250305", "name": "search"},  # Anthropic, of its own
+    {"name": "search", "inputSchema": {"type": "object"}},  # MCP
+    {"type": "search"},  # OpenAI, of its own
+    {"search": {}},  # Gemini, of its own
+    {"systemTool": {"name": "search"}},  # Bedrock, of its own
+    SimpleNamespace(type="search"),  # OpenAI, of its own
+    Tool("search"),
+    SimpleNamespace(type="function", function=SimpleNamespace(name="search")),
+    SimpleNamespace(type="custom", custom=SimpleNamespace(name="search")),
+    search,
+    CallableObject(),
+    functools.partial(functools.partial(search), "x"),
+]
+
+
+def refuses_search(tool):
+    return tool == "search"
+
+
+@pytest.mark.parametrize("tool", SHAPES)
+def test_every_shape_is_known_by_its_name(tool):
+    assert name_of(tool) == "search"
+    assert available([tool], refuses_search) == []
+    kept = available([tool], lambda _tool: False)
+    assert len(kept) == 1
+    assert kept[0] is tool
+
+
+def test_order_and_items_stay_as_they_are():
+    tools = [{"name": "a"}, "search", Tool("b"), search, "c"]
+    kept = available(tools, refuses_search)
+    assert kept == [tools[0], tools[2], tools[4]]
+    assert tools[1] == "search"
+
+
+def test_the_real_types_of_mcp_are_known():
+    tool = types.Tool.model_validate({"name": "search", "inputSchema": {"type": "object"}})
+    assert available([tool], refuses_search) == []
+    assert available([tool.model_dump(by_alias=True)], refuses_search) == []
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"cachePoint": {"type": "default"}},  # Bedrock, no tool at all
+        {"google_search": {}},
+        WebSearchTool(type="web_search"),
+        WebSearchTool(type="web_search").model_dump(),
+    ],
+)
+def test_what_the_provider_runs_and_what_is_no_tool_stays_in_the_list(tool):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear.try_acquire("search").failure(ConnectionError())
+    assert gear.available(["search", tool, "other"]) == [tool, "other"]
+
+
+def test_any_iterable_will_do():
+    assert available((name for name in ("a", "search")), refuses_search) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "circuit_of",
+    [
+        {"get_forecast": "mcp:weather:get_forecast"},
+        lambda name: f"mcp:weather:{name}" if name == "get_forecast" else name,
+    ],
+)
+def test_the_circuit_may_have_another_name_than_the_model_knows(circuit_of):
+    asked = []
+
+    def refuses(circuit):
+        asked.append(circuit)
+        return circuit == "mcp:weather:get_forecast"
+
+    assert available(["get_forecast", "search"], refuses, circuit_of=circuit_of) == ["search"]
+    assert asked == ["mcp:weather:get_forecast", "search"]
+
+
+def test_where_all_are_refused_nothing_is_offered():
+    assert available(["a", "b"], lambda _tool: True) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        ({}, "dict"),
+        ({"type": "function"}, "dict"),
+        ({"type": "function", "function": {}}, "dict"),
+        ({"name": ""}, "dict"),
+        ({"name": 5}, "dict"),
+        ({"toolSpec": {}}, "dict"),
+        ({"search": "x"}, "dict"),
+        ({5: {}}, "dict"),
+        (SimpleNamespace(type="function"), "SimpleNamespace"),
+        ("", "str"),
+        (None, "NoneType"),
+        ({"function_declarations": [{"name": "a"}, {"name": "b"}]}, "dict"),
+        (Tool(name=""), "Tool"),
+    ],
+)
+def test_an_item_without_a_name_is_told_with_its_place(tool, kind):
+    with pytest.raises(NamelessToolError, match=rf"tools\[1\] is a {kind} without a name"):
+        available(["a", tool], lambda _tool: False)
+
+
+def test_a_guarded_function_is_known_by_its_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    guarded = gear.guard("mcp:search:web")(search)
+    assert gear.available([guarded, search]) == [guarded, search]
+    gear.try_acquire("mcp:search:web").failure(ConnectionError())
+    assert gear.available([guarded, search], circuit_of={"search": "another"}) == [search]
+
+
+def test_a_partial_of_a_guarded_function_is_known_by_its_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    bound = functools.partial(gear.guard("mcp:search:web")(search), "x")
+    assert gear.available([bound]) == [bound]
+    gear.try_acquire("mcp:search:web").failure(ConnectionError())
+    assert gear.available([bound]) == []
+
+
+@pytest.mark.parametrize("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
+def test_what_is_no_list_of_tools_is_told(tools):
+    with pytest.raises(SwitchgearError, match="tools is a list of tools, not"):
+        Switchgear.local().available(tools)
+
+
+@pytest.mark.parametrize("wrong", [{"search": None}, {"search": ""}, lambda _name: None, ["search"], 5])
+def test_a_name_that_leads_nowhere_is_told_and_not_offered(wrong):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear.try_acquire("search").failure(ConnectionError())
+    with pytest.raises(SwitchgearError, match="circuit_of"):
+        gear.available(["search"], circuit_of=wrong)
+    with pytest.raises(SwitchgearError, match="name_of"):
+        gear.notice(name_of=wrong)
+
+
+async def awaited(name):
+    return name
+
+
+@pytest.mark.parametrize("wrong", [3, ["search"], "search", awaited])
+def test_what_cannot_rename_at_all_is_told_also_while_nothing_is_open(wrong):
+    gear = Switchgear.local()
+    with pytest.raises(OptionError, match="circuit_of is a"):
+        gear.available([], circuit_of=wrong)
+    with pytest.raises(OptionError, match="name_of is a"):
+        gear.notice(name_of=wrong)
+    with gear.session("s-1", max_calls=1):
+        gear.call("t", int)
+        with pytest.raises(OptionError, match="name_of is a"):
+            gear.notice(name_of=wrong)
+
+
+@pytest.mark.parametrize("scope", ["user", "session"])
+def test_within_a_session_the_circuits_of_its_user_and_its_own_decide(scope):
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, scope=scope))
+    with gear.session("s-1", user_id="ana"):
+        gear.try_acquire("search").failure(ConnectionError())
+        assert gear.available(["search", "other"]) == ["other"]
+        assert "call them: search (" in gear.notice()
+    with gear.session("s-2", user_id="bob"):
+        assert gear.available(["search", "other"]) == ["search", "other"]
+        assert gear.notice() == ""
+
+
+def test_so_it_is_with_the_fleets_circuits_of_a_session():
+    fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1, scope="session"))
+    gear, other = fleet.gear(), fleet.gear("other")
+    gear.try_acquire("search", session_id="s-1").failure(ConnectionError())
+    with other.session("s-1"):
+        assert not other.try_acquire("search")
+        assert other.available(["search"]) == []
+        assert "call them: search (" in other.notice()
+    with other.session("s-2"):
+        assert other.available(["search"]) == ["search"]
+        assert other.notice() == ""
+
+
+def test_asking_makes_no_circuit():
+    gear = Switchgear.local()
+    gear.available([f"invented{number}" for number in range(100)])
+    assert len(gear._gate.local) == 0

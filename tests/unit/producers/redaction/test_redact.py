@@ -1,0 +1,219 @@
+"""Secrets leave no process in an error message; ordinary words do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from switchgear.redaction.redact import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
+
+SECRET = "s3cr3tValueThatNobodyMaySee42"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"401 for Authorization: Bearer {SECRET}",
+        f"header authorization=Basic {SECRET}==",
+        f'{{"Authorization": "Bearer {SECRET}"}}',
+        f"sent bearer {SECRET} and failed",
+        f"api_key={SECRET}",
+        f"OPENAI_API_KEY={SECRET} is wrong",
+        f'"apiKey": "{SECRET}"',
+        f"x-api-key: {SECRET}",
+        f"password = '{SECRET}'",
+        f"GET https://api.test/v1?token={SECRET}&page=2",
+        f"GET https://api.test/v1?page=2&access_token={SECRET}",
+        f"could not connect to postgresql://admin:{SECRET}@db:5432/x",
+        f"amqp://:{SECRET}@host",
+        f"https://{SECRET}@host/x",
+        f"git+https://{SECRET}@host:8443/x?y=z@w",
+        f"client_secret={SECRET}",
+        f"key sk-{SECRET}",
+        f"key sk-ant-api03-{SECRET}",
+        f"ghp_{SECRET}",
+        f"glpat-{SECRET}",
+        f"xoxb-{SECRET}",
+        f"hf_{SECRET}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+        f"authToken={SECRET}",
+        f"dbPassword: {SECRET}",
+        f"AWSAccessKeyId={SECRET}&Expires=5",
+        f"aws_secret_access_key = {SECRET}",
+        f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={SECRET}==;EndpointSuffix=x",
+        f"Endpoint=sb://x/;SharedAccessKeyName=root;SharedAccessKey={SECRET}",
+        f"GET https://b.s3.amazonaws.com/k?X-Amz-Credential=c&X-Amz-Signature={SECRET}",
+        f"X-Auth-Token: {SECRET}",
+        f"Cookie: theme=dark; session={SECRET}; x=y",
+        f"{{'Set-Cookie': 'sid={SECRET}; HttpOnly'}}",
+        f"gsk_{SECRET}",
+        f"xai-{SECRET}",
+        f"SG.{SECRET}.{SECRET}",
+        f"whsec_{SECRET}",
+        f"hvs.{SECRET}",
+        f"ya29.{SECRET}",
+        f"POST https://hooks.slack.com/services/T000/B000/{SECRET}",
+        f"POST https://discord.com/api/webhooks/12345/{SECRET}",
+        f"postgres://user:p@{SECRET}@host/db",
+        f"postgres://ana@corp:{SECRET}@host/db",
+        f'Authorization: Digest username="ana", realm="x", nonce="n", response="{SECRET}", qop=auth',
+        f"Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;x-amz-date, Signature={SECRET}",
+        f"Authorization: Bearer  {SECRET} failed",
+        f"authorization => Bearer {SECRET} failed",
+        f"['Set-Cookie'] => sid={SECRET}; HttpOnly",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{SECRET}\n-----END PGP PRIVATE KEY BLOCK-----",
+        f"xapp-1-A012-345-{SECRET}",
+        f"tvly-dev-{SECRET}",
+        f"nvapi-{SECRET}",
+        f"figd_{SECRET}",
+        f"dckr_pat_{SECRET}",
+        f"jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{SECRET}",
+    ],
+)
+def test_a_secret_is_taken_out(text):
+    found = redact(text)
+    assert SECRET not in found
+    assert MARK in found
+    assert redact(f"{found} and so on") == f"{found} and so on"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAIOSFODNN7EXAMPLE is not authorised",
+        "AIza" + "B" * 35,
+        "dapi" + "0" * 32,
+        "fc-" + "0123456789abcdef" * 2,
+        "https://api.telegram.org/bot" + "123456789:AA" + "b" * 33,
+    ],
+)
+def test_cloud_keys_are_known_by_their_form(text):
+    assert MARK in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connection refused by 10.0.0.1:5432",
+        "the token limit of 4096 was exceeded",
+        "http://localhost:8080/path?page=2 answered 500",
+        "flight HAT271 has no seats; use sky-high search",
+        "password is required",
+        "signature verification failed",
+        "basic search failed, the bearer is unknown",
+        "the cookie: it crumbled",
+        "maxTokens=4096 exceeded by 5 tokens",
+        "KeyError: 'passwordless'",
+        "no such user ana@example.org",
+        "SG-1 and hvs are not keys",
+        "fc-barcelona plays at xapp-1",
+        "http://localhost:8080/users/ana@example.org",
+        "git@github.com:shop/web.git and ssh://git@github.com/shop/web.git",
+        "see https://api.test?mail=ana@example.org",
+        '["https://api.test","ana@example.org"]',
+        "see https://api.test/a and mail ana@example.org: it is down",
+        "",
+    ],
+)
+def test_ordinary_words_stay(text):
+    assert redact(text) == text
+
+
+def test_the_host_and_what_follows_stay_readable():
+    assert redact("to postgresql://u:pw@db:5432/shop failed") == f"to postgresql://{MARK}@db:5432/shop failed"
+    assert redact("to postgres://u:p@ss@db/shop, ask a@b.c") == f"to postgres://{MARK}@db/shop, ask a@b.c"
+    assert redact('Authorization: Digest a="b", response="c" failed') == f"Authorization: {MARK} failed"
+    assert redact("GET /x?token=abcdefgh&page=2") == f"GET /x?token={MARK}&page=2"
+
+
+def test_a_long_message_is_cut_with_an_ellipsis():
+    found = redact("x" * 10_000)
+    assert len(found) == MAX_MESSAGE_CHARACTERS
+    assert found.endswith("…")
+
+
+@pytest.mark.parametrize("end", [*range(3_968, 4_003), 4_500])
+@pytest.mark.parametrize(
+    ("form", "between"),
+    [
+        ("dapi" + "0123456789abcdef" * 2, " "),
+        ("dapi" + "0123456789abcdef" * 2, ","),
+        ("https://ana:0123456789abcdef" + "@host/x", " "),
+    ],
+)
+def test_half_a_secret_at_the_cut_is_not_shown(form, between, end):
+    """The one before it shrinks, so what stood at the cut is within what is shown."""
+    head = "token='" + "A" * 3_000 + "'"
+    text = head + (f"{between}x" * 4_000)[: end - len(head) - len(form) - 1] + between + form
+    assert "01234" not in redact(text + f"{between}and so on" * 10)
+
+
+def test_a_long_message_keeps_its_last_whole_word_before_the_cut():
+    text = "token='" + "A" * 3_000 + "'" + " word" * 1_000
+    assert redact(text).endswith(" word…")
+
+
+def test_a_message_of_the_greatest_length_is_kept():
+    assert redact("x y " * 500) == "x y " * 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 100_000,
+        "password" * 10_000,
+        "-_" * 50_000,
+        "://" * 30_000,
+        "a:" * 50_000,
+        "eyJ" * 9_000,
+        '"' * 9_000,
+        "aA" * 9_000,
+        "cookie:" * 900,
+        "SG." * 9_000,
+        "a=" * 9_000,
+        'token="' * 900,
+        "_token" * 900 + "=",
+        "a://b:c@" * 9_000,
+        "a://b@" * 9_000,
+        "a://" + "b" * 9_000,
+        "--token " * 900,
+        "--token '" * 900,
+        "--token \\" * 900,
+        "-a" * 9_000,
+        "--" + "a_token" * 900,
+        "https://" * 900 + "@",
+        'Authorization: Digest a="' * 900,
+        "Authorization: a b=c," * 900,
+        "-----BEGIN A PRIVATE KEY" * 900,
+        "-----BEGIN PRIVATE KEY-----" * 900,
+    ],
+)
+def test_no_text_takes_long(text):
+    began = time.thread_time()
+    redact(text)
+    assert time.thread_time() - began < 0.5
+
+
+def test_a_rule_of_ones_own_runs_after_the_others():
+    seen = []
+
+    def without_people(text):
+        seen.append(text)
+        return text.replace("ana@example.org", "(someone)")
+
+    both = redactor(without_people)
+    assert both(f"no key sk-{SECRET} for ana@example.org") == f"no key {MARK} for (someone)"
+    assert SECRET not in seen[0]
+    assert redactor(None) is redact
+
+
+@pytest.mark.parametrize("broken", [lambda _text: 1 / 0, lambda _text: None])
+def test_where_it_fails_the_message_is_withheld(broken, caplog):
+    assert redactor(broken)("ana@example.org") == MARK
+    assert "withheld" in caplog.text
+
+
+def test_it_cannot_make_a_message_too_long():
+    assert len(redactor(lambda text: text * 9_000)("ana")) == MAX_MESSAGE_CHARACTERS

@@ -1,0 +1,225 @@
+"""The background thread: one, restarted when it dies, gone when closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+
+from switchgear.runtime.background_thread import Background, clean_up
+from switchgear_schemas.errors import SwitchgearError
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def background():
+    made = Background("test")
+    yield made
+    assert made.close(5)
+
+
+def eventually(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_the_thread_starts_at_the_first_need(background):
+    assert not background.alive
+    loop = background.loop()
+    assert background.alive
+    assert background.loop() is loop
+
+
+def test_many_threads_that_need_it_get_the_same_one(background):
+    loops = []
+    threads = [threading.Thread(target=lambda: loops.append(background.loop())) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(loops) == 20
+    assert len(set(loops)) == 1
+
+
+def test_it_runs_coroutines_and_gives_their_results(background):
+    async def work():
+        await asyncio.sleep(0)
+        return threading.current_thread().name
+
+    assert background.run(work()).result(10) == "test-background"
+
+
+def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
+    runs = []
+
+    async def job():
+        runs.append(1)
+        if len(runs) < 3:
+            raise ValueError("not yet")
+        await asyncio.sleep(3600)
+
+    background.add("job", job)
+    with caplog.at_level(logging.ERROR, "switchgear.background"):
+        background.loop()
+        assert eventually(lambda: len(runs) == 3)
+    assert background.deaths == {"job": "ValueError: not yet"}
+    assert "job failed and is started again" in caplog.text
+
+
+def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
+    """CPython 3.11 and 3.12 leave the task of such a group as if it had been cancelled."""
+    runs = []
+
+    async def fail():
+        await asyncio.sleep(0.01)
+        raise ValueError("not yet")
+
+    async def job():
+        runs.append(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(3600))
+            group.create_task(fail())
+
+    background.add("job", job)
+    background.loop()
+    assert eventually(lambda: len(runs) == 3)
+    assert background.deaths["job"].startswith("ExceptionGroup")
+
+
+class Panic(BaseException):
+    """As pyo3's, gevent's and pytest's own: no Exception."""
+
+
+@pytest.mark.parametrize("error", [Panic("not yet"), asyncio.CancelledError("not yet")])
+def test_a_job_that_ends_by_no_exception_is_started_again_too(background, caplog, error):
+    runs = []
+
+    async def job():
+        runs.append(1)
+        if len(runs) < 3:
+            raise error
+        await asyncio.sleep(3600)
+
+    background.add("job", job)
+    with caplog.at_level(logging.ERROR, "switchgear.background"):
+        background.loop()
+        until(lambda: len(runs) == 3)
+    assert background.deaths == {"job": f"{type(error).__name__}: not yet"}
+    assert "job failed and is started again" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background, caplog):
+    told = []
+    background.after_death.append(lambda: told.append(1))
+
+    def die():
+        raise SystemExit
+
+    background.loop().call_soon_threadsafe(die)
+    assert eventually(lambda: not background.alive)
+    until(lambda: told)
+    assert "the background thread died" in caplog.text
+    loop = background.loop()
+    assert background.alive
+    until(loop.is_running)
+
+
+def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
+    seen, began = [], threading.Event()
+
+    async def job():
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
+
+    background.add("job", job)
+    background.loop()
+    assert began.wait(10)
+    assert background.close(5)
+    assert seen == ["cleaned up"]
+    assert not background.alive
+
+
+def test_many_threads_that_close_it_at_once_let_the_jobs_clean_up(background):
+    cleaned, began, answers = [], threading.Event(), []
+
+    async def job():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)
+            cleaned.append(True)
+
+    background.add("job", job)
+    background.loop()
+    assert began.wait(10)
+    threads = [threading.Thread(target=lambda: answers.append(background.close(10))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.01)
+    for thread in threads:
+        thread.join(20)
+    assert answers == [True] * 8
+    assert cleaned == [True]
+
+
+def test_a_close_in_its_own_thread_does_not_wait_for_itself(background):
+    async def work():
+        return background.close(60)
+
+    assert background.run(work()).result(10) is False
+    until(lambda: not background.alive)
+
+
+def test_a_closed_one_is_not_started_again(background):
+    background.close(1)
+    with pytest.raises(SwitchgearError, match="closed"):
+        background.loop()
+
+
+def test_work_that_can_not_be_run_is_not_left_unawaited(background):
+    background.close(1)
+
+    async def work():
+        await asyncio.sleep(0)
+
+    with pytest.raises(SwitchgearError):
+        background.run(work())
+
+
+async def test_a_clean_up_runs_even_when_its_caller_is_already_cancelled():
+    done = []
+
+    async def work():
+        await asyncio.sleep(0.01)
+        done.append(1)
+
+    async def caller():
+        asyncio.current_task().cancel()
+        await clean_up(work(), 5, "test")
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(caller())
+    assert done == [1]
+
+
+async def test_a_clean_up_is_bounded_and_its_failure_is_a_value():
+    async def broken():
+        await asyncio.sleep(0)
+        raise ValueError
+
+    assert await clean_up(asyncio.sleep(0), 5, "test") is True
+    assert await clean_up(asyncio.sleep(60), 0.05, "test") is False
+    assert await clean_up(broken(), 5, "test") is False

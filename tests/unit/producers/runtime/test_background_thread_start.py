@@ -1,0 +1,223 @@
+"""Starting the background thread: nobody waits for it, one that can't be had is told of at once and tried for again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from switchgear import Switchgear
+from switchgear.runtime.background_thread import START_AGAIN_S, Background, NotStartedError
+from switchgear_schemas.errors import SwitchgearError
+from tests.support.waiting import until
+
+really_start = threading.Thread.start
+
+
+@pytest.fixture
+def background():
+    made = Background("test")
+    yield made
+    made.close(5)
+    until(lambda: not made.alive)
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    """The machine has no thread left, but for the test's; calling it gives it some."""
+    tries = []
+
+    def start(thread):
+        if thread.name.endswith("-background"):
+            tries.append(thread)
+            raise RuntimeError("can't start new thread")
+        really_start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    return tries
+
+
+def amid_the_start(monkeypatch, deed):
+    """As a signal handler that runs while the thread is started."""
+
+    def start(thread):
+        if thread.name.endswith("-background"):
+            deed()
+        really_start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def runs(background):
+    """A coroutine goes through it."""
+
+    async def work():
+        await asyncio.sleep(0)
+        return 1
+
+    return background.run(work()).result(20) == 1
+
+
+def test_a_thread_that_can_not_be_started_is_told_of_with_the_reason(background, no_threads):
+    with pytest.raises(NotStartedError, match="RuntimeError: can't start new thread"):
+        background.loop()
+    assert not background.alive
+
+
+def test_after_a_failed_start_none_is_tried_for_a_while(background, no_threads, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("switchgear.runtime.background_thread.time.monotonic", lambda: now[0])
+    for _ in range(5):
+        with pytest.raises(NotStartedError, match="can't start new thread"):
+            background.loop()
+    assert len(no_threads) == 1
+    now[0] += START_AGAIN_S
+    with pytest.raises(NotStartedError):
+        background.loop()
+    assert len(no_threads) == 2
+
+
+def test_a_thread_is_started_when_there_is_one_again(background, no_threads, monkeypatch):
+    with pytest.raises(NotStartedError):
+        background.loop()
+    monkeypatch.setattr(threading.Thread, "start", really_start)
+
+    def started():
+        try:
+            return background.loop()
+        except NotStartedError:
+            return None
+
+    until(started)
+    assert runs(background)
+
+
+def test_a_loop_that_can_not_be_made_is_told_of_too(background, monkeypatch):
+    def none_left():
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("switchgear.runtime.background_thread.asyncio.new_event_loop", none_left)
+    with pytest.raises(NotStartedError, match="Too many open files"):
+        background.loop()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("too slow"), KeyboardInterrupt(), ValueError("a handler's own")])
+def test_what_a_signal_handler_raises_amid_the_start_is_its_callers_and_the_next_need_starts(
+    background, monkeypatch, error
+):
+    def interrupt():
+        raise error
+
+    amid_the_start(monkeypatch, interrupt)
+    with pytest.raises(type(error)):
+        background.loop()
+    monkeypatch.setattr(threading.Thread, "start", really_start)
+    assert runs(background)
+
+
+def test_a_thread_that_began_before_its_start_was_interrupted_is_the_one(background, monkeypatch):
+    def start(thread):
+        really_start(thread)
+        if thread.name.endswith("-background"):
+            until(background._loop.is_running)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        background.loop()
+    monkeypatch.setattr(threading.Thread, "start", really_start)
+    before = set(threading.enumerate())
+    assert runs(background)
+    assert set(threading.enumerate()) <= before
+
+
+def test_an_interrupted_look_at_the_thread_starts_no_second_one(background):
+    """CPython marks a thread as stopped where a signal handler raises while it is asked whether it is alive."""
+    loop = background.loop()
+    until(loop.is_running)
+    background._thread._is_stopped = True  # what is left of such an interruption
+    assert background.alive
+    assert background.loop() is loop
+
+
+def test_work_asked_for_amid_the_start_is_done_by_the_thread_that_is_started(background, monkeypatch):
+    asked = []
+
+    async def work():
+        await asyncio.sleep(0)
+        return threading.current_thread()
+
+    amid_the_start(monkeypatch, lambda: asked.append(background.run(work())))
+    background.loop()
+    assert len(asked) == 1
+    assert asked[0].result(20) is background._thread
+
+
+def test_a_close_amid_the_start_ends_the_thread_before_its_jobs_begin(background, monkeypatch):
+    began = []
+
+    async def job():
+        began.append(1)
+        await asyncio.sleep(3600)
+
+    background.add("job", job)
+    amid_the_start(monkeypatch, lambda: background.close(0))
+    background.loop()
+    until(lambda: not background.alive)
+    assert began == []
+
+
+def test_a_close_before_there_is_a_loop_keeps_the_thread_from_starting(background, monkeypatch):
+    make = asyncio.new_event_loop
+
+    def new_event_loop():
+        background.close(0)
+        return make()
+
+    monkeypatch.setattr("switchgear.runtime.background_thread.asyncio.new_event_loop", new_event_loop)
+    with pytest.raises(SwitchgearError, match="closed"):
+        background.loop()
+    assert not background.alive
+
+
+def test_without_a_thread_the_jobs_run_in_the_callers_until_they_are_done(background, no_threads):
+    ran = []
+
+    async def job():
+        while True:
+            ran.append(threading.current_thread())
+            await asyncio.sleep(0.001)
+
+    background.add("job", job)
+    background.start_or_run_here(lambda: len(ran) >= 3, 60)
+    assert set(ran) == {threading.current_thread()}
+    assert not background.alive
+    ran.clear()
+    background.start_or_run_here(lambda: False, 0.05)
+    assert ran, "a limit ends them too"
+    assert background.close(0)
+
+
+def test_with_a_thread_to_be_had_nothing_runs_in_the_callers(background):
+    background.start_or_run_here(lambda: False, 60)
+    assert background.alive
+    assert runs(background)
+
+
+def test_who_starts_the_thread_calls_what_is_to_be_called_then(background):
+    called = []
+    background.on_start.append(lambda: called.append(threading.current_thread()))
+    background.loop()
+    background.loop()
+    assert called == [threading.current_thread()]
+
+
+def test_without_a_thread_calls_go_on_and_a_start_says_that_nothing_is_loaded(no_threads):
+    gear = Switchgear("127.0.0.1:1")
+    assert gear.start() is False
+    assert gear.start(0.01) is False
+    for _ in range(3):
+        assert gear.call("t", int) == 0
+    assert gear.status().emitter.buffered == 3
+    assert gear.close(0) is False

@@ -1,0 +1,108 @@
+"""A fork waits for an import or a lookup that is under way in the background, and neither side is left with a lock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from switchgear.runtime.background_thread import new_loop
+from switchgear.runtime.fork import importing
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def test_a_fork_waits_for_the_import_and_both_may_import_after_it():
+    entered, free = threading.Event(), []
+
+    def background():
+        with importing:
+            entered.set()
+            time.sleep(0.2)
+            free.append(1)
+
+    thread = threading.Thread(target=background)
+    thread.start()
+    entered.wait(5)
+    child = os.fork()
+    if child == 0:
+        done = []
+
+        def again():
+            with importing:
+                done.append(1)
+
+        other = threading.Thread(target=again)
+        other.start()
+        other.join(5)
+        os._exit(0 if done and free else 1)
+    thread.join(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with importing:
+        assert free
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.03])
+def test_a_child_that_is_forked_as_the_client_starts_can_import_what_it_needs(after_s):
+    code = f"""
+import os, time
+from switchgear import Emitter, Event
+emitter = Emitter("127.0.0.1:1", exit_timeout=0)
+emitter.emit(Event("t", "success"))
+time.sleep({after_s})
+child = os.fork()
+if child == 0:
+    emitter.emit(Event("t", "success"))
+    deadline = time.monotonic() + 20
+    while emitter.status().last_error is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os._exit(0 if "bootstrap" in str(emitter.status().last_error) else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_fork_waits_for_a_lookup_as_the_resolver_may_hold_a_lock():
+    """In the child, that lock would stay locked: it could look up no name any more."""
+    loop, entered, done = new_loop(), threading.Event(), []
+
+    def lookup():
+        entered.set()
+        time.sleep(0.2)
+        done.append(1)
+
+    looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
+    looking.start()
+    assert entered.wait(60)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    looking.join(60)
+    loop.close()
+
+
+def test_a_fork_waits_a_moment_only_for_a_lookup_that_hangs():
+    loop, entered, free = new_loop(), threading.Event(), threading.Event()
+
+    def lookup():
+        entered.set()
+        free.wait(600)
+
+    looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
+    looking.start()
+    assert entered.wait(60)
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert time.monotonic() - began < 60
+    os.waitpid(child, 0)
+    free.set()
+    looking.join(60)
+    loop.close()

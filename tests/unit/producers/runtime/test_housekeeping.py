@@ -1,0 +1,110 @@
+"""Once a second: summed refusals, drops, and the age of the fleet's state; and nothing is forgotten at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
+from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.waiting import until
+
+NOBODY = "127.0.0.1:1"
+POLICY = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60)
+
+
+@pytest.fixture
+def dropped() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def gear(dropped: list[int]) -> Switchgear:
+    """A client whose background is not started: the test looks by itself."""
+    made = Switchgear(NOBODY, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
+    made._started = True
+    made._emitter._rouse = lambda urgent: None  # type: ignore[union-attr,method-assign]
+    return made
+
+
+def test_drops_are_told_with_the_number_since_the_last_time(gear: Switchgear, dropped: list[int]) -> None:
+    assert gear._watch is not None
+    for _ in range(15):
+        gear.call("t", int)
+    gear._watch.look()
+    gear._watch.look()
+    for _ in range(3):
+        gear.call("t", int)
+    gear._watch.look()
+    assert dropped == [5, 3]
+
+
+def test_refusals_that_were_summed_are_sent_before_the_emitter_closes(gear: Switchgear) -> None:
+    assert gear._emitter is not None
+    with pytest.raises(ConnectionError):
+        gear.call("t", broken)
+    for _ in range(4):
+        assert not gear.try_acquire("t")
+    before = gear._emitter.status().emitted
+    gear._emitter.close(0)
+    assert gear._emitter.status().emitted == before + 1
+    event, _ = gear._emitter._buffer.take(10)[-1]
+    assert (event.status, event.metadata["refused"], event.metadata["refused_by"]) == ("rejected", 3, "local")
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def test_an_interpreter_that_ends_without_close_keeps_summed_refusals_and_events(tmp_path: Path) -> None:
+    """The first refusal goes at once, the other four are a sum that waits for its second."""
+    code = f"""
+from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
+gear = Switchgear({NOBODY!r}, spool_dir={str(tmp_path)!r}, local_policies=BreakerPolicy(consecutive_failures=1))
+def broken(): raise ConnectionError("down")
+for number in range(6):
+    try:
+        gear.call("t", broken)
+    except (ConnectionError, CircuitOpenError):
+        pass
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    written = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.segment"))
+    assert written.count(b'"status":"error"') == 1
+    assert written.count(b'"refused":1') == 1
+    assert written.count(b'"refused":4') == 1
+
+
+def test_the_watch_runs_in_the_background(dropped: list[int]) -> None:
+    with Switchgear(NOBODY, buffer_size=10, hooks=[FunctionHooks(on_drop=dropped.append)]) as gear:
+        for _ in range(20):
+            gear.call("t", int)
+        until(lambda: sum(dropped) >= 10)
+        assert sum(dropped) == 10, "in one or more reports"
+        assert gear.status().background_deaths == {}
+        gear._emitter.close(0)  # type: ignore[union-attr]
+
+
+def test_a_client_that_was_closed_looks_at_the_age_in_its_calls() -> None:
+    """Its background is gone: until its status was asked for it went by a picture of any age."""
+    gear = Switchgear(NOBODY, on_state_unavailable="deny")
+    follower = gear._follower
+    assert follower is not None
+    age = 0.0
+    follower.age_s = lambda: age  # type: ignore[method-assign]
+    follower.loaded = True
+    assert gear._availability is not None
+    gear._availability.look()
+    gear.close(0)
+    assert gear.call("t", lambda: 1) == 1
+    age = 3_600.0
+    assert not gear.try_acquire("t")
+    with pytest.raises(CircuitOpenError, match="unavailable"):
+        gear.call("t", int)
+    assert gear.is_open("t")
+    assert gear.status().mode == "deny"
+    assert not gear.try_acquire("t")

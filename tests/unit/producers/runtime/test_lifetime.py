@@ -1,0 +1,86 @@
+"""Start, flush and close from within the client's own background thread, where nothing can wait for that thread."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from switchgear import CircuitChange, FunctionHooks, Switchgear
+from switchgear.telemetry.dispatch import HookList
+from tests.support.waiting import until
+
+NOBODY = "127.0.0.1:1"
+
+
+def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[object], list[float]]:
+    """A client that has lost events, and what ``hook`` returned when it was told, and after how long."""
+    found: list[object] = []
+    took: list[float] = []
+
+    def on_drop(_count: int) -> None:
+        started = time.monotonic()
+        try:
+            found.append(hook(gear))
+        except BaseException as error:
+            found.append(error)
+            raise
+        finally:
+            took.append(time.monotonic() - started)
+
+    gear = Switchgear(NOBODY, buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
+    for _ in range(5):
+        gear.call("t", int)
+    until(lambda: bool(took))
+    return gear, found, took
+
+
+@pytest.mark.parametrize(
+    "hook", [lambda gear: gear.flush(30), lambda gear: gear.start(30), lambda gear: gear.close(0.1)]
+)
+def test_a_hook_in_the_background_waits_for_nothing(hook: Callable[[Switchgear], object]) -> None:
+    gear, found, took = dropping(hook)
+    assert found == [False]
+    assert took[0] < 10, "the hook asked for thirty"
+    assert gear.status().hook_failures == 0
+    gear.close(0)
+
+
+def test_a_client_closed_by_its_hook_is_closed() -> None:
+    gear, found, _ = dropping(lambda gear: gear.close(0))
+    assert found == [False]
+    background = gear._background
+    assert background is not None
+    until(lambda: background.closed and not background.alive)
+    assert background.closed
+    assert not background.alive
+
+
+def test_an_exit_in_a_hook_ends_the_background_not_again_and_again() -> None:
+    gear, found, _ = dropping(lambda _gear: sys.exit(3))
+    assert isinstance(found[0], SystemExit)
+    until(lambda: gear.status().hook_failures == 1)
+    assert gear.status().hook_failures == 1
+    assert gear._background is not None
+    assert gear._background.alive
+    assert gear._background.deaths == {}
+    gear.close(0)
+
+
+def test_an_exit_in_the_callers_thread_is_the_callers() -> None:
+    def leave(_change: CircuitChange) -> None:
+        sys.exit(3)
+
+    hooks = HookList([FunctionHooks(on_transition=leave)])
+    with pytest.raises(SystemExit):
+        hooks.on_transition(CircuitChange("t", "t", "local", "closed", "open", 1))
+    hooks.on_transition(CircuitChange("t", "t", "fleet", "closed", "open", 1))
+    assert hooks.failures == 1
+
+
+def test_to_start_a_closed_client_says_that_nothing_is_loaded() -> None:
+    gear = Switchgear(NOBODY)
+    gear.close(0)
+    assert gear.start(5) is False

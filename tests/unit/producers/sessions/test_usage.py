@@ -1,0 +1,74 @@
+"""A usage is of whole, finite numbers from 0 on, whatever an SDK's own numbers look like."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from switchgear import BreakerPolicy, Switchgear, SwitchgearError, Usage
+from switchgear.sessions.usage import usage_of
+from switchgear.testing import InMemoryFleet
+
+FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (None, Usage()),
+        (7, Usage(output_tokens=7)),
+        (1.2, Usage(output_tokens=2)),
+        (Usage(input_tokens=1.5, output_tokens=3.0, cost_usd=2), Usage(2, 3, 0, 2.0)),
+        (Usage(input_tokens=None, output_tokens=5, cost_usd=None), Usage(output_tokens=5)),
+        (Usage(output_tokens=Decimal("2.5"), cost_usd=Decimal("0.25")), Usage(output_tokens=3, cost_usd=0.25)),
+    ],
+)
+def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(told, found):
+    usage = usage_of(told)
+    assert usage == found
+    assert [type(getattr(usage, name)) for name in FIELDS] == [int, int, int, float]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    "wrong", [-1, -0.5, float("nan"), float("inf"), 2**60, 10**400, "5", b"5", True, [1], object()]
+)
+def test_an_impossible_number_is_told_by_its_field(field, wrong):
+    with pytest.raises(SwitchgearError, match=f"^{field} "):
+        usage_of(Usage(**{field: wrong}))
+
+
+def test_a_number_that_is_none_does_not_make_a_budget_endless():
+    gear = Switchgear.local()
+    with gear.session("s-1", token_budget=10) as session:
+        guarded = gear.guard("t", usage=lambda tokens: Usage(output_tokens=tokens, cost_usd=tokens))(
+            lambda tokens: tokens
+        )
+        guarded(float("nan"))
+        with pytest.raises(SwitchgearError, match="cost_usd"):
+            session.spend(Usage(cost_usd=float("nan")))
+        assert (guarded(4.5), session.status().tokens, session.status().cost_usd) == (4.5, 5, 4.5)
+
+
+def test_estimates_of_a_stream_that_breaks_off_count_as_wasted_and_its_error_goes_through():
+    gear = Switchgear.local(local_policies=BreakerPolicy(wasted_tokens=4))
+
+    @gear.guard("t", usage=lambda text: Usage(output_tokens=len(text) / 4))
+    def stream():
+        yield "seven.."
+        yield "seven.."
+        raise ConnectionError("broken off")
+
+    with pytest.raises(ConnectionError):
+        list(stream())
+    assert gear.is_open("t")
+
+
+def test_twenty_processes_that_estimate_open_the_fleets_circuit():
+    fleet = InMemoryFleet(BreakerPolicy(failure_count=20, sliding_window_size=600))
+    for number in range(20):
+        gear = fleet.gear(f"p-{number}")
+        gear.try_acquire("t").failure(ConnectionError("down"), output_tokens=1.5)
+        gear.flush()
+    assert fleet.state("t") == "open"

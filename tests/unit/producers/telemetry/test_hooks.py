@@ -1,0 +1,350 @@
+"""Hooks are run in order, only where somebody listens, and never break the call."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from switchgear import CircuitOpenError, Switchgear
+from switchgear.guard.rejections import Rejection
+from switchgear.telemetry.dispatch import HookList, hook_list
+from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
+from switchgear_schemas.policy import BreakerPolicy
+from tests.support.waiting import until
+
+REJECTION = Rejection("t", "open", "local")
+CHANGE = CircuitChange("t", "t", "local", "closed", "open", 1)
+QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=0.02)
+
+
+class Notes(Hooks):
+    """Writes down what it is told, and in which thread."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.threads: set[str] = set()
+
+    def _note(self, what: object) -> None:
+        self.told.append(what)
+        self.threads.add(threading.current_thread().name)
+
+    def on_transition(self, change: CircuitChange) -> None:
+        self._note((change.source, change.previous, change.state))
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        self._note(("rejected", rejection.tool, rejection.state))
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        self._note(("fallback", rejection.tool, tool))
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        self._note((outcome.status, outcome.error_class, outcome.error_type, outcome.probe))
+
+
+class Failing(Hooks):
+    def on_rejected(self, rejection: Rejection) -> None:
+        raise ValueError(rejection.tool)
+
+    def traceparent(self) -> str | None:
+        raise ValueError("no trace")
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def failing_calls(gear: Switchgear, tool: str, count: int) -> None:
+    for _ in range(count):
+        with pytest.raises(ConnectionError):
+            gear.call(tool, broken)
+
+
+def test_hooks_run_in_the_order_they_were_given() -> None:
+    told: list[str] = []
+    first = FunctionHooks(on_rejected=lambda _: told.append("first"))
+    second = FunctionHooks(on_rejected=lambda _: told.append("second"))
+    HookList([first, second]).on_rejected(REJECTION)
+    assert told == ["first", "second"]
+
+
+def test_only_what_is_overridden_is_wanted() -> None:
+    assert HookList([Notes()]).wants == {"on_transition", "on_rejected", "on_fallback", "on_outcome"}
+    assert HookList([FunctionHooks(on_drop=print)]).wants == {"on_drop"}
+
+
+def test_hooks_that_do_nothing_are_no_hooks() -> None:
+    assert hook_list([]) is None
+    assert hook_list([Hooks(), FunctionHooks()]) is None
+
+
+def test_a_hook_that_fails_is_logged_once_a_minute_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    notes = Notes()
+    hooks = HookList([Failing(), notes], clock=lambda: now)
+    with caplog.at_level(logging.ERROR, "switchgear.hooks"):
+        for _ in range(5):
+            hooks.on_rejected(REJECTION)
+        assert len(caplog.records) == 1
+        now = 61.0
+        hooks.on_rejected(REJECTION)
+    assert len(caplog.records) == 2
+    assert "Failing.on_rejected" in caplog.text
+    assert "4 more since the last report" in caplog.text
+    assert "ValueError: t" in caplog.text, "with its trace"
+    assert len(notes.told) == hooks.failures == 6
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda hooks: hooks.on_transition(CHANGE),
+        lambda hooks: hooks.on_rejected(REJECTION),
+        lambda hooks: hooks.on_fallback(REJECTION, "other"),
+        lambda hooks: hooks.on_outcome(CallOutcome("t", "success", 1.0)),
+        lambda hooks: hooks.on_drop(3),
+    ],
+    ids=["transition", "rejected", "fallback", "outcome", "drop"],
+)
+def test_no_hook_raises_into_the_call(run: Callable[[HookList], None]) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    hooks = HookList(
+        [FunctionHooks(on_transition=fail, on_rejected=fail, on_fallback=fail, on_outcome=fail, on_drop=fail)]
+    )
+    run(hooks)
+    assert hooks.failures == 1
+
+
+class PanicError(BaseException):
+    """As pyo3's panics and gevent's timeouts are: no Exception."""
+
+
+@pytest.mark.parametrize("error", [PanicError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit])
+def test_in_the_background_nothing_that_a_hook_raises_gets_out(error: type[BaseException]) -> None:
+    told: list[object] = []
+    escaped: list[BaseException] = []
+
+    def fail(_: object) -> None:
+        raise error
+
+    hooks = HookList([FunctionHooks(on_transition=fail, on_drop=fail), FunctionHooks(on_drop=told.append)])
+
+    def background() -> None:
+        try:
+            hooks.on_transition(dataclasses.replace(CHANGE, source="fleet"))
+            hooks.on_drop(3)
+        except BaseException as found:  # noqa: BLE001 - as the test is about
+            escaped.append(found)
+
+    thread = threading.Thread(target=background)
+    thread.start()
+    thread.join(60)
+    assert (escaped, told, hooks.failures) == ([], [3], 2)
+
+
+def test_in_the_callers_thread_it_does() -> None:
+    def fail(_: object) -> None:
+        raise PanicError
+
+    hooks = HookList([FunctionHooks(on_rejected=fail, on_drop=fail)])
+    for run in (
+        lambda: hooks.on_rejected(REJECTION),
+        lambda: hooks.on_drop(3),
+    ):  # a fleet in memory has no other thread
+        with pytest.raises(PanicError):
+            run()
+
+
+def test_a_background_that_met_such_a_hook_goes_on() -> None:
+    counts: list[int] = []
+
+    def on_drop(count: int) -> None:
+        counts.append(count)
+        raise PanicError
+
+    gear = Switchgear("127.0.0.1:1", buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
+    try:
+        for number in (1, 2):
+            for _ in range(5):
+                gear.call("t", int)
+            until(lambda number=number: gear.status().hook_failures >= number)  # type: ignore[misc]
+        assert gear._background is not None
+        assert gear._background.alive
+    finally:
+        gear.close(0)
+
+
+class Unnameable:
+    """A hook without a name, whose repr fails."""
+
+    def __call__(self, _: object) -> None:
+        raise ValueError
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_a_failing_hook_is_named_without_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_key: str, _: object) -> None:
+        raise ValueError
+
+    hooks = [FunctionHooks(on_rejected=functools.partial(functools.partial(fail), "s3cr3t")), Nameless(Unnameable())]
+    HookList(hooks).on_rejected(REJECTION)
+    names = [record.getMessage() for record in caplog.records]
+    assert "s3cr3t" not in "".join(names)
+    assert ["fail (on_rejected)" in names[0], "Unnameable (on_rejected)" in names[1]] == [True, True]
+
+
+class Nameless(Hooks):
+    """Its method is an object of the user's own."""
+
+    def __init__(self, method: Callable[[object], None]) -> None:
+        self.on_rejected = method  # type: ignore[method-assign,assignment]
+
+
+def test_a_log_handler_that_calls_a_tool_with_the_failing_hook_does_not_run_for_ever() -> None:
+    def fail(_: object) -> None:
+        raise ValueError
+
+    gear = Switchgear.local(hooks=[FunctionHooks(on_outcome=fail)])
+
+    class Pager(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            gear.call("pager", int)
+
+    logger, pager = logging.getLogger("switchgear.hooks"), Pager()
+    logger.addHandler(pager)
+    try:
+        assert gear.call("search", lambda: "3 pages") == "3 pages"
+    finally:
+        logger.removeHandler(pager)
+    assert gear.status().hook_failures == 2
+
+
+def test_the_first_trace_context_wins_and_a_failing_one_is_passed_over() -> None:
+    class Traced(Hooks):
+        def traceparent(self) -> str | None:
+            return "00-aa-bb-01"
+
+    assert HookList([Failing(), Hooks(), Traced()]).traceparent() == "00-aa-bb-01"
+    assert HookList([Hooks()]).traceparent() is None
+
+
+def test_what_happens_to_a_tool_is_told_in_order_in_the_callers_thread() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+    assert gear.call("t", lambda: 1) == 1
+    failing_calls(gear, "t", 2)
+    with pytest.raises(CircuitOpenError):
+        gear.call("t", broken)
+    threading.Event().wait(0.05)
+    assert gear.call("t", lambda: 2) == 2
+    assert notes.told == [
+        ("success", None, None, False),
+        ("error", "transport", "ConnectionError", False),
+        ("error", "transport", "ConnectionError", False),
+        ("local", "closed", "open"),
+        ("rejected", "t", "open"),
+        ("local", "open", "half_open"),
+        ("success", None, None, True),
+        ("local", "half_open", "closed"),
+    ]
+    assert notes.threads == {threading.current_thread().name}
+
+
+def test_a_change_says_why_and_for_how_long() -> None:
+    changes: list[CircuitChange] = []
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30, jitter=0),
+        hooks=[FunctionHooks(on_transition=changes.append)],
+    )
+    failing_calls(gear, "t", 2)
+    (change,) = changes
+    assert (change.circuit_id, change.tool, change.source, change.generation) == ("t", "t", "local", 1)
+    assert change.reason == "consecutive_failures"
+    assert change.retry_after_s == pytest.approx(30)
+
+
+def test_a_hook_may_use_the_client_it_is_told_of() -> None:
+    """No lock is held: a hook that asks about the very circuit does not wait for itself."""
+    seen: list[bool] = []
+    gear: Switchgear
+
+    def ask(change: CircuitChange) -> None:
+        seen.append(gear.is_open(change.tool))
+
+    gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=ask)])
+    failing_calls(gear, "t", 2)
+    assert seen == [True]
+
+
+def test_a_guarded_function_tells_its_fallback() -> None:
+    notes = Notes()
+    gear = Switchgear.local(
+        local_policies=QUICK.model_copy(update={"wait_duration_in_open_state_s": 60}), hooks=[notes]
+    )
+
+    @gear.guard("b")
+    def other() -> str:
+        return "other"
+
+    @gear.guard("a", fallback="b")
+    def first() -> str:
+        broken()
+        return "first"
+
+    failing_calls(gear, "a", 2)
+    assert first() == "other"
+    assert ("fallback", "a", "b") in notes.told
+    assert notes.told.index(("rejected", "a", "open")) < notes.told.index(("fallback", "a", "b"))
+
+
+def test_circuits_of_a_session_are_told_of_too() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+    with gear.session("s"):
+        failing_calls(gear, "t", 2)
+    assert ("local", "closed", "open") in notes.told
+
+
+async def test_a_coroutine_is_told_of_like_a_function() -> None:
+    notes = Notes()
+    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+
+    @gear.guard("t")
+    async def work(fail: bool) -> None:
+        if fail:
+            broken()
+
+    await work(fail=False)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            await work(fail=True)
+    assert [told[0] for told in notes.told if isinstance(told, tuple)] == ["success", "error", "error", "local"]
+
+
+def test_threads_tell_every_change_once() -> None:
+    changes: list[CircuitChange] = []
+    gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=changes.append)])
+
+    def hammer() -> None:
+        for number in range(300):
+            try:
+                gear.call("t", broken if number % 3 else int)
+            except (ConnectionError, CircuitOpenError):
+                threading.Event().wait(0.0002)
+
+    threads = [threading.Thread(target=hammer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(change.generation for change in changes) == list(range(1, len(changes) + 1))
+    assert len(changes) > 2

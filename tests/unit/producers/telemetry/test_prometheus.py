@@ -1,0 +1,205 @@
+"""The collector against the real prometheus_client: every number of the status under its name."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from switchgear import Switchgear, SwitchgearError
+from switchgear.telemetry.hooks import CallOutcome
+from switchgear.telemetry.prometheus import OTHER, CallCounts, SwitchgearCollector
+from switchgear_schemas.policy import BreakerPolicy
+
+POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
+NOBODY = "127.0.0.1:1"
+
+
+def broken() -> None:
+    raise ConnectionError("down")
+
+
+def opened(gear: Switchgear, tool: str) -> None:
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            gear.call(tool, broken)
+
+
+def registry_of(collector: SwitchgearCollector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)  # type: ignore[arg-type]  # a collector by its methods
+    return registry
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Iterator[Switchgear]:
+    """A client with a spool whose Kafka is away."""
+    gear = Switchgear(NOBODY, local_policies=POLICY, spool_dir=tmp_path / "spool")
+    yield gear
+    gear.close(0)
+
+
+def test_a_scrape_starts_no_client(away: Switchgear) -> None:
+    value = registry_of(SwitchgearCollector(away)).get_sample_value
+    assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
+    assert not away._started
+    assert away._background is not None
+    assert not away._background.alive
+
+
+def test_a_local_client_shows_its_circuits_and_mode() -> None:
+    gear = Switchgear.local(local_policies=POLICY)
+    opened(gear, "search")
+    registry = registry_of(SwitchgearCollector(gear))
+    value = registry.get_sample_value
+    assert value("switchgear_guard_mode", {"mode": "local_only"}) == 1
+    assert value("switchgear_guard_mode", {"mode": "fleet"}) == 0
+    assert value("switchgear_guard_local_circuits", {"state": "open"}) == 1
+    assert value("switchgear_guard_local_circuit_state", {"circuit": "search", "state": "open"}) == 1
+    assert value("switchgear_emitter_emitted_total") is None, "it has no emitter"
+
+
+def test_a_client_without_kafka_shows_what_waits_and_for_how_long(away: Switchgear) -> None:
+    opened(away, "search")
+    registry = registry_of(SwitchgearCollector(away))
+    value = registry.get_sample_value
+    assert value("switchgear_emitter_emitted_total") == 2
+    assert value("switchgear_emitter_connected") == 0
+    assert value("switchgear_guard_fleet_stale") == 1
+    assert value("switchgear_guard_fleet_loaded") == 0
+    assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
+    deadline = threading.Event()
+    for _ in range(400):
+        if value("switchgear_spool_records") == 2:
+            break
+        deadline.wait(0.05)
+    assert value("switchgear_spool_records") == 2
+    assert value("switchgear_spool_in_use") == 1
+    assert (value("switchgear_spool_bytes") or 0) > 100
+    assert (value("switchgear_emitter_away_seconds") or 0) >= 1
+
+
+def test_what_it_writes_is_read_by_prometheus_own_parser(away: Switchgear) -> None:
+    counts = CallCounts()
+    for client in (away, Switchgear.local(local_policies=POLICY, hooks=[counts])):
+        client.call("search", lambda: 1)
+        text = generate_latest(registry_of(SwitchgearCollector(client, counts))).decode()
+        names = [family.name for family in text_string_to_metric_families(text)]
+        assert len(names) == len(set(names)) > 5
+        assert all(name.startswith("switchgear_") for name in names)
+
+
+def test_calls_by_tool_are_counted_where_the_counts_are_a_hook() -> None:
+    counts = CallCounts()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    gear.call("search", lambda: 1)
+    opened(gear, "search")
+    assert not gear.try_acquire("search")
+    registry = registry_of(SwitchgearCollector(gear, counts, labels={"client": "planner"}))
+    value = registry.get_sample_value
+    client = {"client": "planner"}
+    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "success"}) == 1
+    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "error"}) == 2
+    assert value("switchgear_guard_rejections_total", client | {"tool": "search", "source": "local"}) == 1
+    assert (value("switchgear_guard_call_seconds_total", client | {"tool": "search"}) or 0) > 0
+    moved = client | {"tool": "search", "source": "local", "state": "open"}
+    assert value("switchgear_guard_transitions_total", moved) == 1
+
+
+def test_tools_beyond_the_limit_are_summed_up() -> None:
+    counts = CallCounts(most_tools=2)
+    for number in range(5):
+        counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
+    assert counts.calls == {("t0", "success"): 1, ("t1", "success"): 1, (OTHER, "success"): 3}
+
+
+def test_registering_asks_the_client_nothing() -> None:
+    gear = Switchgear(NOBODY)
+    registry_of(SwitchgearCollector(gear))
+    status = gear.status()
+    assert status.emitter is not None
+    assert not status.emitter.alive
+
+
+def test_two_clients_share_a_collector_and_each_metric_is_told_of_once(away: Switchgear) -> None:
+    counts = CallCounts()
+    other = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    other.call("search", lambda: 1)
+    opened(away, "search")
+    collector = SwitchgearCollector(away, labels={"client": "planner", "zone": "a"})
+    registry = registry_of(collector.add(other, counts, labels={"zone": "a", "client": "writer"}))
+    value = registry.get_sample_value
+    assert value("switchgear_guard_mode", {"client": "planner", "zone": "a", "mode": "loading"}) == 1
+    assert value("switchgear_guard_mode", {"client": "writer", "zone": "a", "mode": "local_only"}) == 1
+    assert value("switchgear_emitter_emitted_total", {"client": "planner", "zone": "a"}) == 2
+    text = generate_latest(registry).decode()
+    helped = [line for line in text.splitlines() if line.startswith("# HELP")]
+    assert len(helped) == len(set(helped)) > 20
+    names = [family.name for family in read_openmetrics(generate_openmetrics(registry).decode())]
+    assert len(names) == len(set(names)) > 20
+    assert "switchgear_guard_mode" in names
+
+
+def test_a_registry_takes_one_collector_alone() -> None:
+    registry = registry_of(SwitchgearCollector(Switchgear.local()))
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(SwitchgearCollector(Switchgear.local(), labels={"client": "b"}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first", [None, {"client": "a"}, {"zone": "a"}])
+def test_a_second_client_that_nothing_tells_from_the_first_is_refused(first: dict[str, str] | None) -> None:
+    collector = SwitchgearCollector(Switchgear.local(), labels=first)
+    with pytest.raises(SwitchgearError, match=r"labels=\{"):
+        collector.add(Switchgear.local(), labels={"client": "a"})
+    with pytest.raises(SwitchgearError, match=r"labels=\{"):
+        collector.add(Switchgear.local(), labels=first)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"mode": "x"},
+        {"tool": "x"},
+        {"client": 5},
+        {"a b": "x"},
+        {"__x": "y"},
+        {"": "x"},
+        {5: "x"},
+        ["client"],
+        "client",
+        5,
+    ],
+    ids=repr,
+)
+def test_impossible_labels_are_told_at_once(labels: Any) -> None:
+    with pytest.raises(SwitchgearError, match="label"):
+        SwitchgearCollector(Switchgear.local(), labels=labels)
+
+
+def test_what_is_no_client_and_what_are_no_counts_is_told_at_once() -> None:
+    with pytest.raises(SwitchgearError, match="Switchgear"):
+        SwitchgearCollector("gear")  # type: ignore[arg-type]
+    with pytest.raises(SwitchgearError, match="CallCounts"):
+        SwitchgearCollector(Switchgear.local(), {"search": 1})  # type: ignore[arg-type]
+
+
+def test_a_tool_named_with_what_utf_8_can_not_hold_does_not_cost_the_scrape() -> None:
+    counts = CallCounts()
+    counts.on_outcome(CallOutcome("a\ud800", "success", 1.0))
+    text = generate_latest(registry_of(SwitchgearCollector(Switchgear.local(), counts))).decode()
+    assert "switchgear_guard_calls_total" in text
+
+
+def test_without_prometheus_client_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = SwitchgearCollector(Switchgear.local())
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
+        list(collector.collect())
