@@ -1,4 +1,4 @@
-"""``python -m switchgear.testing.simulator``: simulate a fleet, one line an invariant; exit code 1 where one is broken."""
+"""``python -m tests.simulator``: simulate a fleet, one line an invariant; exit code 1 where one is broken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTROL: Final = (0.15, 2_000_000)
 def main(arguments: list[str] | None = None) -> int:
     """Run; returns the exit code."""
     standard = Scenario()
-    parser = argparse.ArgumentParser(prog="python -m switchgear.testing.simulator", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument(
         "--seed", type=int, default=standard.seed, help="of the random generator (default: %(default)s)"
     )
@@ -105,7 +105,7 @@ def _healthy(seed: int, hours: float) -> None:
     rng = Random(seed)
     found = [steady(rate, int(hours * 3600 * CALLS_PER_S), rng) for rate in HEALTHY_RATES]
     found.append(steady(*CONTROL, rng))
-    print("  " + check(found, f"python -m switchgear.testing.simulator --seed {seed} --healthy-hours {hours}"))
+    print("  " + check(found, f"python -m tests.simulator --seed {seed} --healthy-hours {hours}"))
 
 
 if __name__ == "__main__":

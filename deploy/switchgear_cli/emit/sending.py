@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
-from switchgear.emitter.emitter import Emitter, Receipt
+from switchgear.emitter.emitter import Emitter
+from switchgear.emitter.status import Receipt
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 
 CHUNK: Final = 500

@@ -28,7 +28,7 @@ class Audit:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        again = f"python -m switchgear.testing.simulator {simulation.scenario.arguments()}"
+        again = f"python -m tests.simulator {simulation.scenario.arguments()}"
         self.histories = histories = Histories(lambda: simulation.agenda.now, again)
         self.probes = Probes(histories)
         self.refusals = Refusals(histories)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulator.simulation import Simulation
 from tests.simulator.workers import PATIENCE_S
-from tests.unit.producers.testing.simulator.small import small
+from tests.unit.simulator.small import small
 
 QUIET = {
     "outage_every_s": 0.0,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulator.simulation import Simulation
-from tests.unit.producers.testing.simulator.small import small
+from tests.unit.simulator.small import small
 
 SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text())
 

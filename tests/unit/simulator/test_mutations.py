@@ -21,7 +21,7 @@ from tests.simulator.healthy import check, steady
 from tests.simulator.invariants.broken import InvariantBrokenError
 from tests.simulator.network import Network
 from tests.simulator.simulation import Simulation
-from tests.unit.producers.testing.simulator.small import small
+from tests.unit.simulator.small import small
 
 SEEDS = range(1, 5)
 

@@ -46,7 +46,7 @@ def test_a_broken_invariant_ends_it_with_the_circuits_history_and_the_way_to_rep
     printed = capsys.readouterr().out
     assert "at-most-n-probes: BROKEN at" in printed
     assert "probes under lease" in printed
-    assert "Again: python -m switchgear.testing.simulator --seed" in printed
+    assert "Again: python -m tests.simulator --seed" in printed
 
 
 def test_the_command_to_repeat_a_run_names_what_is_not_the_default():
