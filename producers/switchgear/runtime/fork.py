@@ -1,4 +1,4 @@
-"""ForkSafe: a lock that another thread held during a fork would be held for ever in the child."""
+"""What a fork does to this library: objects reset themselves in the child, and a fork waits for imports and name look-ups."""
 
 from __future__ import annotations
 
@@ -6,31 +6,45 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
+
+_resets: Final[set[weakref.WeakMethod[Callable[[], Any]]]] = set()
+
+
+def call_in_child(reset: Callable[[], None]) -> None:
+    """Call a bound method in every child of a fork, for as long as its object is alive.
+
+    Locks that another thread held during the fork stay locked in the child. The method replaces them, and forgets what only
+    the parent's threads can finish. Methods run in no particular order, so each resets its own object only.
+
+    Args:
+        reset: A bound method. The registry holds its object weakly.
+    """
+    _resets.add(weakref.WeakMethod(reset, _resets.discard))
+
+
+def _reset_all() -> None:
+    for reference in list(_resets):
+        reset = reference()
+        if reset is not None:
+            reset()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_reset_all)
 
 
 class ForkSafe(ABC):
-    """An object whose :meth:`forked` is called in every child of a fork, for as long as somebody holds it."""
+    """An object whose :meth:`forked` runs in every child of a fork, for as long as the object is alive."""
 
     def __init__(self) -> None:
-        _owners.add(self)
+        call_in_child(self.forked)
 
     @abstractmethod
     def forked(self) -> None:
-        """In a child of a fork: make the lock anew, forget what only the parent's threads could finish."""
-
-
-_owners: Final[weakref.WeakSet[ForkSafe]] = weakref.WeakSet()
-
-
-def _in_child() -> None:
-    for owner in list(_owners):
-        owner.forked()
-
-
-if hasattr(os, "register_at_fork"):  # no fork on Windows
-    os.register_at_fork(after_in_child=_in_child)
+        """Replace the locks, and forget what only the parent's threads can finish."""
 
 
 _IMPORT_LIMIT_S: Final = 5.0
