@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self, TypeVar, get_args
 from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.classify import Classifier
-from switchgear.connected import Servers, connect
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback.chains import Chains
 from switchgear.follower.view import CircuitView
@@ -32,6 +31,7 @@ from switchgear.sessions.session import Session
 from switchgear.telemetry.dispatch import hook_list
 from switchgear.telemetry.hooks import Hooks
 from switchgear.telemetry.status import SwitchgearStatus
+from switchgear.transport import Servers, connect
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         arguments.options("defaults", defaults)
         arguments.whole("timed_threads", timed_threads)
         self._hooks = hook_list(hooks)
-        parts = connect(
+        wire = connect(
             self,
             bootstrap_servers,
             service=service,
@@ -140,8 +140,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             spool_fsync=spool_fsync,
             exit_timeout=exit_timeout,
         )
-        self._emitter, self._follower, self._background = parts.emitter, parts.follower, parts.background
-        clock, wall = parts.clock, parts.wall
+        self._emitter, self._follower, self._background = wire.emitter, wire.follower, wire.background
+        clock, wall = wire.clock, wire.wall
         self._clocks = (clock, wall)
         self._local_policies = local_policies
         self._gate = Gate(
@@ -168,9 +168,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
             timed_threads=timed_threads,
             clock=clock,
         )
-        super().__init__(self, runtime, defaults or GuardOptions())
+        super().__init__(runtime, defaults or GuardOptions())
         self._board: NoticeBoard | None = None
-        self._begun = self._started = self._background is None
+        self._begun = runtime.started = self._background is None
         self._start_wait_s = start_wait_s
         self._availability: Availability | None = None
         self._watch: Housekeeping | None = None
@@ -223,7 +223,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """
         if type(tool) is not str or tool not in self._gate.local.circuits:  # what has a circuit was looked at
             check_tool(tool)
-        if self._started and session_var.get() is None:  # the common case, with no frame of ours between
+        if self._runtime.started and session_var.get() is None:  # the common case, with no frame of ours between
             answer = self._gate.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)

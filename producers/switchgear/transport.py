@@ -1,31 +1,72 @@
-"""Transport: what a client may be given instead of the address of a broker; ``switchgear.testing`` has one in memory."""
+"""Make a client's connection to Kafka, or to the in-memory fleet of ``switchgear.testing``."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack, runtime_checkable
+
+from switchgear import arguments
+from switchgear_schemas.connection import KafkaConnection
 
 if TYPE_CHECKING:
-    from switchgear.client import Switchgear
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
+    from switchgear.runtime.background_thread import Background
 
 
 class Wire(NamedTuple):
-    """One client's connection: where its events go, where the circuits come from, and the clocks it decides by."""
+    """One client's connection and clocks. Without Kafka the first two and the background are None."""
 
-    emitter: Emitter
-    follower: CircuitFollower
-    clock: Callable[[], float]
+    emitter: Emitter | None = None
+    """Sends the events."""
+    follower: CircuitFollower | None = None
+    """Reads the fleet's circuits."""
+    clock: Callable[[], float] = time.monotonic
     """Monotonic seconds."""
-    wall: Callable[[], float]
+    wall: Callable[[], float] = time.time
     """Seconds since 1970."""
+    background: Background | None = None
+    """The thread that does both."""
 
 
 @runtime_checkable
 class Transport(Protocol):
-    """Makes the connection of each client that is given it."""
+    """Connects clients. Pass one to a client in place of the address of a broker."""
 
-    def connect(self, gear: Switchgear, *, service: str, buffer_size: int) -> Wire:
-        """Connect ``gear``, which is still being made: keep it, don't ask it."""
+    def connect(self, client: Any, *, service: str, buffer_size: int) -> Wire:
+        """Return the connection of ``client``.
+
+        Args:
+            client: It is still being constructed: keep a reference to it, but don't call it.
+            service: The name on its events.
+            buffer_size: The most events to hold.
+        """
         ...
+
+
+Servers = str | KafkaConnection | Transport | None
+"""Addresses of brokers, a connection with its security, a transport, or None for no Kafka."""
+
+
+def connect(client: object, servers: Servers, **sending: Unpack[arguments.Sending]) -> Wire:
+    """Return the connection of ``client``. Starts no thread and opens no socket.
+
+    Raises:
+        SwitchgearError: An argument is impossible. The message names it.
+    """
+    arguments.sending(**sending)
+    if servers is None:
+        return Wire()
+    service = sending["service"]
+    if isinstance(servers, Transport) and not isinstance(servers, type):
+        return servers.connect(client, service=service, buffer_size=sending["buffer_size"])
+    connection = arguments.connection("bootstrap_servers", servers)
+    # Imported here: asyncio costs 40 ms that `import switchgear` and Switchgear.local() need not pay.
+    from switchgear.emitter.emitter import Emitter  # noqa: PLC0415
+    from switchgear.follower.follower import CircuitFollower  # noqa: PLC0415
+    from switchgear.runtime.background_thread import Background  # noqa: PLC0415
+
+    background = Background(f"switchgear-{service}" if service else "switchgear")
+    follower = CircuitFollower(connection, topic_prefix=sending["topic_prefix"], background=background)
+    return Wire(Emitter(connection, background=background, **sending), follower, background=background)

@@ -128,14 +128,6 @@ def cycles() -> list[set[str]]:
 # Groups that are still to be untangled. Nothing may be added here.
 KNOWN_CYCLES: list[set[str]] = [
     {
-        "switchgear.client",
-        "switchgear.connected",
-        "switchgear.guard.calls",
-        "switchgear.guard.decorate",
-        "switchgear.guard.fast_path",
-        "switchgear.transport",
-    },
-    {
         "switchgear.fallback.arguments",
         "switchgear.fallback.registry",
         "switchgear.guard.argument_mismatch",

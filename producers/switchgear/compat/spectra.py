@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol, get_args
 from switchgear import arguments
 from switchgear.client import Switchgear
 from switchgear.guard.calls import Calling
-from switchgear.guard.decorate import guarded_together
 from switchgear.guard.rejections import Rejection
 from switchgear.numeric import is_number, is_whole, possible_wait
 from switchgear.telemetry.dispatch import HookList
@@ -140,7 +139,7 @@ def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dic
     """
     if not isinstance(gear, Calling):  # gear.with_options(...) is one
         arguments.impossible("gear", "a Switchgear", gear, "wrap_tools(from_spectra(configure), tools)")
-    return guarded_together(gear, tools)
+    return gear.guard_all(tools)
 
 
 def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions | None) -> SpectraOptions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overlo
 
 from switchgear.answer import Answer
 from switchgear.fallback.registry import guarded_by
-from switchgear.guard.decorate import guarded, replanned
+from switchgear.guard.decorate import guarded, guarded_together, replanned
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through
 from switchgear.guard.plan import Plan
@@ -18,7 +18,6 @@ from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.client import Switchgear
     from switchgear.guard.runtime import Runtime
 
 
@@ -38,10 +37,7 @@ _NOT_FOR_CALL: Final[Mapping[Kind, int]] = {"coroutine": inspect.CO_COROUTINE, *
 class Calling:
     """A client's calls under ``options``: the client's own, or what ``gear.with_options(...)`` returns, which is cheap to make."""
 
-    def __init__(
-        self, gear: Switchgear, runtime: Runtime, options: GuardOptions, asked: frozenset[str] = frozenset()
-    ) -> None:
-        self._gear = gear
+    def __init__(self, runtime: Runtime, options: GuardOptions, asked: frozenset[str] = frozenset()) -> None:
         self._runtime = runtime
         self.options = options
         self._asked = asked
@@ -53,7 +49,7 @@ class Calling:
         Raises:
             OptionError: an option is unknown or out of range.
         """
-        return Calling(self._gear, self._runtime, self.options.override(options), self._asked | options.keys())
+        return Calling(self._runtime, self.options.override(options), self._asked | options.keys())
 
     def guard(self, tool: str, **options: Unpack[Overrides]) -> Callable[[F], F]:
         """Decorate what calls ``tool``: a function, coroutine function, generator or async generator, also in a class body.
@@ -71,10 +67,18 @@ class Calling:
         given, asked = self.options.override(options), self._asked | options.keys()
 
         def decorate(function: F) -> F:
-            found: F = guarded(self._gear, self._runtime, tool, function, given, asked=asked)
+            found: F = guarded(self._runtime, tool, function, given, asked=asked)
             return found
 
         return decorate
+
+    def guard_all(self, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+        """Guard functions by tool name. One that falls back on another of them calls that very function.
+
+        Raises:
+            OptionError: ``tools`` isn't a dict of functions by name, or one of them can't be guarded.
+        """
+        return guarded_together(self._runtime, tools, self.options, asked=self._asked)
 
     def call(self, tool: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function(*args, **kwargs)`` behind ``tool``'s circuit.

@@ -19,8 +19,6 @@ from switchgear.guard.tool_function import ToolFunction, examine
 from switchgear.guard.tool_name import check_tool
 
 if TYPE_CHECKING:
-    from switchgear.client import Switchgear
-    from switchgear.guard.calls import Calling
     from switchgear.guard.runtime import Runtime
 
 
@@ -28,7 +26,6 @@ _ASKS_FOR_NOTHING: Final = GuardOptions()
 
 
 def guarded(
-    gear: Switchgear,
     runtime: Runtime,
     tool: str,
     function: Any,
@@ -41,7 +38,6 @@ def guarded(
     """``function`` behind ``tool``'s circuit: of its kind, with its name, signature and docs.
 
     Args:
-        gear: Whose circuit.
         runtime: What its calls share.
         tool: The circuit's name.
         function: What is guarded.
@@ -55,7 +51,7 @@ def guarded(
     """
     if isinstance(function, (staticmethod, classmethod)):
         of, static = function.__func__, isinstance(function, staticmethod)
-        return type(function)(guarded(gear, runtime, tool, of, options, asked=asked, group=group, static=static))
+        return type(function)(guarded(runtime, tool, of, options, asked=asked, group=group, static=static))
     check_guarded(tool, function)
     examined = examine(function)
     if static and examined.receiver:
@@ -74,24 +70,24 @@ def guarded(
         and runtime.hooks is None
         and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
     )
-    found = _wrapped(gear, plan, examined, simple=simple)
+    found = _wrapped(plan, examined, simple=simple)
     setattr(found, MARK, Guarded(plan, examined, found))
     return found
 
 
-def guarded_together(calling: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Guard ``tools`` by name: one of them that falls back on another of them calls that very function.
+def guarded_together(
+    runtime: Runtime, tools: Mapping[str, Callable[..., Any]], options: GuardOptions, *, asked: frozenset[str]
+) -> dict[str, Callable[..., Any]]:
+    """Guard functions by tool name: one of them that falls back on another of them calls that very function.
 
     Raises:
-        OptionError: these are no tools by name, or one of them can't be guarded.
+        OptionError: ``tools`` isn't a dict of functions by name, or one of them can't be guarded.
     """
     if not isinstance(tools, Mapping):
         impossible("tools", "a dict of functions by their tools' names", tools, 'tools={"search": search}')
-    gear, runtime, options, asked = calling._gear, calling._runtime, calling.options, calling._asked  # noqa: SLF001 - the client's inner half
     group: dict[str, StandIn] = {}
     return {
-        name: guarded(gear, runtime, name, function, options, asked=asked, group=group)
-        for name, function in tools.items()
+        name: guarded(runtime, name, function, options, asked=asked, group=group) for name, function in tools.items()
     }
 
 
@@ -103,7 +99,7 @@ def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
     return made
 
 
-def _wrapped(gear: Switchgear, plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:
+def _wrapped(plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:
     function = examined.call
     if examined.kind == "generator":
         return _named(guarded_stream(plan, function), examined)
@@ -117,7 +113,7 @@ def _wrapped(gear: Switchgear, plan: Plan, examined: ToolFunction, *, simple: bo
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
             return await acall_through(plan, function, args, kwargs)
 
-        return _named(plain_async_guard(gear, plan.tool, function, arich) if simple else coroutine, examined)
+        return _named(plain_async_guard(plan.runtime, plan.tool, function, arich) if simple else coroutine, examined)
 
     def rich(args: Any, kwargs: Any) -> Any:
         return call_through(plan, function, args, kwargs)
@@ -125,7 +121,7 @@ def _wrapped(gear: Switchgear, plan: Plan, examined: ToolFunction, *, simple: bo
     def call(*args: Any, **kwargs: Any) -> Any:
         return call_through(plan, function, args, kwargs)
 
-    return _named(plain_guard(gear, plan.tool, function, rich) if simple else call, examined)
+    return _named(plain_guard(plan.runtime, plan.tool, function, rich) if simple else call, examined)
 
 
 def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ Successes that are left out here are missing from the calls in :meth:`~switchgea
 else: no rule of such a circuit asks for them.
 """
 
-# ruff: noqa: SLF001 - the inner half of the client, the gate and the emitter
+# ruff: noqa: SLF001 - the inner half of the gate and the emitter
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from switchgear.guard.rejections import CircuitOpenError
 from switchgear.sessions.context import session_var
 
 if TYPE_CHECKING:
-    from switchgear.client import Switchgear
     from switchgear.emitter.buffer import Item
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.decision import Gate
+    from switchgear.guard.runtime import Runtime
 
 
 Function = Callable[..., Any]
@@ -40,18 +40,18 @@ Coroutine = Callable[..., Awaitable[Any]]
 _NO_BUFFER: Final[deque[Item]] = deque()
 
 
-def plain_guard(gear: Switchgear, tool: str, function: Function, rich: Function) -> Function:
+def plain_guard(runtime: Runtime, tool: str, function: Function, rich: Function) -> Function:
     """``function`` behind ``tool``'s circuit; the caller gives it its name and signature.
 
     Args:
-        gear: whose circuits decide.
+        runtime: what the calls of the client share: its circuits decide.
         tool: the circuit's name.
         function: what is guarded; not a coroutine function.
         rich: ``rich(args, kwargs)`` does all that a guard may have to do; called for all but the common case.
     """
-    gate: Gate = gear._gate
+    gate = runtime.gate
     if gate._emitter is not None:
-        return _emitting(gear, gate, tool, function, rich)
+        return _emitting(runtime, gate, tool, function, rich)
     circuits, session, clock = gate.local.circuits, session_var.get, gate._clock
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -78,11 +78,11 @@ def plain_guard(gear: Switchgear, tool: str, function: Function, rich: Function)
     return call
 
 
-def plain_async_guard(gear: Switchgear, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
+def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
     """:func:`plain_guard` for a coroutine function; it stays one."""
-    gate: Gate = gear._gate
+    gate = runtime.gate
     if gate._emitter is not None:
-        return _emitting_async(gear, gate, tool, function, rich)
+        return _emitting_async(runtime, gate, tool, function, rich)
     circuits, session, clock = gate.local.circuits, session_var.get, gate._clock
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -110,7 +110,7 @@ def plain_async_guard(gear: Switchgear, tool: str, function: Coroutine, rich: Co
     return call
 
 
-def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich: Function) -> Function:
+def _emitting(runtime: Runtime, gate: Gate, tool: str, function: Function, rich: Function) -> Function:
     """With the fleet's view before the call and an event after it."""
     circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_var.get
     clock, wall, follower, emitter = gate._clock, gate._wall, gate._follower, gate._emitter
@@ -121,7 +121,7 @@ def _emitting(gear: Switchgear, gate: Gate, tool: str, function: Function, rich:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or not gear._started:
+        if circuit is None or session() is not None or not runtime.started:
             return rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
@@ -173,7 +173,7 @@ def _wake(emitter: Emitter, items: deque[Item]) -> None:
         emitter._rouse(urgent=False)
 
 
-def _emitting_async(gear: Switchgear, gate: Gate, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
+def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
     circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_var.get
     clock, wall, follower, emitter = gate._clock, gate._wall, gate._follower, gate._emitter
     assert emitter is not None
@@ -183,7 +183,7 @@ def _emitting_async(gear: Switchgear, gate: Gate, tool: str, function: Coroutine
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or not gear._started:
+        if circuit is None or session() is not None or not runtime.started:
             return await rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)

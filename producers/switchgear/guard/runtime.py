@@ -65,6 +65,8 @@ class Runtime(ForkSafe):
         self.gate = gate
         self.start = start
         self.astart = astart
+        self.started = False
+        """Calls need not call :attr:`start` any more. The client sets it."""
         self.fallbacks = FallbackMap()
         self.map_fallbacks(fallbacks or {})
         self.hooks = hooks

@@ -34,8 +34,6 @@ class Lifetime:
     _start_wait_s: float
     _begun: bool
     """The background was started."""
-    _started: bool
-    """And the first call's wait for the circuits is over: calls need not look after either."""
     _wait_until: float | None = None
     """When that wait ends, from the first call on; monotonic seconds."""
 
@@ -118,7 +116,7 @@ class Lifetime:
         if self._begun:
             return
         self._begun = True
-        self._started = not self._start_wait_s
+        self._runtime.started = not self._start_wait_s
         assert self._background is not None
         if not self._background.closed:
             try:
@@ -131,7 +129,7 @@ class Lifetime:
 
     def _start(self) -> None:
         """Before every call: begin, and wait once for the fleet's circuits, at most ``start_wait_s``."""
-        if self._started:
+        if self._runtime.started:
             return
         left_s = self._left_to_wait()
         if left_s is not None and self._follower is not None:
@@ -140,7 +138,7 @@ class Lifetime:
 
     async def _astart(self) -> None:
         """:meth:`_start` without blocking the event loop."""
-        if self._started:
+        if self._runtime.started:
             return
         left_s = self._left_to_wait()
         if left_s is not None and self._follower is not None:
@@ -150,17 +148,17 @@ class Lifetime:
     def _left_to_wait(self) -> float | None:
         """Begin. Seconds that this call has to wait; None for a call that need not, or can't: the background would wait for itself."""
         self._begin()
-        if self._started or self._in_background:
+        if self._runtime.started or self._in_background:
             return None
         if self._wait_until is None:
             self._wait_until = time.monotonic() + self._start_wait_s
         return self._wait_until - time.monotonic()
 
     def _waited(self) -> None:
-        if self._started:  # another thread was as fast
+        if self._runtime.started:  # another thread was as fast
             return
         self._look()
-        self._started = True
+        self._runtime.started = True
         if self._follower is not None and not self._follower.loaded:
             log.warning(
                 "the fleet's circuits were not loaded within %g s; calls go on without them", self._start_wait_s
@@ -173,6 +171,6 @@ class Lifetime:
 
     def _forked(self) -> None:
         """In a child: it starts at its first call, as a process of its own."""
-        self._started = self._begun = False
+        self._runtime.started = self._begun = False
         self._wait_until = None
         self._runtime.forked()

@@ -108,13 +108,13 @@ class InMemoryFleet:
 
         return Switchgear(self, service=service, **options)
 
-    def connect(self, gear: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
+    def connect(self, client: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
         """For :class:`~switchgear.Switchgear`: see :class:`switchgear.transport.Transport`."""
         follower = MemoryFollower(self.clock.monotonic, topic_prefix=self.names.prefix)
         emitter = MemoryEmitter(self._send, self.clock.wall, service=service, buffer_size=buffer_size)
         emitter.before_close.append(follower.end)
         with self._lock:
-            self._clients.append((weakref.ref(gear), emitter, follower))
+            self._clients.append((weakref.ref(client), emitter, follower))
             self._read[follower] = {}
             self._deliver(follower)
             follower.loaded = True

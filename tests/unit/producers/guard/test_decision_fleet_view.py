@@ -15,7 +15,7 @@ NOBODY = "127.0.0.1:1"
 @pytest.fixture
 def gear():
     made = Switchgear(NOBODY, service="test", local_policies=BreakerPolicy(consecutive_failures=2))
-    made._started = True  # the table is fed by hand
+    made._runtime.started = True  # the table is fed by hand
     yield made
     made.close(0)
 
@@ -185,7 +185,7 @@ def test_parameters_are_hashed_under_the_key_alone():
     keyed = Switchgear(NOBODY, parameters_key=b"k")
     bare = Switchgear(NOBODY)
     for gear in (keyed, bare):
-        gear._started = True
+        gear._runtime.started = True
         gear.call("t", lambda **_: None, city="Oslo")
         gear.call("t", lambda **_: None, city="Oslo")
     first, second = (event.parameters_hash for event, _ in keyed._emitter._buffer.take(10))

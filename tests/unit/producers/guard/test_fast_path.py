@@ -36,7 +36,7 @@ def connected():
     """A client whose broker is away: what it would send stays in its buffer."""
     made = Switchgear(NOBODY, service="planner", local_policies=QUICK)
     made._emitter._rouse = lambda urgent: None
-    made._started = True
+    made._runtime.started = True
     yield made
     made._emitter._closed = True
 

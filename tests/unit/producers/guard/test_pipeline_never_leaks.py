@@ -221,7 +221,7 @@ async def test_a_probe_that_is_cancelled_at_any_of_its_awaits_is_free_again(awai
 
 async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_gives_everything_back(monkeypatch):
     gear = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=BreakerPolicy(consecutive_failures=1))
-    gear._started = True
+    gear._runtime.started = True
     gear._emitter._rouse = lambda urgent: None
     breaker = gear._gate.local.get("tool").breaker
     breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=1e-9)

@@ -15,7 +15,7 @@ LONG = 1_000_000
 
 def test_a_message_waits_for_kafka_and_is_remembered_without_what_is_never_sent() -> None:
     gear = Switchgear("127.0.0.1:1", local_policies=ONE)
-    gear._started = True
+    gear._runtime.started = True
     assert gear._emitter is not None
     gear._emitter._rouse = lambda urgent: None  # type: ignore[method-assign]
     for tool, error in (("a", "x" * LONG), ("b", ConnectionError("x" * LONG))):

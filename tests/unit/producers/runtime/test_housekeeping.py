@@ -25,7 +25,7 @@ def dropped() -> list[int]:
 def gear(dropped: list[int]) -> Switchgear:
     """A client whose background is not started: the test looks by itself."""
     made = Switchgear(NOBODY, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
-    made._started = True
+    made._runtime.started = True
     made._emitter._rouse = lambda urgent: None  # type: ignore[union-attr,method-assign]
     return made
 

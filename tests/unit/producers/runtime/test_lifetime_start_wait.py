@@ -91,7 +91,7 @@ def entered(gear: Switchgear) -> object:
 
 def entered_client(gear: Switchgear) -> object:
     gear.__enter__()  # the fixture closes it, without the end of a block that waits for Kafka
-    assert gear._started
+    assert gear._runtime.started
     return gear.call("t", int)
 
 
@@ -155,7 +155,7 @@ async def aentered(gear: Switchgear) -> object:
 
 async def aentered_client(gear: Switchgear) -> object:
     await gear.__aenter__()
-    assert gear._started
+    assert gear._runtime.started
     return await gear.acall("t", nothing)
 
 

@@ -153,7 +153,7 @@ def tell(gear, *leases):
 def connected(monkeypatch):
     """A client that may ask the fleet for a probe of t."""
     made = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=QUICK)
-    made._started = True
+    made._runtime.started = True
     monkeypatch.setattr(type(made._gate), "_reachable", lambda *_: True)
     tell(made)
     yield made

@@ -242,7 +242,7 @@ def test_the_trace_context_is_the_current_spans(telemetry: Telemetry) -> None:
 
 def test_events_of_calls_within_a_span_carry_its_trace_context(telemetry: Telemetry) -> None:
     gear = Switchgear("127.0.0.1:1", hooks=[telemetry.hooks])
-    gear._started = True
+    gear._runtime.started = True
     with telemetry.tracer.start_as_current_span("agent step") as span:
         gear.call("search", lambda: 1)
     assert gear._emitter is not None

@@ -50,7 +50,7 @@ def away(tmp_path: Path) -> Iterator[Switchgear]:
 def test_a_scrape_starts_no_client(away: Switchgear) -> None:
     value = registry_of(SwitchgearCollector(away)).get_sample_value
     assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
-    assert not away._started
+    assert not away._runtime.started
     assert away._background is not None
     assert not away._background.alive
 
