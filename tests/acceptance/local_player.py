@@ -8,17 +8,25 @@ from typing import Any
 
 import pytest
 
-from switchgear.breaker import Breaker, IllegalTransitionError, Outcome, Permit, Rejection, Result, Transition
+from switchgear.breaker import (
+    Breaker,
+    BreakerPermit,
+    BreakerRejection,
+    IllegalTransitionError,
+    Result,
+    ResultKind,
+    Transition,
+)
 from tests.acceptance.policy_of import policy_of
 
 OUTCOMES = {
-    "success": Outcome.SUCCESS,
-    "ok": Outcome.SUCCESS,
-    "failure": Outcome.FAILURE,
-    "error": Outcome.FAILURE,
-    "timeout": Outcome.FAILURE,
-    "excluded": Outcome.IGNORED,
-    "ignored": Outcome.IGNORED,
+    "success": ResultKind.SUCCESS,
+    "ok": ResultKind.SUCCESS,
+    "failure": ResultKind.FAILURE,
+    "error": ResultKind.FAILURE,
+    "timeout": ResultKind.FAILURE,
+    "excluded": ResultKind.IGNORED,
+    "ignored": ResultKind.IGNORED,
 }
 COUNTS = {
     "failed": lambda counts: counts.failed,
@@ -42,7 +50,7 @@ class LocalPlayer:
         self.classify = config.get("classify", {})
         self.policy = policy_of(config)
         self.breaker = Breaker("scenario", self.policy, 0.0)
-        self.permits: dict[str, Permit | Rejection] = {}
+        self.permits: dict[str, BreakerPermit | BreakerRejection] = {}
         self.events: Counter[str] = Counter()
 
     def play(self, step: dict[str, Any]) -> None:
@@ -58,7 +66,7 @@ class LocalPlayer:
 
     def op_call(self, now, step, seen):
         permit = self._acquire(now, seen)
-        if isinstance(permit, Permit):
+        if isinstance(permit, BreakerPermit):
             self._noted(lambda: self.breaker.record(now, self._result(step), permit))
 
     def op_acquire(self, now, step, seen):
@@ -68,12 +76,12 @@ class LocalPlayer:
 
     def op_record(self, now, step, seen):
         permit = self.permits.pop(step.get("id", ""), None)
-        assert not isinstance(permit, Rejection), "a refused call has no result"
+        assert not isinstance(permit, BreakerRejection), "a refused call has no result"
         self._noted(lambda: self.breaker.record(now, self._result(step), permit))
 
     def op_release(self, now, step, seen):
         permit = self.permits.pop(step["id"])
-        assert isinstance(permit, Permit), "a refused call has nothing to release"
+        assert isinstance(permit, BreakerPermit), "a refused call has nothing to release"
         self.breaker.release(permit, now)
 
     def op_set(self, now, step, seen):
@@ -100,10 +108,10 @@ class LocalPlayer:
 
     # ---- inside
 
-    def _acquire(self, now: float, seen: dict[str, Any]) -> Permit | Rejection:
-        answer: Permit | Rejection = self._noted(lambda: self.breaker.try_acquire(now))
-        seen["permit"] = isinstance(answer, Permit)
-        if isinstance(answer, Rejection):
+    def _acquire(self, now: float, seen: dict[str, Any]) -> BreakerPermit | BreakerRejection:
+        answer: BreakerPermit | BreakerRejection = self._noted(lambda: self.breaker.try_acquire(now))
+        seen["permit"] = isinstance(answer, BreakerPermit)
+        if isinstance(answer, BreakerRejection):
             self.events["not_permitted"] += 1
             seen["retry_after"] = answer.retry_after_s
         return answer
@@ -112,7 +120,7 @@ class LocalPlayer:
         named = step["outcome"]
         outcome = OUTCOMES[self.classify.get(named, named)]
         return Result(
-            outcome=outcome,
+            kind=outcome,
             duration_ms=float(step.get("ms", 0)),
             tokens=step.get("tokens", 0),
             reporter=step.get("by", ""),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
-from switchgear.breaker import Breaker, Outcome, Permit, Result, Transition
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition
 from switchgear.follower.table import CircuitTable
 from switchgear_schemas.circuit import Circuit, Lease
 from tests.acceptance.local_player import OUTCOMES
@@ -63,7 +63,7 @@ class SharedPlayer:
         generation = self.saved[step["expected"]] if "expected" in step else self.owner.generation
         if "expected" not in step and self.owner.state == "half_open":
             return self.op_probe_result(now, step | {"outcome": "failure"}, seen)
-        return self.owner.record_event(now, Result(Outcome.FAILURE), generation=generation, lease_id=None)
+        return self.owner.record_event(now, Result(ResultKind.FAILURE), generation=generation, lease_id=None)
 
     op_open = op_trip
 
@@ -82,7 +82,7 @@ class SharedPlayer:
     def op_release(self, now, step, seen):
         lease = self._lease_of(step["by"])
         assert lease is not None
-        self.owner.release(Permit(TOOL, self.owner.generation, lease), now)
+        self.owner.release(BreakerPermit(TOOL, self.owner.generation, lease), now)
 
     def op_probe_result(self, now, step, seen):
         generation = self.saved[step["expected"]] if "expected" in step else self.owner.generation

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 import sys
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 
 BUDGET = 200_000
@@ -41,7 +41,7 @@ RULES: dict[str, BreakerPolicy] = {
     "Envoy": BreakerPolicy(consecutive_failures=5),
     "pybreaker": BreakerPolicy(consecutive_failures=5),
 }
-OK, BAD = Result(reporter="a"), Result(Outcome.FAILURE, reporter="a")
+OK, BAD = Result(reporter="a"), Result(ResultKind.FAILURE, reporter="a")
 
 
 def calls_between_opens(policy: BreakerPolicy, share: float, volume: float, seed: int, budget: int = BUDGET) -> str:

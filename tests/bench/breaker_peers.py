@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from switchgear import Switchgear
-from switchgear.breaker import Breaker, Outcome, Permit, Result
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_schemas.policy import BreakerPolicy
 from tests.bench import peers
 from tests.bench.peers import Guard
@@ -38,12 +38,12 @@ class DownError(Exception):
 def switchgear_core() -> Guard:
     """The pure breaker alone, without a lock: what its owner adds around it is another line."""
     breaker = Breaker("tool", BreakerPolicy(consecutive_failures=5, wait_duration_in_open_state_s=WAIT_S), 0.0)
-    ok, bad = Result(), Result(Outcome.FAILURE)
+    ok, bad = Result(), Result(ResultKind.FAILURE)
 
     def guard(function: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
             permit = breaker.try_acquire(time.monotonic())
-            if not isinstance(permit, Permit):
+            if not isinstance(permit, BreakerPermit):
                 return permit
             try:
                 answer = function()

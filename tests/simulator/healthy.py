@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.windows import TimeWindow
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
 from tests.simulator.invariants.broken import InvariantBrokenError
@@ -60,7 +60,7 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
     while first < end:
         calm = window.calls >= limits.minimum_calls and window.failed < limits.rate * window.calls
         if not calm or evidence.cusum >= limits.height:
-            breaker.record_event(first / CALLS_PER_S, _by(first, Outcome.SUCCESS), generation=None, lease_id=None)
+            breaker.record_event(first / CALLS_PER_S, _by(first, ResultKind.SUCCESS), generation=None, lease_id=None)
             first += 1
             continue
         last = min(end, (first // pane_calls + 1) * pane_calls) - 1
@@ -90,7 +90,7 @@ def steady(failure_rate: float, calls: int, rng: Random, policy: BreakerPolicy =
         feed_successes(breaker, done, run)
         done += run
         if done < calls:
-            breaker.record_event(done / CALLS_PER_S, _by(done, Outcome.FAILURE), generation=None, lease_id=None)
+            breaker.record_event(done / CALLS_PER_S, _by(done, ResultKind.FAILURE), generation=None, lease_id=None)
             done += 1
         if breaker.state != "closed":
             opens += 1
@@ -116,13 +116,13 @@ def check(found: Iterable[Steady], again: str) -> str:
 
 
 _NAMES: Final = tuple(f"p{number}" for number in range(REPORTERS))
-_FAILURES: Final = tuple(Result(Outcome.FAILURE, reporter=name) for name in _NAMES)
-_SUCCESSES: Final = tuple(Result(Outcome.SUCCESS, reporter=name) for name in _NAMES)
+_FAILURES: Final = tuple(Result(ResultKind.FAILURE, reporter=name) for name in _NAMES)
+_SUCCESSES: Final = tuple(Result(ResultKind.SUCCESS, reporter=name) for name in _NAMES)
 
 
 def _name(index: int) -> str:
     return _NAMES[index % REPORTERS]
 
 
-def _by(index: int, outcome: Outcome) -> Result:
-    return (_FAILURES if outcome is Outcome.FAILURE else _SUCCESSES)[index % REPORTERS]
+def _by(index: int, outcome: ResultKind) -> Result:
+    return (_FAILURES if outcome is ResultKind.FAILURE else _SUCCESSES)[index % REPORTERS]

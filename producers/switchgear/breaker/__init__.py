@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from switchgear.breaker.breaker import Breaker
 from switchgear.breaker.states import IllegalTransitionError
-from switchgear.breaker.values import Outcome, Permit, ProbeLease, Rejection, Result, Transition, outcome_of
+from switchgear.breaker.values import (
+    BreakerPermit,
+    BreakerRejection,
+    ProbeLease,
+    Result,
+    ResultKind,
+    Transition,
+    result_kind,
+)
 
 __all__ = [
     "Breaker",
+    "BreakerPermit",
+    "BreakerRejection",
     "IllegalTransitionError",
-    "Outcome",
-    "Permit",
     "ProbeLease",
-    "Rejection",
     "Result",
+    "ResultKind",
     "Transition",
-    "outcome_of",
+    "result_kind",
 ]

@@ -9,7 +9,7 @@ from switchgear.breaker.core import Core
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.snapshot import check
 from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
-from switchgear.breaker.values import Cause, Permit, ProbeLease, Rejection, Result, Transition
+from switchgear.breaker.values import BreakerPermit, BreakerRejection, Cause, ProbeLease, Result, Transition
 from switchgear_schemas.enums import CircuitState, Verb
 from switchgear_schemas.errors import SwitchgearError
 
@@ -43,7 +43,7 @@ class Breaker(Core):
 
     # ---- deciding in one process
 
-    def try_acquire(self, now: float) -> Permit | Rejection:
+    def try_acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         """Ask whether a call may be made now. Never raises.
 
         An open circuit whose wait is over becomes half-open here and hands out its probes to whoever asks first.
@@ -53,24 +53,24 @@ class Breaker(Core):
             return passing
         return self._acquire(now)
 
-    def _acquire(self, now: float) -> Permit | Rejection:
+    def _acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         state = self.state
         if state in PASSING:  # a fixed window: the permit names the one it belongs to
             now = self._latest(now)
             self._evidence.window.roll(now)
-            return Permit(self.circuit_id, self.generation, None, self._evidence.window.stamp)
+            return BreakerPermit(self.circuit_id, self.generation, None, self._evidence.window.stamp)
         until = self.open_until
         if state == "open" and until is not None and now < until:
             self._rejected += 1
-            return Rejection(self.circuit_id, state, self.generation, until - now, self.cause)
+            return BreakerRejection(self.circuit_id, state, self.generation, until - now, self.cause)
         now = self._latest(now)
         self._expire(now)
         self._end_wait(now)
         half_open = self._half_open
         if half_open is not None and half_open.room(self.policy) > 0:
-            return Permit(self.circuit_id, self.generation, half_open.lease(self.generation))
+            return BreakerPermit(self.circuit_id, self.generation, half_open.lease(self.generation))
         self._rejected += 1
-        return Rejection(self.circuit_id, self.state, self.generation, self.retry_after_s(now), self.cause)
+        return BreakerRejection(self.circuit_id, self.state, self.generation, self.retry_after_s(now), self.cause)
 
     def would_refuse(self, now: float) -> bool:
         """Whether :meth:`try_acquire` at ``now`` would refuse. A pure look: takes no probe, and moves neither state nor clock."""
@@ -94,7 +94,7 @@ class Breaker(Core):
             since, until, now = ended
         return (since, until) if until is not None and now < until else None
 
-    def release(self, permit: Permit, now: float) -> None:
+    def release(self, permit: BreakerPermit, now: float) -> None:
         """Give a permit back: the call was never made."""
         self._expire(self._latest(now))
         if self._half_open is not None and permit.generation == self.generation:
@@ -105,7 +105,7 @@ class Breaker(Core):
         if self._half_open is not None:
             self._half_open.outstanding.clear()
 
-    def record(self, now: float, result: Result, permit: Permit | None = None) -> Transition | None:
+    def record(self, now: float, result: Result, permit: BreakerPermit | None = None) -> Transition | None:
         """Count a finished call.
 
         A permit of an older generation, of an earlier fixed window or already used makes the result void. Without a

@@ -10,16 +10,16 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.rules import Breach
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, check_transition
 from switchgear.breaker.states import open_until as end_of_wait
-from switchgear.breaker.values import Cause, Outcome, Permit, Result, Tally, Transition
+from switchgear.breaker.values import BreakerPermit, Cause, Result, ResultKind, Tally, Transition
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
     from switchgear_schemas.circuit import Counts
     from switchgear_schemas.policy import BreakerPolicy
 
-_IGNORED: Final = Outcome.IGNORED
-_FAILURE: Final = Outcome.FAILURE
-_SUCCESS: Final = Outcome.SUCCESS
+_IGNORED: Final = ResultKind.IGNORED
+_FAILURE: Final = ResultKind.FAILURE
+_SUCCESS: Final = ResultKind.SUCCESS
 BELIEVED_BACK_S: Final = 3_600.0
 """A clock that goes back by less is out of order, and waited for. By more, the latest instant was the wrong one: a single
 corrupt timestamp would otherwise keep a circuit in its year for ever."""
@@ -69,8 +69,8 @@ class Core:
         self._total_failed = 0
         self._half_open: HalfOpen | None = None
         self._evidence = Evidence(policy, now)
-        self._pass: Permit | None
-        self.quiet: Permit | None
+        self._pass: BreakerPermit | None
+        self.quiet: BreakerPermit | None
         """The permit of a circuit that has nothing against anybody and would learn nothing from one more success; else None.
 
         May be read without the owner's lock: while it is one and the same object, asking and telling of a success change
@@ -132,17 +132,17 @@ class Core:
     def _settle(self) -> None:
         """State, policy or evidence are others now: what follows for a call that only asks."""
         passes = self.state in PASSING and not self._evidence.window.fixed
-        self._pass = Permit(self.circuit_id, self.generation) if passes else None
+        self._pass = BreakerPermit(self.circuit_id, self.generation) if passes else None
         self.quiet = self._pass if self._evidence.clean or self.state == "disabled" else None
 
-    def _is_void(self, now: float, permit: Permit) -> bool:
+    def _is_void(self, now: float, permit: BreakerPermit) -> bool:
         if permit.generation != self.generation:
             return True
         self._evidence.window.roll(now)
         return permit.window is not None and permit.window != self._evidence.window.stamp
 
     def _count(self, now: float, result: Result) -> Transition | None:
-        outcome = result.outcome
+        outcome = result.kind
         if outcome is not _SUCCESS:
             if outcome == _IGNORED:
                 self._evidence.window.add_ignored(now)
@@ -203,7 +203,7 @@ class Core:
 
     def _unasked(self, now: float, result: Result, started_at: float | None) -> Transition | None:
         until = self.open_until
-        if until is None or started_at is None or started_at < until or result.outcome == _IGNORED:
+        if until is None or started_at is None or started_at < until or result.kind == _IGNORED:
             return None
         moved = self._end_wait(now)
         half_open = self._half_open
@@ -212,11 +212,11 @@ class Core:
         return self._tested(now, half_open, result) or moved
 
     def _tested(self, now: float, half_open: HalfOpen, result: Result) -> Transition | None:
-        if result.outcome == _IGNORED:
+        if result.kind == _IGNORED:
             half_open.ignored += 1
             self._evidence.window.add_ignored(now)
         else:
-            failed = result.outcome == _FAILURE
+            failed = result.kind == _FAILURE
             self._total_calls += 1
             if failed:
                 self._note_failure(now, result)

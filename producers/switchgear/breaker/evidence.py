@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker.rules import Breach, Thresholds, breach_of, thresholds_of
-from switchgear.breaker.values import Outcome, Result
+from switchgear.breaker.values import Result, ResultKind
 from switchgear.breaker.windows import CountWindow, TimeWindow, panes_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_TOKENS: Final = 10**12
 """Tokens of one call beyond which a number is a mistake, and a sum of 64 bits would overflow."""
 Window = TimeWindow | CountWindow
-_SUCCESS: Final = Outcome.SUCCESS
+_SUCCESS: Final = ResultKind.SUCCESS
 
 
 def make_window(policy: BreakerPolicy, now: float) -> Window:
@@ -100,7 +100,7 @@ class Evidence:
         limits = self.limits
         window = self.window
         slow = result.duration_ms > limits.slow_ms
-        if result.outcome is _SUCCESS:
+        if result.kind is _SUCCESS:
             window.add(now, slow)
             self.streak = 0
             if self.cusum:

@@ -1,4 +1,4 @@
-"""Permit, Rejection, ProbeLease, Transition: what a breaker answers. Immutable values, cheap to make."""
+"""BreakerPermit, BreakerRejection, ProbeLease, Transition: what a breaker answers. Immutable values, cheap to make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
 
-class Permit(msgspec.Struct, frozen=True, gc=False):
+class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
     """The call may be made; hand the permit back with its result, or release it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
         return self.lease_id is not None
 
 
-class Rejection(msgspec.Struct, frozen=True, gc=False):
+class BreakerRejection(msgspec.Struct, frozen=True, gc=False):
     """The call must not be made. A value: raising would cost many times more.
 
     Attributes:
@@ -100,7 +100,7 @@ ANSWERED: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input"})
 """Errors in which the tool itself answered: where they do not count as failures they are proof that it works."""
 
 
-class Outcome(IntEnum):
+class ResultKind(IntEnum):
     """What a call says about the tool's health."""
 
     SUCCESS = 0
@@ -113,21 +113,21 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     """A finished call, as a breaker counts it.
 
     Attributes:
-        outcome: Whether it counts as success, as failure or not at all.
+        kind: Whether it counts as success, as failure or not at all.
         duration_ms: How long it took, in milliseconds.
         tokens: Work tokens of the call: input, output and cache creation, never cache reads.
         reporter: ``emitter_id`` of the process that called; empty where it is not known.
         retry_after_s: Wait that a rate-limited tool asked for, in seconds.
     """
 
-    outcome: Outcome = Outcome.SUCCESS
+    kind: ResultKind = ResultKind.SUCCESS
     duration_ms: float = 0.0
     tokens: int = 0
     reporter: str = ""
     retry_after_s: float | None = None
 
 
-def outcome_of(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> Outcome:
+def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
     """Map an event's status and error class to the outcome that ``policy`` makes of it.
 
     A cancelled call is of class ``cancelled``, whatever class it names. A timeout without a class is of class ``timeout``,
@@ -142,15 +142,15 @@ def outcome_of(status: Status, error_class: ErrorClass | None, policy: BreakerPo
         policy: Whose ``counted_error_classes`` decides.
     """
     if status == "success":
-        return Outcome.IGNORED if error_class == "policy" else Outcome.SUCCESS
+        return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
     if status == "rejected":
-        return Outcome.IGNORED
+        return ResultKind.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
     if status == "cancelled":
         kind = "cancelled"
     if kind in policy.counted_error_classes:
-        return Outcome.FAILURE
-    return Outcome.SUCCESS if kind in ANSWERED else Outcome.IGNORED
+        return ResultKind.FAILURE
+    return ResultKind.SUCCESS if kind in ANSWERED else ResultKind.IGNORED
 
 
 class Cause(msgspec.Struct, frozen=True):

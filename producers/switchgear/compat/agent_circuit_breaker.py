@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear.guard.deferred_results import awaits, later
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.rejections import Rejection as CallRejection
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_FAILED = Result(Outcome.FAILURE)
-_SUCCEEDED = Result(Outcome.SUCCESS)
+_FAILED = Result(ResultKind.FAILURE)
+_SUCCEEDED = Result(ResultKind.SUCCESS)
 
 
 class ToolDisabledError(CircuitOpenError):
@@ -218,7 +218,7 @@ class AgentCircuitBreaker(ForkSafe):
     def _wait_s(self) -> float:
         return possible_wait(self._cooldown)
 
-    def _returned(self, tool_fn: Callable[..., Any], permit: Permit, result: Any) -> Any:
+    def _returned(self, tool_fn: Callable[..., Any], permit: BreakerPermit, result: Any) -> Any:
         """What the caller of ``call`` gets; the circuit is told now, or when it has ended."""
         if awaits(result):  # a lambda's or a partial's coroutine, a future
             return later(result, _Told(self, permit))
@@ -232,11 +232,11 @@ class AgentCircuitBreaker(ForkSafe):
         self._succeeded(permit)
         return result
 
-    def _enter(self, tool_fn: Callable[..., Any]) -> Permit:
+    def _enter(self, tool_fn: Callable[..., Any]) -> BreakerPermit:
         with self._lock:
             answer = self._breaker.try_acquire(self._clock())
             self._note_opening()
-        if isinstance(answer, Rejection):
+        if isinstance(answer, BreakerRejection):
             name = getattr(tool_fn, "__name__", type(tool_fn).__name__)
             rejection = CallRejection(
                 tool=name,
@@ -249,7 +249,7 @@ class AgentCircuitBreaker(ForkSafe):
             raise ToolDisabledError(rejection, self._cooldown)
         return answer
 
-    def _succeeded(self, permit: Permit) -> None:
+    def _succeeded(self, permit: BreakerPermit) -> None:
         with self._lock:
             now = self._clock()
             self._breaker.advance(now)
@@ -258,7 +258,7 @@ class AgentCircuitBreaker(ForkSafe):
             self._breaker.record(now, _SUCCEEDED, permit)
             self._note_opening()
 
-    def _failed(self, permit: Permit, error: BaseException) -> None:
+    def _failed(self, permit: BreakerPermit, error: BaseException) -> None:
         told = _told(error) if isinstance(error, Exception) else None
         with self._lock:
             now = self._clock()
@@ -272,7 +272,7 @@ class AgentCircuitBreaker(ForkSafe):
             self._breaker.record(now, _FAILED, permit)
             self._note_opening()
 
-    def _released(self, permit: Permit) -> None:
+    def _released(self, permit: BreakerPermit) -> None:
         with self._lock:
             self._breaker.release(permit, self._clock())
 
@@ -286,7 +286,7 @@ class _Told:
 
     __slots__ = ("_circuit", "_permit")
 
-    def __init__(self, circuit: AgentCircuitBreaker, permit: Permit) -> None:
+    def __init__(self, circuit: AgentCircuitBreaker, permit: BreakerPermit) -> None:
         self._circuit = circuit
         self._permit = permit
 

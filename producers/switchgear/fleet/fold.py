@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Final
 
-from switchgear.breaker import Breaker, Outcome, ProbeLease, Result, outcome_of
+from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, result_kind
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed, dead_letter, origin_of
@@ -232,11 +232,11 @@ class FleetFold:
         emitter_id = (event.emitter_id or "")[:MAX_EMITTER_ID]
         row.total_calls += 1
         duration_ms = event.execution_time_ms or 0.0
-        outcome = outcome_of(event.status, event.error_class, live.policy)
-        if outcome is Outcome.FAILURE:
+        outcome = result_kind(event.status, event.error_class, live.policy)
+        if outcome is ResultKind.FAILURE:
             row.total_failed += 1
             row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif event.status != "success" or outcome is Outcome.IGNORED:
+        elif event.status != "success" or outcome is ResultKind.IGNORED:
             row.total_ignored += 1
         tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
         wait_s = event.retry_after_s

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from switchgear.breaker import Permit as BreakerPermit
-from switchgear.breaker import Rejection as BreakerRejection
+from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.classify import Classifier
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView

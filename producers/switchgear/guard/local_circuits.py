@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from switchgear.arguments import is_policy, shown
-from switchgear.breaker import Breaker, Outcome, Permit, Result, Transition
-from switchgear.breaker import Rejection as BreakerRejection
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
 from switchgear.breaker.breaker import may_retire
 from switchgear.breaker.policy import PlainPolicy, policy_in_force
 from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
@@ -87,7 +86,7 @@ class LocalCircuit:
         self.retired = False
         """It was forgotten; a call that is still out reports to the one that took its place."""
 
-    def try_acquire(self, now: float) -> Permit | BreakerRejection:
+    def try_acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         """Ask the breaker."""
         with self.lock:
             if self._busy:
@@ -98,16 +97,16 @@ class LocalCircuit:
             finally:
                 self._rest()
 
-    def release(self, permit: Permit, now: float) -> None:
+    def release(self, permit: BreakerPermit, now: float) -> None:
         """Give the breaker's permit back."""
         self._do(lambda: self.breaker.release(permit, now))
 
-    def record(self, now: float, result: Result, permit: Permit | None, error: str | None = None) -> None:
+    def record(self, now: float, result: Result, permit: BreakerPermit | None, error: str | None = None) -> None:
         """Tell the breaker how a call ended; ``error`` is remembered where it counts as a failure."""
 
         def recorded() -> None:
             self.breaker.record(now, result, permit)
-            if result.outcome is Outcome.FAILURE:
+            if result.kind is ResultKind.FAILURE:
                 self.last_error = error
 
         self._do(recorded)
@@ -136,11 +135,11 @@ class LocalCircuit:
         finally:
             self._busy = False
 
-    def _in_passing(self, now: float) -> Permit | BreakerRejection:
+    def _in_passing(self, now: float) -> BreakerPermit | BreakerRejection:
         """No probe goes amid another decision; a circuit that lets calls through does so."""
         breaker = self.breaker
         if breaker.state in PASSING:
-            return Permit(breaker.circuit_id, breaker.generation)
+            return BreakerPermit(breaker.circuit_id, breaker.generation)
         wait = breaker.retry_after_s(now)
         return BreakerRejection(breaker.circuit_id, breaker.state, breaker.generation, wait, breaker.cause)
 

@@ -13,7 +13,7 @@ from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.breaker import Permit as BreakerPermit
+    from switchgear.breaker import BreakerPermit
     from switchgear.classify import Classification
     from switchgear.guard.decision import Gate
     from switchgear.guard.local_circuits import LocalCircuit

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.breaker import Outcome, Result, outcome_of
+from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import IGNORE, Classification, Classifier, classify
 from switchgear.classify.classification import checked
 from switchgear.emitter.event import Event
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("switchgear.guard")
 
-_SUCCESS: Final = Outcome.SUCCESS  # a look-up in an Enum takes longer than one here
-_IGNORED: Final = Outcome.IGNORED
+_SUCCESS: Final = ResultKind.SUCCESS  # a look-up in an Enum takes longer than one here
+_IGNORED: Final = ResultKind.IGNORED
 
 
 class OutcomeRecorder(ABC):
@@ -136,7 +136,7 @@ class OutcomeRecorder(ABC):
             if circuit.retired:
                 circuit, inner = self._successor(permit), None
             tokens = input_tokens + output_tokens + cache_creation_tokens
-            outcome = outcome_of(status, found.error_class, circuit.breaker.policy)
+            outcome = result_kind(status, found.error_class, circuit.breaker.policy)
             result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
             circuit.record(now, result, inner, f"{kind}: {message}" if kind and message else kind or message)
         emitter = self._emitter

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from switchgear.breaker import Breaker, Outcome, Permit, Result, Transition, outcome_of
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition, result_kind
 from switchgear.breaker.registry import circuit_id_of
 from switchgear.breaker.states import PASSING
 from switchgear.replay.history import HistoryLine, StampedClock
@@ -79,14 +79,14 @@ class Fold:
         yield from self._noted(line, line.breaker.advance(ended_at))
         result = result_of(call, policy)
         self.summary.calls += 1
-        self.summary.failed += result.outcome is Outcome.FAILURE
+        self.summary.failed += result.kind is ResultKind.FAILURE
         yield from self._decide(line, began_at, ended_at, result)
 
     def _decide(self, line: _Line, began_at: float, ended_at: float, result: Result) -> Iterator[Transition]:
         breaker = line.breaker
         phase = line.at(began_at)
         if phase.state in PASSING:
-            permit = Permit(breaker.circuit_id, phase.generation)
+            permit = BreakerPermit(breaker.circuit_id, phase.generation)
             yield from self._noted(line, breaker.record(ended_at, result, permit))
             return
         waiting = phase.state == "open" and phase.open_until is not None and began_at < phase.open_until
@@ -101,7 +101,7 @@ class Fold:
             self._refuse(line, result)
             return
         self.summary.probes += 1
-        permit = Permit(breaker.circuit_id, breaker.generation, lease)
+        permit = BreakerPermit(breaker.circuit_id, breaker.generation, lease)
         yield from self._noted(line, breaker.record(ended_at, result, permit))
 
     def _noted(self, line: _Line, transition: Transition | None) -> Iterator[Transition]:
@@ -121,23 +121,23 @@ class Fold:
         refused.calls += 1
         slow_ms = line.policy.slow_call_duration_threshold_ms
         slow = slow_ms is not None and result.duration_ms > slow_ms
-        if result.outcome is Outcome.IGNORED:
+        if result.kind is ResultKind.IGNORED:
             refused.ignored += 1
             return
         refused.slow += slow
-        if result.outcome is Outcome.FAILURE:
+        if result.kind is ResultKind.FAILURE:
             refused.failed += 1
             refused.tokens_avoided += result.tokens
         else:
             refused.succeeded += 1
-        if slow or result.outcome is Outcome.FAILURE:
+        if slow or result.kind is ResultKind.FAILURE:
             refused.seconds_avoided = round(refused.seconds_avoided + result.duration_ms / 1000, 6)
 
 
 def result_of(call: Execution, policy: BreakerPolicy) -> Result:
     """A recorded call as a breaker counts it."""
     return Result(
-        outcome=outcome_of(call.status, call.error_class, policy),
+        kind=result_kind(call.status, call.error_class, policy),
         duration_ms=call.execution_time_ms or 0.0,
         tokens=(call.input_tokens or 0) + (call.output_tokens or 0) + (call.cache_creation_tokens or 0),
         reporter=call.emitter_id or "",

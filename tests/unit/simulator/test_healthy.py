@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome
+from switchgear.breaker import Breaker, ResultKind
 from switchgear.breaker.cusum import run_length, solve
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 from tests.simulator.healthy import (
@@ -24,10 +24,10 @@ def test_successes_fed_at_once_are_the_same_to_the_byte_as_one_by_one(failure_ra
         run = rng.randrange(1, int(2 / failure_rate) + 1) - 1 if rng.random() > 0.02 else rng.randrange(9_000)
         feed_successes(fast, done, run)
         for index in range(done, done + run):
-            slow.record_event(index / CALLS_PER_S, _by(index, Outcome.SUCCESS), generation=None, lease_id=None)
+            slow.record_event(index / CALLS_PER_S, _by(index, ResultKind.SUCCESS), generation=None, lease_id=None)
         done += run
         for breaker in (fast, slow):
-            breaker.record_event(done / CALLS_PER_S, _by(done, Outcome.FAILURE), generation=None, lease_id=None)
+            breaker.record_event(done / CALLS_PER_S, _by(done, ResultKind.FAILURE), generation=None, lease_id=None)
         done += 1
         assert fast.snapshot() == slow.snapshot()
         if slow.state != "closed":

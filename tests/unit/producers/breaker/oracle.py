@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from switchgear.breaker import Outcome, Result
+from switchgear.breaker import Result, ResultKind
 from switchgear.breaker.cusum import solve
 from switchgear_schemas.policy import BreakerPolicy
 
@@ -62,7 +62,7 @@ class Oracle:
         return math.floor(at // (self.policy.sliding_window_size / panes))
 
     def in_window(self) -> list[Event]:
-        counted = [event for event in self.events if event.result.outcome != Outcome.IGNORED]
+        counted = [event for event in self.events if event.result.kind != ResultKind.IGNORED]
         if self.policy.sliding_window_type == "count":
             return counted[-int(self.policy.sliding_window_size) :]
         return [event for event in counted if self.is_recent(event)]
@@ -76,8 +76,8 @@ class Oracle:
 
     def counts(self) -> dict[str, int]:
         window = [event.result for event in self.in_window()]
-        failed = [result for result in window if result.outcome == Outcome.FAILURE]
-        ignored = [event for event in self.events if event.result.outcome == Outcome.IGNORED]
+        failed = [result for result in window if result.kind == ResultKind.FAILURE]
+        ignored = [event for event in self.events if event.result.kind == ResultKind.IGNORED]
         if self.policy.sliding_window_type == "time":
             ignored = [event for event in ignored if self.is_recent(event)]
         return {
@@ -95,9 +95,9 @@ class Oracle:
     def streak(self) -> int:
         run = 0
         for event in self.events:
-            if event.result.outcome == Outcome.FAILURE:
+            if event.result.kind == ResultKind.FAILURE:
                 run += 1
-            elif event.result.outcome == Outcome.SUCCESS:
+            elif event.result.kind == ResultKind.SUCCESS:
                 run = 0
         return run
 
@@ -107,9 +107,9 @@ class Oracle:
         detector = solve(self.policy.cusum)
         total = 0
         for event in self.events[self.cusum_from :]:
-            if event.result.outcome == Outcome.FAILURE:
+            if event.result.kind == ResultKind.FAILURE:
                 total = min(total + detector.up, detector.height)
-            elif event.result.outcome == Outcome.SUCCESS:
+            elif event.result.kind == ResultKind.SUCCESS:
                 total = max(total - detector.down, 0)
         return total >= detector.height
 
@@ -133,7 +133,7 @@ class Oracle:
             rules.add("cusum")
         if policy.minimum_reporters > 1:
             window = [event.result for event in self.in_window()]
-            bad = {one.reporter for one in window if one.outcome == Outcome.FAILURE or self.is_slow(one)}
+            bad = {one.reporter for one in window if one.kind == ResultKind.FAILURE or self.is_slow(one)}
             if len(bad) < min(policy.minimum_reporters, len({one.reporter for one in window})):
                 return set()
         return rules
@@ -178,7 +178,7 @@ class Oracle:
             self.move("half_open", self.clock, "wait_elapsed")
 
     def counted(self) -> list[Result]:
-        return [result for result in self.back if result.outcome != Outcome.IGNORED]
+        return [result for result in self.back if result.kind != ResultKind.IGNORED]
 
     def room(self) -> int:
         permits = self.policy.permitted_number_of_calls_in_half_open_state
@@ -191,7 +191,7 @@ class Oracle:
         return min(permits, needed) - len(self.out)
 
     def is_bad(self, result: Result) -> bool:
-        return result.outcome == Outcome.FAILURE or self.is_slow(result)
+        return result.kind == ResultKind.FAILURE or self.is_slow(result)
 
     def lease(self, emitter: str) -> str:
         self.serial += 1
@@ -259,14 +259,14 @@ class Oracle:
                 self.probe(result, lease)
             return
         free = self.open_until is not None and started_at is not None and started_at >= self.open_until
-        if free and result.outcome != Outcome.IGNORED:
+        if free and result.kind != ResultKind.IGNORED:
             self.end_wait()
             if self.state == "half_open":
                 self.tested(result)
 
     def count(self, result: Result) -> None:
         self.events.append(Event(self.clock, result))
-        if result.outcome == Outcome.IGNORED:
+        if result.kind == ResultKind.IGNORED:
             return
         self.add_to_totals(result)
         rules = self.breached_rules()
@@ -281,7 +281,7 @@ class Oracle:
 
     def add_to_totals(self, result: Result) -> None:
         self.total_calls += 1
-        if result.outcome == Outcome.FAILURE:
+        if result.kind == ResultKind.FAILURE:
             self.total_failed += 1
             if result.retry_after_s is not None:
                 self.retry_at = max(self.retry_at or 0.0, self.clock + result.retry_after_s)
@@ -295,14 +295,14 @@ class Oracle:
         self.back.append(result)
         self.events.append(Event(self.clock, result))
         counted = self.counted()
-        if result.outcome != Outcome.IGNORED:
+        if result.kind != ResultKind.IGNORED:
             self.add_to_totals(result)
         permits = self.policy.permitted_number_of_calls_in_half_open_state
         if len(self.back) - len(counted) >= 10 * permits:
             self.move("open", self.clock, "probes_ignored")
         elif self.policy.half_open_decision == "rate":
             if len(counted) >= permits:
-                failed = sum(one.outcome == Outcome.FAILURE for one in counted) / len(counted)
+                failed = sum(one.kind == ResultKind.FAILURE for one in counted) / len(counted)
                 slow = sum(map(self.is_slow, counted)) / len(counted)
                 limit, slow_limit = self.policy.failure_rate_threshold, self.policy.slow_call_rate_threshold
                 bad = (limit is not None and failed >= limit) or (slow_limit is not None and slow >= slow_limit)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear.breaker.core import BELIEVED_BACK_S
 from switchgear_schemas.policy import BreakerPolicy
 
-BAD = Result(Outcome.FAILURE, reporter="a")
+BAD = Result(ResultKind.FAILURE, reporter="a")
 YEAR = 366 * 86_400.0
 T0 = 1_700_000_000.0
 POLICY = BreakerPolicy(failure_count=3, sliding_window_size=60, wait_duration_in_open_state_s=60)
@@ -41,9 +41,9 @@ def test_a_circuit_opened_in_the_far_future_waits_no_longer_than_any_other(windo
     assert breaker.state == "open"
     assert breaker.advance(T0) is None
     assert breaker.retry_after_s(T0) == pytest.approx(60)
-    assert isinstance(breaker.try_acquire(T0 + 59), Rejection)
+    assert isinstance(breaker.try_acquire(T0 + 59), BreakerRejection)
     permit = breaker.try_acquire(T0 + 60)
-    assert isinstance(permit, Permit)
+    assert isinstance(permit, BreakerPermit)
     assert breaker.record(T0 + 61, Result(), permit).state == "closed"
 
 
@@ -67,7 +67,7 @@ def test_an_open_until_that_was_set_at_an_honest_instant_stays():
 
 def test_a_retry_after_heard_in_the_far_future_is_forgotten():
     breaker = Breaker("t", POLICY, T0)
-    breaker.record(T0 + YEAR, Result(Outcome.FAILURE, retry_after_s=300.0))
+    breaker.record(T0 + YEAR, Result(ResultKind.FAILURE, retry_after_s=300.0))
     for _ in range(3):
         transition = breaker.record(T0 + 1, BAD)
     assert transition.open_until == T0 + 61

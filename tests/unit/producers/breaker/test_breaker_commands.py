@@ -1,10 +1,10 @@
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 
-BAD = Result(Outcome.FAILURE)
+BAD = Result(ResultKind.FAILURE)
 
 
 def closed(**values) -> Breaker:
@@ -16,7 +16,7 @@ def test_forced_open_refuses_whatever_the_time():
     transition = breaker.command("force_open", 0.0, actor="ana", reason="maintenance")
     assert (transition.state, transition.cause.actor, transition.cause.reason) == ("forced_open", "ana", "maintenance")
     refused = breaker.try_acquire(1e6)
-    assert isinstance(refused, Rejection)
+    assert isinstance(refused, BreakerRejection)
     assert refused.cause.reason == "maintenance"
     assert breaker.counts(1e6).rejected == 1
     assert breaker.record(1e6, BAD) is None
@@ -25,7 +25,7 @@ def test_forced_open_refuses_whatever_the_time():
 def test_open_until_an_instant_is_probed_from_then_on():
     breaker = closed()
     assert breaker.command("force_open", 0.0, actor="ana", until=7200.0).open_until == 7200.0
-    assert isinstance(breaker.try_acquire(7199.0), Rejection)
+    assert isinstance(breaker.try_acquire(7199.0), BreakerRejection)
     assert breaker.try_acquire(7200.0).probe
 
 
@@ -60,7 +60,7 @@ def test_disabled_lets_everything_through_and_counts_nothing():
     breaker.command("disable", 0.0, actor="ana")
     for _ in range(10):
         permit = breaker.try_acquire(0.0)
-        assert isinstance(permit, Permit)
+        assert isinstance(permit, BreakerPermit)
         assert breaker.record(0.0, BAD, permit) is None
     assert breaker.counts(0.0).calls == 0
 
@@ -73,7 +73,7 @@ def test_metrics_only_lets_everything_through_and_says_when_it_would_have_opened
     assert (transition.previous, transition.state, transition.generation) == ("metrics_only", "metrics_only", 1)
     assert (transition.cause.rule, transition.cause.reason) == ("consecutive_failures", "would have opened")
     assert transition.open_until == 62.0
-    assert isinstance(breaker.try_acquire(3.0), Permit)
+    assert isinstance(breaker.try_acquire(3.0), BreakerPermit)
     assert breaker.record(3.0, BAD) is None, "it would be open: no second report"
     assert breaker.record(62.0, BAD) is not None
     assert breaker.counts(62.0).total_failed == 4

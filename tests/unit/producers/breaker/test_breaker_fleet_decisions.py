@@ -2,11 +2,11 @@
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import BreakerPolicy
 
 OK = Result()
-BAD = Result(Outcome.FAILURE)
+BAD = Result(ResultKind.FAILURE)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_failing_unguarded_caller_keeps_the_circuit_open(breaker):
 
 
 def test_an_ignored_outcome_of_an_unguarded_caller_says_nothing(breaker):
-    ignored = Result(Outcome.IGNORED)
+    ignored = Result(ResultKind.IGNORED)
     assert breaker.record_event(61.0, ignored, generation=None, lease_id=None, started_at=60.5) is None
     assert breaker.state == "open"
 
@@ -111,7 +111,7 @@ def test_folding_the_same_log_gives_the_same_bytes():
             now = step * 7.0
             breaker.request_lease(now, f"p{step % 3}")
             lease = breaker.leases[0].lease_id if breaker.leases else None
-            outcome = Outcome(step * step % 7 % 3)
+            outcome = ResultKind(step * step % 7 % 3)
             breaker.record_event(now, Result(outcome), generation=breaker.generation, lease_id=lease)
         return breaker.snapshot()
 

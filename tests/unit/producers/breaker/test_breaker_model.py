@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from switchgear.breaker import Breaker, Outcome, Permit, Result
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from tests.unit.producers.breaker.oracle import Oracle
 
@@ -58,7 +58,7 @@ WINDOWS: list[dict[str, Any]] = [
 ]
 results = st.builds(
     Result,
-    outcome=st.sampled_from([Outcome.SUCCESS, Outcome.FAILURE, Outcome.FAILURE, Outcome.IGNORED]),
+    kind=st.sampled_from([ResultKind.SUCCESS, ResultKind.FAILURE, ResultKind.FAILURE, ResultKind.IGNORED]),
     duration_ms=st.sampled_from([0.0, 10.0, 10.5, 50.0]),
     tokens=st.sampled_from([0, 1, 10]),
     reporter=st.sampled_from(["a", "b", "c"]),
@@ -87,7 +87,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.policy = policy_of(rules, wait, self.fixed)
         self.breaker = Breaker("c", self.policy, self.now)
         self.oracle = Oracle("c", self.policy, self.now)
-        self.held: list[Permit] = []
+        self.held: list[BreakerPermit] = []
         self.old_leases: list[str] = []
 
     @rule(seconds=st.sampled_from([0.125, 0.5, 1.0, 2.0, 5.0, 30.0, -0.25, -4.0]))
@@ -120,7 +120,7 @@ class BreakerMachine(RuleBasedStateMachine):
         for _ in range(count):
             permit = self._acquire()
             if permit is not None:
-                self._finish(permit, Result(Outcome.IGNORED))
+                self._finish(permit, Result(ResultKind.IGNORED))
 
     @rule(seconds=st.sampled_from([0.0, 0.2, 3.0]))
     def advance(self, seconds):
@@ -205,17 +205,17 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker = Breaker.restore(saved, self.policy)
         assert self.breaker.snapshot() == saved
 
-    def _acquire(self) -> Permit | None:
+    def _acquire(self) -> BreakerPermit | None:
         answer = self.breaker.try_acquire(self.now)
         passes, lease = self.oracle.try_acquire(self.now)
-        assert isinstance(answer, Permit) == passes
-        if not isinstance(answer, Permit):
+        assert isinstance(answer, BreakerPermit) == passes
+        if not isinstance(answer, BreakerPermit):
             assert (answer.state, answer.generation) == (self.oracle.state, self.oracle.generation)
             return None
         assert (answer.generation, answer.lease_id) == (self.oracle.generation, lease)
         return answer
 
-    def _finish(self, permit: Permit, result: Result) -> None:
+    def _finish(self, permit: BreakerPermit, result: Result) -> None:
         transition = self.breaker.record(self.now, result, permit)
         generation = self.oracle.generation
         self.oracle.record(self.now, result, (permit.generation, permit.lease_id, permit.window))

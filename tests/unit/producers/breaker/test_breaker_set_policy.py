@@ -2,10 +2,10 @@
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Rejection, Result
+from switchgear.breaker import Breaker, BreakerRejection, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
 
-BAD = Result(Outcome.FAILURE, tokens=5, duration_ms=50.0, reporter="a")
+BAD = Result(ResultKind.FAILURE, tokens=5, duration_ms=50.0, reporter="a")
 
 
 def with_failures(policy, count=4, until=4.0):
@@ -26,7 +26,7 @@ def test_an_open_circuit_stays_open_until_its_instant():
     breaker.transition_to("open", 5.0, actor="me")
     breaker.set_policy(BreakerPolicy(wait_duration_in_open_state_s=1), 6.0)
     assert breaker.open_until == 65.0
-    assert isinstance(breaker.try_acquire(64.0), Rejection)
+    assert isinstance(breaker.try_acquire(64.0), BreakerRejection)
 
 
 @pytest.mark.parametrize(("size", "panes", "kept"), [(120, None, 4), (30, 3, 4), (60, 1, 4), (2, 2, 2)])

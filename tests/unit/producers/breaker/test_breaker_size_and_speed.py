@@ -5,13 +5,13 @@ import tracemalloc
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
 
 @pytest.mark.parametrize("policy", [FLEET_DEFAULT, LOCAL_DEFAULT], ids=["fleet", "local"])
 def test_a_circuit_takes_at_most_six_kilobytes(policy):
-    result = Result(Outcome.SUCCESS, 10.0, 5, "reporter-1")
+    result = Result(ResultKind.SUCCESS, 10.0, 5, "reporter-1")
     Breaker("warm", policy, 0.0).record(0.0, result)
     tracemalloc.start()
     try:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear.breaker.core import BELIEVED_BACK_S
 from switchgear_schemas.policy import BreakerPolicy
 
-BAD = Result(Outcome.FAILURE, retry_after_s=30.0)
+BAD = Result(ResultKind.FAILURE, retry_after_s=30.0)
 RULES = [
     {},
     {"permitted_number_of_calls_in_half_open_state": 2, "success_threshold_to_close": 2},
@@ -21,7 +21,7 @@ RULES = [
 ]
 STEPS = st.one_of(
     st.sampled_from(["acquire", "release", "force_open", "close", "auto"]),
-    st.sampled_from([Result(), BAD, Result(Outcome.IGNORED)]),
+    st.sampled_from([Result(), BAD, Result(ResultKind.IGNORED)]),
 )
 SECONDS = st.sampled_from([0.0, 0.5, 5.0, 10.0, 20.0, 25.0, 35.0, -3.0, -50.0, -2 * BELIEVED_BACK_S])
 
@@ -34,7 +34,7 @@ def made(**rules) -> Breaker:
 def step_of(breaker, step, now, permits):
     if step == "acquire":
         answer = breaker.try_acquire(now)
-        if isinstance(answer, Permit):
+        if isinstance(answer, BreakerPermit):
             permits.append(answer)
     elif step == "release":
         if permits:
@@ -48,7 +48,7 @@ def step_of(breaker, step, now, permits):
 @given(st.sampled_from(RULES), st.lists(st.tuples(SECONDS, STEPS), max_size=12), SECONDS)
 def test_it_says_what_a_call_at_that_instant_would_be_told_and_changes_nothing(rules, life, later):
     breaker, now = made(**rules), 10_000.0
-    permits: list[Permit] = []
+    permits: list[BreakerPermit] = []
     for passed, step in life:
         now += passed
         step_of(breaker, step, now, permits)
@@ -57,7 +57,7 @@ def test_it_says_what_a_call_at_that_instant_would_be_told_and_changes_nothing(r
     refuses, open_at = breaker.would_refuse(now), breaker.open_at(now)
     assert breaker.snapshot() == before
     answer = breaker.try_acquire(now)
-    assert refuses == isinstance(answer, Rejection)
+    assert refuses == isinstance(answer, BreakerRejection)
     if open_at is not None:
         assert (breaker.state, (breaker.changed_at, breaker.open_until)) == ("open", open_at)
     assert (breaker.state == "open") == (open_at is not None)

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.cusum import Detector, run_length, solve
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 
@@ -60,7 +60,7 @@ def test_a_tool_that_is_hard_down_opens_after_eight_calls():
     assert run_length(DEFAULT, 1.0) == 8
     breaker = Breaker("c", BreakerPolicy(cusum=Cusum()), 0.0)
     calls = 1
-    while breaker.record(0.0, Result(Outcome.FAILURE)) is None:
+    while breaker.record(0.0, Result(ResultKind.FAILURE)) is None:
         calls += 1
     assert calls == 8
     assert breaker.cause.rule == "cusum"
@@ -116,10 +116,10 @@ def test_the_solution_is_remembered_by_its_parameters():
 
 def test_successes_never_take_the_sum_below_zero():
     breaker = Breaker("c", BreakerPolicy(cusum=Cusum()), 0.0)
-    breaker.record(0.0, Result(Outcome.FAILURE))
+    breaker.record(0.0, Result(ResultKind.FAILURE))
     for _ in range(1000):
         breaker.record(0.0, Result())
-    opened_after = next(n for n in range(1, 20) if breaker.record(0.0, Result(Outcome.FAILURE)))
+    opened_after = next(n for n in range(1, 20) if breaker.record(0.0, Result(ResultKind.FAILURE)))
     assert opened_after == 8
 
 

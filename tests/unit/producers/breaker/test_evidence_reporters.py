@@ -1,12 +1,12 @@
 import random
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.evidence import LONGEST_NAME, Reporters, bounded
 from switchgear_schemas.policy import BreakerPolicy
 
 
 def bad(reporter):
-    return Result(Outcome.FAILURE, reporter=reporter)
+    return Result(ResultKind.FAILURE, reporter=reporter)
 
 
 def breaker_of(**rules) -> Breaker:

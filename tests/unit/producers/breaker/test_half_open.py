@@ -1,11 +1,11 @@
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Permit, Rejection, Result
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear_schemas.policy import BreakerPolicy
 
 OK = Result()
-BAD = Result(Outcome.FAILURE)
-IGNORED = Result(Outcome.IGNORED)
+BAD = Result(ResultKind.FAILURE)
+IGNORED = Result(ResultKind.IGNORED)
 SLOW = {"slow_call_duration_threshold_ms": 100, "slow_call_rate_threshold": 0.5}
 
 
@@ -19,14 +19,14 @@ def opened(**rules) -> Breaker:
 
 def acquire(breaker, now, count=1):
     permits = [breaker.try_acquire(now) for _ in range(count)]
-    assert all(isinstance(permit, Permit) for permit in permits)
+    assert all(isinstance(permit, BreakerPermit) for permit in permits)
     return permits if count > 1 else permits[0]
 
 
 def test_at_the_instant_the_wait_is_over_a_probe_may_go_and_not_before():
     breaker = opened()
     refused = breaker.try_acquire(59.999)
-    assert isinstance(refused, Rejection)
+    assert isinstance(refused, BreakerRejection)
     assert (refused.state, refused.retry_after_s) == ("open", pytest.approx(0.001))
     assert refused.cause.rule == "consecutive_failures"
     permit = acquire(breaker, 60.0)
@@ -37,7 +37,7 @@ def test_at_the_instant_the_wait_is_over_a_probe_may_go_and_not_before():
 def test_exactly_the_permitted_number_of_probes_fly_however_many_ask():
     breaker = opened(permitted_number_of_calls_in_half_open_state=3)
     answers = [breaker.try_acquire(60.0) for _ in range(1000)]
-    assert sum(isinstance(answer, Permit) for answer in answers) == 3
+    assert sum(isinstance(answer, BreakerPermit) for answer in answers) == 3
     assert len({answer.lease_id for answer in answers[:3]}) == 3
 
 
@@ -73,7 +73,7 @@ def test_no_more_probes_go_than_could_still_be_needed():
     breaker = opened(permitted_number_of_calls_in_half_open_state=3, success_threshold_to_close=3)
     first, *_ = acquire(breaker, 60.0, 3)
     assert breaker.record(60.0, OK, first) is None
-    assert isinstance(breaker.try_acquire(60.0), Rejection)
+    assert isinstance(breaker.try_acquire(60.0), BreakerRejection)
 
 
 def test_a_released_permit_can_be_had_again_once():
@@ -82,7 +82,7 @@ def test_a_released_permit_can_be_had_again_once():
     breaker.release(permit, 60.0)
     breaker.release(permit, 60.0)
     acquire(breaker, 60.0)
-    assert isinstance(breaker.try_acquire(60.0), Rejection)
+    assert isinstance(breaker.try_acquire(60.0), BreakerRejection)
     assert breaker.record(60.0, BAD, permit) is None
     assert breaker.state == "half_open"
 
@@ -145,7 +145,7 @@ def test_by_rate_all_permits_are_judged_together(failures, state):
     results = [BAD] * failures + [OK] * (4 - failures)
     for permit, result in zip(permits[:3], results, strict=False):
         assert breaker.record(60.0, result, permit) is None
-    assert isinstance(breaker.try_acquire(60.0), Rejection)
+    assert isinstance(breaker.try_acquire(60.0), BreakerRejection)
     assert breaker.record(60.0, results[3], permits[3]).state == state
 
 
@@ -154,7 +154,7 @@ def test_by_rate_a_probe_that_came_back_is_not_replaced():
     breaker = opened(permitted_number_of_calls_in_half_open_state=2, **rules)
     assert breaker.record(60.0, OK, acquire(breaker, 60.0)) is None
     acquire(breaker, 60.0)
-    assert isinstance(breaker.try_acquire(60.0), Rejection)
+    assert isinstance(breaker.try_acquire(60.0), BreakerRejection)
 
 
 def test_by_rate_slow_probes_are_judged_too():

@@ -1,11 +1,11 @@
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Permit, Result
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear.breaker.breaker import STALE_S, may_retire
 from switchgear.breaker.registry import CircuitsByRecency, circuit_id_of
 from switchgear_schemas.policy import BreakerPolicy
 
-BAD = Result(Outcome.FAILURE)
+BAD = Result(ResultKind.FAILURE)
 TOOL, USER, SESSION = (BreakerPolicy(consecutive_failures=3, scope=scope) for scope in ("tool", "user", "session"))
 
 
@@ -67,7 +67,7 @@ def test_inventing_tools_pushes_nobody_out_and_the_rest_is_let_through():
         for _ in range(10):
             breaker.record(1.0, BAD)
     late = circuits.get("late", 2.0)
-    assert isinstance(late.try_acquire(2.0), Permit)
+    assert isinstance(late.try_acquire(2.0), BreakerPermit)
     assert late.counts(2.0).calls == 0
     assert circuits.get("kept", 2.0) is kept
     assert len(circuits) == 5

@@ -2,12 +2,12 @@
 
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 
 OK = Result()
-BAD = Result(Outcome.FAILURE)
-IGNORED = Result(Outcome.IGNORED)
+BAD = Result(ResultKind.FAILURE)
+IGNORED = Result(ResultKind.IGNORED)
 
 
 def breaker_of(**rules) -> Breaker:
@@ -65,8 +65,8 @@ def test_a_call_is_slow_when_it_took_more_than_the_threshold():
 
 def test_tokens_of_failed_calls_add_up_and_those_of_successes_do_not():
     breaker = breaker_of(wasted_tokens=1000)
-    feed(breaker, Result(tokens=5000), Result(Outcome.FAILURE, tokens=999), Result(Outcome.IGNORED, tokens=5000))
-    transition = breaker.record(0.0, Result(Outcome.FAILURE, tokens=1))
+    feed(breaker, Result(tokens=5000), Result(ResultKind.FAILURE, tokens=999), Result(ResultKind.IGNORED, tokens=5000))
+    transition = breaker.record(0.0, Result(ResultKind.FAILURE, tokens=1))
     assert (transition.cause.rule, transition.cause.value) == ("wasted_tokens", 1000)
     assert transition.counts.wasted_tokens == 1000
 

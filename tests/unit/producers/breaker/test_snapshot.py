@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.snapshot import FORMAT, SnapshotError
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 
@@ -17,7 +17,7 @@ EPOCH = 1_700_000_000.0
 def busy(policy, calls=100_000):
     breaker = Breaker("mcp:weather:get_forecast", policy, EPOCH)
     for call in range(calls):
-        outcome = Outcome.FAILURE if call % 11 == 0 else Outcome.SUCCESS
+        outcome = ResultKind.FAILURE if call % 11 == 0 else ResultKind.SUCCESS
         reporter = f"service-{call % 5}-7f9c4d5b6-abcde-12345"
         breaker.record(EPOCH + call * 0.0006, Result(outcome, 12.5, 900, reporter))
     return breaker
@@ -28,9 +28,9 @@ def lives():
     half = BreakerPolicy(consecutive_failures=2, permitted_number_of_calls_in_half_open_state=3, minimum_reporters=2)
     breaker = Breaker("tool", half, EPOCH)
     yield "closed", half, breaker
-    breaker.record(EPOCH + 1, Result(Outcome.FAILURE, tokens=7, reporter="a", retry_after_s=90.0))
-    breaker.record(EPOCH + 1, Result(Outcome.IGNORED))
-    breaker.record(EPOCH + 2, Result(Outcome.FAILURE, reporter="a"))
+    breaker.record(EPOCH + 1, Result(ResultKind.FAILURE, tokens=7, reporter="a", retry_after_s=90.0))
+    breaker.record(EPOCH + 1, Result(ResultKind.IGNORED))
+    breaker.record(EPOCH + 2, Result(ResultKind.FAILURE, reporter="a"))
     breaker.try_acquire(EPOCH + 3)
     yield "open", half, breaker
     breaker.request_lease(EPOCH + 100, "a")
@@ -39,7 +39,7 @@ def lives():
     count = BreakerPolicy(sliding_window_type="count", sliding_window_size=8, wasted_tokens=10**6, mode="metrics_only")
     counting = Breaker("tool|user=ana", count, EPOCH)
     for call in range(20):
-        counting.record(EPOCH + call, Result(Outcome(call % 3), tokens=call))
+        counting.record(EPOCH + call, Result(ResultKind(call % 3), tokens=call))
     yield "count_window", count, counting
     forced = Breaker("tool", FLEET_DEFAULT, EPOCH)
     forced.command("force_open", EPOCH + 1, actor="ana", reason="maintenance")
@@ -47,7 +47,7 @@ def lives():
     yield "busy", FLEET_DEFAULT, busy(FLEET_DEFAULT, 3000)
     by_cusum = Breaker("tool", FLEET_DEFAULT, EPOCH)
     for call in range(9):
-        result = Result(Outcome.SUCCESS if call == 3 else Outcome.FAILURE, reporter=f"process {call % 2}")
+        result = Result(ResultKind.SUCCESS if call == 3 else ResultKind.FAILURE, reporter=f"process {call % 2}")
         by_cusum.record(EPOCH + call * 100.0, result)
     yield "cusum", FLEET_DEFAULT, by_cusum
 
@@ -65,7 +65,7 @@ def test_a_restored_breaker_goes_on_as_the_one_that_was_saved(name, policy, save
     one, other = Breaker.restore(saved, policy), Breaker.restore(saved, policy)
     for step in range(300):
         now = EPOCH + 200 + step * 3.0
-        result = Result(Outcome(step % 5 % 3), reporter="ab"[step % 2])
+        result = Result(ResultKind(step % 5 % 3), reporter="ab"[step % 2])
         for breaker in (one, other):
             breaker.request_lease(now, "x")
             breaker.record(now, result, breaker.try_acquire(now) if breaker.state == "closed" else None)
@@ -208,7 +208,7 @@ def test_whatever_single_number_is_damaged_it_is_a_snapshot_error_or_a_breaker_t
                 for step in range(3):
                     now = EPOCH + 500.0 + step
                     breaker.advance(now)
-                    breaker.record(now, Result(Outcome.FAILURE, reporter="a"))
+                    breaker.record(now, Result(ResultKind.FAILURE, reporter="a"))
                     breaker.try_acquire(now)
                 Breaker.restore(breaker.snapshot(), policy)
     assert refused > 10 * len(LIVES)

@@ -1,10 +1,10 @@
 import pytest
 
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.states import open_until, spread, wait_s
 from switchgear_schemas.policy import BreakerPolicy
 
-BAD = Result(Outcome.FAILURE)
+BAD = Result(ResultKind.FAILURE)
 
 
 def policy_of(**values) -> BreakerPolicy:
@@ -46,13 +46,13 @@ def test_retry_after_lengthens_the_wait_up_to_the_cap_and_never_shortens_it():
 
 def test_a_rate_limited_tool_is_left_alone_as_long_as_it_asked_for():
     breaker = Breaker("c", policy_of(), 0.0)
-    transition = breaker.record(1.0, Result(Outcome.FAILURE, retry_after_s=45.0))
+    transition = breaker.record(1.0, Result(ResultKind.FAILURE, retry_after_s=45.0))
     assert transition.open_until == 46.0
 
 
 def test_the_longest_retry_after_is_remembered_from_failures_before_the_one_that_opened():
     breaker = Breaker("c", policy_of(consecutive_failures=2), 0.0)
-    breaker.record(0.0, Result(Outcome.FAILURE, retry_after_s=45.0))
+    breaker.record(0.0, Result(ResultKind.FAILURE, retry_after_s=45.0))
     assert breaker.record(1.0, BAD).open_until == 45.0
 
 

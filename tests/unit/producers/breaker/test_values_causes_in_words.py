@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import switchgear
-from switchgear.breaker import Breaker, Outcome, Permit, Result
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_schemas import explain as module
 from switchgear_schemas.explain import explain
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
 
 OK = Result(duration_ms=10)
-BAD = Result(Outcome.FAILURE, duration_ms=10)
+BAD = Result(ResultKind.FAILURE, duration_ms=10)
 LATE = Result(duration_ms=2500)
 SLOW_RULES = {"slow_call_duration_threshold_ms": 2000, "slow_call_rate_threshold": 0.5}
 
@@ -58,7 +58,7 @@ def fed(policy, *results) -> str:
         ),
         (
             {"wasted_tokens": 1000},
-            [Result(tokens=5000), Result(Outcome.FAILURE, tokens=1200)],
+            [Result(tokens=5000), Result(ResultKind.FAILURE, tokens=1200)],
             "failed calls used 1,200 tokens within 60 s (the limit is 1,000)",
         ),
         (
@@ -85,7 +85,7 @@ def test_a_breach_is_told_with_the_calls_that_made_it(rules, results, sentence):
 def test_the_fleets_default_names_the_processes_that_reported():
     breaker = Breaker("c", FLEET_DEFAULT, 0.0)
     for call in range(8):
-        breaker.record(0.0, Result(Outcome.FAILURE, reporter=f"process {call % 3}"))
+        breaker.record(0.0, Result(ResultKind.FAILURE, reporter=f"process {call % 3}"))
     assert words_of(breaker).endswith("once in 1,000,000 calls; reported by at least 2 processes")
 
 
@@ -135,7 +135,7 @@ def test_what_a_probe_showed_is_told_in_words():
 
     def probed(now, result):
         permit = breaker.try_acquire(now)
-        assert isinstance(permit, Permit)
+        assert isinstance(permit, BreakerPermit)
         breaker.record(now, result, permit)
         return words_of(breaker)
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from switchgear.breaker import Outcome, Permit, Result
+from switchgear.breaker import BreakerPermit, Result, ResultKind
 from switchgear.breaker.breaker import IDLE_S
 from switchgear.breaker.registry import LOOKED_AT
 from switchgear.guard.local_circuits import LocalBreakers, policy_of
@@ -20,7 +20,7 @@ def breakers(limit: int, clock: Clock | None = None, **policy) -> LocalBreakers:
 
 def fail(local: LocalBreakers, tool: str, times: int) -> None:
     for _ in range(times):
-        local.get(tool).breaker.record(0.0, Result(Outcome.FAILURE))
+        local.get(tool).breaker.record(0.0, Result(ResultKind.FAILURE))
 
 
 def test_a_tool_keeps_its_breaker():
@@ -68,7 +68,7 @@ def test_when_all_are_needed_a_new_name_goes_unguarded():
     fail(local, "a", 1)
     fail(local, "b", 1)
     fail(local, "c", 10)
-    assert isinstance(local.get("c").breaker.try_acquire(0.0), Permit)
+    assert isinstance(local.get("c").breaker.try_acquire(0.0), BreakerPermit)
     assert local.get("d") is local.get("c")
     assert set(local.circuits) == {"a", "b"}
 
@@ -93,8 +93,8 @@ def test_a_user_or_session_has_a_circuit_of_its_own_where_the_policy_says_so(sco
     assert local.get("t").breaker.circuit_id == "t"
     assert local.circuits == {}  # no look-up by tool alone may answer for a user
     for _ in range(2):
-        mine.breaker.record(0.0, Result(Outcome.FAILURE))
-    assert isinstance(local.get("t", *others).breaker.try_acquire(0.0), Permit)
+        mine.breaker.record(0.0, Result(ResultKind.FAILURE))
+    assert isinstance(local.get("t", *others).breaker.try_acquire(0.0), BreakerPermit)
     assert local.not_closed() == {mine.breaker.circuit_id: "open"}
 
 
@@ -103,9 +103,9 @@ def test_a_tool_may_be_called_as_another_tools_user_is():
     local = LocalBreakers({"t": BreakerPolicy(scope="user", consecutive_failures=2)}, clock, limit=2)
     scoped, named = local.get("t", "ana"), local.get("t|user=ana")
     assert scoped is not named
-    named.breaker.record(0.0, Result(Outcome.FAILURE))
+    named.breaker.record(0.0, Result(ResultKind.FAILURE))
     for _ in range(5):
-        named.breaker.record(0.0, Result(Outcome.FAILURE))
+        named.breaker.record(0.0, Result(ResultKind.FAILURE))
     clock.now = IDLE_S
     local.get("new")
     assert local.circuits["t|user=ana"] is named

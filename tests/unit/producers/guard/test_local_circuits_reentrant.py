@@ -11,11 +11,11 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, Switchgear
-from switchgear.breaker import Outcome, Permit, Rejection, Result
+from switchgear.breaker import BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear.guard.local_circuits import LocalBreakers
 
 POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=10)
-FAILURE = Result(Outcome.FAILURE)
+FAILURE = Result(ResultKind.FAILURE)
 
 
 @pytest.fixture
@@ -52,16 +52,16 @@ def test_a_probe_that_is_given_back_then_is_free_after_it(breakers):
     for _ in range(2):
         circuit.record(0.0, FAILURE, None)
     probe = circuit.try_acquire(10.0)
-    assert isinstance(probe, Permit)
-    assert isinstance(circuit.try_acquire(10.0), Rejection)
+    assert isinstance(probe, BreakerPermit)
+    assert isinstance(circuit.try_acquire(10.0), BreakerRejection)
     circuit.release(probe, 10.0)
     again = circuit.try_acquire(10.0)
-    assert isinstance(again, Permit)
+    assert isinstance(again, BreakerPermit)
     gave = amid_the_next_move(breakers, circuit, lambda: circuit.release(again, 10.0))
     circuit.record(10.0, FAILURE, again)
     assert gave == [None]
     assert circuit.breaker.state == "open"
-    assert isinstance(circuit.try_acquire(1_000.0), Permit)
+    assert isinstance(circuit.try_acquire(1_000.0), BreakerPermit)
 
 
 def test_no_probe_goes_then(breakers):
@@ -70,9 +70,9 @@ def test_no_probe_goes_then(breakers):
         circuit.record(0.0, FAILURE, None)
     gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
     probe = circuit.try_acquire(10.0)
-    assert isinstance(probe, Permit)
+    assert isinstance(probe, BreakerPermit)
     assert probe.probe
-    assert isinstance(gave[0], Rejection)
+    assert isinstance(gave[0], BreakerRejection)
     assert gave[0].state == "half_open"
 
 
@@ -82,9 +82,9 @@ def test_a_circuit_that_has_just_closed_lets_the_call_through(breakers):
         circuit.record(0.0, FAILURE, None)
     probe = circuit.try_acquire(10.0)
     gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
-    circuit.record(10.0, Result(Outcome.SUCCESS), probe)
+    circuit.record(10.0, Result(ResultKind.SUCCESS), probe)
     assert circuit.breaker.state == "closed"
-    assert isinstance(gave[0], Permit)
+    assert isinstance(gave[0], BreakerPermit)
 
 
 def test_what_raises_amid_it_leaves_the_circuit_usable(breakers):
@@ -97,8 +97,8 @@ def test_what_raises_amid_it_leaves_the_circuit_usable(breakers):
     amid_the_next_move(breakers, circuit, interrupted)
     with pytest.raises(KeyboardInterrupt):
         circuit.record(0.0, FAILURE, None)
-    assert isinstance(circuit.try_acquire(1.0), Rejection)
-    assert isinstance(circuit.try_acquire(100.0), Permit)
+    assert isinstance(circuit.try_acquire(1.0), BreakerRejection)
+    assert isinstance(circuit.try_acquire(100.0), BreakerPermit)
 
 
 def test_a_forgotten_stream_that_the_collector_ends_amid_it_gives_its_permit_back():

@@ -1,5 +1,6 @@
 import itertools
 import random
+import subprocess
 import sys
 import time
 
@@ -137,7 +138,7 @@ def test_two_tables_that_can_cover_one_tool_and_contradict_each_other_are_found(
     [
         ("p.toml", "x = ", "is not valid TOML"),
         ("p.yaml", "a: [", "is not valid YAML"),
-        ("p.yaml", "- a", "holds a list. It wants the keys default and tools"),
+        ("p.yaml", "- a", "holds a list. Give it the keys default and tools"),
         ("p.ini", "", "is neither .toml nor .yaml"),
         ("p.toml", "defaults = 1", "unknown key defaults. Did you mean default?"),
         ("p.toml", "default = 1", "default is a int. It wants a table"),
@@ -155,9 +156,14 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "switchgear.policies.load", raising=False)
+    monkeypatch.delitem(sys.modules, "switchgear.policies.yaml_loader", raising=False)
     with pytest.raises(PolicyError, match=r"pip install 'switchgear\[service\]', or write it as TOML"):
         PolicySet.load(written(tmp_path, "default: {}", "p.yaml"))
+
+
+def test_toml_needs_no_pyyaml():
+    code = "import sys; sys.modules['yaml'] = None; from switchgear.policies import PolicySet; PolicySet.load(None)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_empty_file_changes_nothing(tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import Switchgear
-from switchgear.breaker import Breaker, Outcome, Result
+from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.follower.view import CircuitView
 from switchgear.guard.local_circuits import LocalCircuit
 from switchgear.prompts.notice import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
@@ -26,7 +26,7 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
 def opened(tool="search", *, at=0.0, wait_s=60.0, scope="tool", circuit_id=None):
     policy = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=wait_s, scope=scope)
     breaker = Breaker(circuit_id or tool, policy, at)
-    breaker.record(at, Result(Outcome.FAILURE))
+    breaker.record(at, Result(ResultKind.FAILURE))
     return LocalCircuit(breaker)
 
 
@@ -218,7 +218,7 @@ def test_it_changes_when_the_probe_fails(board, clock, wall):
     clock.now, wall.now = 70, NOON + 70
     permit = circuit.breaker.try_acquire(70)
     assert board.notice([circuit], {}, {}) == ""
-    circuit.breaker.record(71, Result(Outcome.FAILURE), permit)
+    circuit.breaker.record(71, Result(ResultKind.FAILURE), permit)
     clock.now, wall.now = 71, NOON + 71
     second = board.notice([circuit], {}, {})
     assert second not in {first, ""}

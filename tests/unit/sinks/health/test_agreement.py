@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear.breaker import Breaker, Result, outcome_of
+from switchgear.breaker import Breaker, Result, result_kind
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_sinks.health import ToolHealthService
 from tests.support.engine import call, store_calls
@@ -44,7 +44,7 @@ def until_it_opens(events) -> tuple[list[tuple[float, str, str | None]], bool]:
     breaker = Breaker("t", POLICY, START)
     for place, (at, status, kind) in enumerate(events):
         if status != "rejected":
-            breaker.record_event(at, Result(outcome_of(status, kind, POLICY)), generation=None, lease_id=None)
+            breaker.record_event(at, Result(result_kind(status, kind, POLICY)), generation=None, lease_id=None)
         if breaker.state != "closed":
             return list(events[: place + 1]), True
     return list(events), False
