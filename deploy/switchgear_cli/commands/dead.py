@@ -16,8 +16,8 @@ from cyclopts.validators import Number
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
-from switchgear_cli.reads.formats import clock, count, named, plain
-from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
+from switchgear_cli.reads.formats import clock, count, moment, named, plain
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, time, words
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
@@ -261,11 +261,11 @@ def _readable(text: str) -> str:
 
 
 def _table(letters: list[StoredLetter]) -> ResponsiveTable:
-    table = ResponsiveTable(name("key"), Column("came"), name("tool"), Column("by"), Column("field"), words("reason"))
+    table = ResponsiveTable(name("key"), time("came"), name("tool"), Column("by"), Column("field"), words("reason"))
     for each in letters:
         letter = each.letter
         table.add(
-            named(each.key), clock(each.at.isoformat()), named(each.tool or "-"), named(letter.component),
+            named(each.key), moment(each.at.isoformat()), named(each.tool or "-"), named(letter.component),
             named(letter.field or "-"), plain(letter.reason + _cut(each)),
         )  # fmt: skip
     return table

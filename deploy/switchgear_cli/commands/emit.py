@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -99,7 +100,8 @@ def emit(
     seconds = time.monotonic() - began
     if emitter is not None:
         emitter.close(0.5 if failure is not None else 10.0)
-    for remark in tally.remarks(settings.late_after_s):
+    shown_file = "FILE" if file == "-" else shlex.quote(file)
+    for remark in tally.remarks(settings.late_after_s, file=shown_file, restamped_at_once=restamp and speed is None):
         say(remark)
     for reason in [] if sending is None else sending.reasons:
         say(f"refused by Kafka: {reason}")

@@ -132,7 +132,7 @@ def slow(
         output.show_json(answer)
     else:
         nothing = f"No call took longer than {formats.duration(threshold_ms)}."
-        output.show(tables.executions(answer["executions"], nothing))
+        output.show(tables.executions(answer["executions"], nothing, by_duration=True))
 
 
 def sql(

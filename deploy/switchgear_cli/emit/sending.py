@@ -146,8 +146,14 @@ class Tally:
             words += f", {self.unacknowledged:,} not acknowledged"
         return f"{words} in {seconds:.1f} s ({rate:,.0f} events/s)."
 
-    def remarks(self, late_after_s: float) -> list[str]:
-        """What a person should know besides, one sentence each."""
+    def remarks(self, late_after_s: float, *, file: str, restamped_at_once: bool = False) -> list[str]:
+        """Return what a person should know besides the summary, one remark each.
+
+        Args:
+            late_after_s: The setting: circuits don't count an event that is older.
+            file: The file's name, for the command that replays it.
+            restamped_at_once: ``--restamp`` was given without ``--speed``.
+        """
         found = []
         if self.refused > SHOWN:
             found.append(f"{self.refused - SHOWN:,} more lines were refused; the first {SHOWN} are shown above.")
@@ -159,7 +165,12 @@ class Tally:
             found.append(f"{self.repeated:,} lines repeat a metric_id of an earlier line; they were sent as they are.")
         if self.late:
             found.append(
-                f"{self.late:,} lines were recorded more than {late_after_s:g} s before they were sent: they are stored, and "
-                "no circuit counts them. --restamp shifts their clock to now, --speed 1 keeps their pace as well."
+                f"{self.late:,} lines were recorded more than {late_after_s:g} s (late_after_s) before they were sent. They are stored, "
+                f"and no circuit counts them. To replay them through the breakers, run `switchgear replay {file}`."
+                + (
+                    " To send the recording at its own pace, so that each call counts, add `--speed 1`."
+                    if restamped_at_once
+                    else ""
+                )
             )
         return found

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from switchgear_cli.reads.responsive_table import Moment
 from switchgear_schemas import visible
 
 STATE_STYLES: Final = {
@@ -65,6 +66,15 @@ def ago(moment: str | None, now: str | None) -> str:
 def clock(moment: str | None) -> str:
     """``2026-11-21 22:39:16``, in UTC."""
     return NOTHING if moment is None else f"{_time(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def moment(value: str | None, now: str | None = None) -> Moment:
+    """Return ``value`` relative to ``now`` and in UTC: ``22:39:16Z`` on the same day, ``2026-11-21 22:39:16Z`` on another."""
+    if value is None:
+        return Moment(NOTHING)
+    at = _time(value).astimezone(UTC)
+    same_day = at.date() == _time(now).astimezone(UTC).date()
+    return Moment(ago(value, now), f"{at:%H:%M:%SZ}" if same_day else f"{at:%Y-%m-%d %H:%M:%SZ}")
 
 
 def state(name: str | None) -> Text:

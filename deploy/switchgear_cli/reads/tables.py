@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from switchgear_cli.reads.formats import NOTHING, ago, clock, count, duration, named, plain, share, state
-from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, words
+from switchgear_cli.reads.formats import NOTHING, ago, count, duration, moment, named, plain, share, state
+from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, time, words
 from switchgear_schemas.explain import explain
 
 Answer = Mapping[str, Any]
@@ -62,12 +62,12 @@ def tool(answer: Answer) -> RenderableType:
     if answer["circuits"] or answer.get("local_circuits"):
         parts += ["", circuits({**answer, "checked_at": now})]
     if answer["errors"]["templates"]:
-        table = ResponsiveTable(name("error"), number("count"), Column("last seen"), words("message"))
+        table = ResponsiveTable(name("error"), number("count"), time("last seen"), words("message"))
         for each in answer["errors"]["templates"]:
             table.add(
                 named(each["error_type"]),
                 count(each["count"]),
-                ago(each["last_seen"], now),
+                moment(each["last_seen"], now),
                 plain(each["template"]),
             )
         parts += ["", table]
@@ -97,24 +97,40 @@ def circuit_history(answer: Answer) -> RenderableType:
     """Records of circuits, newest first."""
     if not answer["history"]:
         return Text("No circuit has changed yet.")
-    table = ResponsiveTable(
-        Column("time (UTC)"), name("circuit"), Column("change"), number("version", lesser=1), words("why")
-    )
+    table = ResponsiveTable(time("time"), name("circuit"), Column("change"), number("version", lesser=1), words("why"))
     for each in answer["history"]:
         change = Text.assemble(state(each["previous_state"]), " → ", state(each["state"]))
-        table.add(clock(each["changed_at"]), named(each["circuit_id"]), change, str(each["version"]), _cause(each))
+        table.add(
+            moment(each["changed_at"], answer["checked_at"]),
+            named(each["circuit_id"]),
+            change,
+            str(each["version"]),
+            _cause(each),
+        )
     return table
 
 
-def executions(calls: Iterable[Answer], nothing: str) -> RenderableType:
-    """Calls: when, which tool, how long, how they ended."""
+def executions(calls: Iterable[Answer], nothing: str, *, by_duration: bool = False) -> RenderableType:
+    """Return a table of calls: when, which tool, how it ended, how long it took, the error.
+
+    Args:
+        calls: The API's executions, in the order of the rows.
+        nothing: The sentence for no calls.
+        by_duration: The durations are what the reader asks for, so that column stays on a narrow terminal.
+    """
     rows = list(calls)
     if not rows:
         return Text(nothing)
-    table = ResponsiveTable(Column("time (UTC)"), name("tool"), Column("status"), number("took"), words("error"))
+    table = ResponsiveTable(
+        time("time"),
+        name("tool"),
+        Column("status", lesser=1),
+        number("took", lesser=0 if by_duration else 2),
+        words("error"),
+    )
     for each in rows:
         table.add(
-            clock(each["recorded_at"]),
+            moment(each["recorded_at"]),
             named(each["tool_name"]),
             state(each["status"]),
             duration(each["execution_time_ms"]),
@@ -141,17 +157,17 @@ def _error(call: Answer) -> str:
 
 def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
     table = ResponsiveTable(
-        name("circuit"), Column("state"), Column("since"), number("opens 24 h"), Column("last opened", lesser=1),
-        Column("last closed", lesser=2), words("why"),
+        name("circuit"), Column("state"), time("since"), number("opens 24 h", lesser=1), time("last opened", lesser=2),
+        time("last closed", lesser=3), words("why"),
     )  # fmt: skip
     for each in rows:
         table.add(
             named(each["circuit_id"]),
             state(each["state"]),
-            ago(each["changed_at"], now),
+            moment(each["changed_at"], now),
             count(each["opens"]),
-            ago(each["last_opened_at"], now),
-            ago(each["last_closed_at"], now),
+            moment(each["last_opened_at"], now),
+            moment(each["last_closed_at"], now),
             _why_and_when(each, now),
         )
     return table
@@ -164,7 +180,7 @@ def _circuits_open(number: int) -> str:
 def _local_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
     table = ResponsiveTable(
         name("tool"), Column("state", lesser=3), Column("service", lesser=1), number("processes"), number("refusals"),
-        Column("since", lesser=2), words("why"),
+        time("since", lesser=2), words("why"),
     )  # fmt: skip
     for each in rows:
         whose = "" if each["scope"] == "tool" else f" (per {each['scope']})"
@@ -174,7 +190,7 @@ def _local_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
             named(each["service"]) or NOTHING,
             count(each["processes"]),
             count(each["refusals"]),
-            ago(each["since"], now),
+            moment(each["since"], now),
             _why_and_when(each, now, f"last refusal {ago(each['last_refusal_at'], now)}"),
         )
     return table
@@ -199,8 +215,8 @@ def _figures(stats: Answer, answer: Answer, now: str) -> Table:
         ("errors", f"{count(stats['error_count'])}, timeouts {count(stats['timeout_count'])}"),
         ("refused", f"{count(stats['rejected_count'])} (not among the calls)"),
         ("latency", _latency(stats) if judged else NOTHING),
-        ("last success", ago(answer["last_success"], now)),
-        ("last failure", f"{ago(answer['last_failure'], now)} {plain(answer['last_error'])}".strip()),
+        ("last success", str(moment(answer["last_success"], now))),
+        ("last failure", f"{moment(answer['last_failure'], now)} {plain(answer['last_error'])}".strip()),
     ]
     if cancelled:
         after = duration(stats["avg_cancelled_ms"])

@@ -71,7 +71,7 @@ def test_good_lines_go_and_bad_ones_are_named_with_number_and_reason(tmp_path):
 def test_of_many_bad_lines_the_first_are_shown_and_the_rest_counted(tmp_path):
     found = emit(Plan(write(tmp_path, *["junk"] * 50)), Taking())
     assert len(found.said) == SHOWN
-    assert f"{50 - SHOWN} more lines were refused" in found.tally.remarks(30)[0]
+    assert f"{50 - SHOWN} more lines were refused" in found.tally.remarks(30, file="f")[0]
 
 
 def test_restamping_makes_the_last_call_now_and_keeps_the_distances(tmp_path):
@@ -122,24 +122,33 @@ def test_missing_clocks_and_identities_and_repeats_are_told(tmp_path):
     found = emit(Plan(write(tmp_path, *events), late_after_s=1e10), Taking())
     tally = found.tally
     assert (tally.without_clock, tally.without_id, tally.repeated) == (1, 2, 1)
-    remarks = " ".join(tally.remarks(30))
+    remarks = " ".join(tally.remarks(30, file="f"))
     assert "1 lines had no recorded_at; stamped with the time of sending." in remarks
     assert "2 lines had no metric_id" in remarks
     assert "1 lines repeat a metric_id" in remarks
 
 
-def test_calls_that_no_circuit_will_count_are_told_of_with_the_way_out(tmp_path):
+def test_calls_that_no_circuit_will_count_are_named_with_the_command_that_replays_them(tmp_path):
     found = emit(Plan(write(tmp_path, call(), call())), Taking())
     assert found.tally.late == 2
-    remark = " ".join(found.tally.remarks(300.0))
-    assert "2 lines were recorded more than 300 s before they were sent" in remark
-    assert "--restamp" in remark
+    remark = " ".join(found.tally.remarks(300.0, file="calls.jsonl"))
+    assert "2 lines were recorded more than 300 s (late_after_s) before they were sent" in remark
+    assert "run `switchgear replay calls.jsonl`" in remark
+    assert "--restamp" not in remark
+
+
+def test_a_recording_longer_than_late_after_s_that_is_restamped_at_once_suggests_its_own_pace(tmp_path):
+    found = emit(Plan(write(tmp_path, call(0), call(600)), restamp=True), Taking())
+    assert found.tally.late == 1
+    remark = " ".join(found.tally.remarks(300.0, file="calls.jsonl", restamped_at_once=True))
+    assert "add `--speed 1`" in remark
+    assert "--restamp" not in remark
 
 
 def test_the_calls_of_a_restamped_recording_are_counted(tmp_path):
     found = emit(Plan(write(tmp_path, call(), call()), restamp=True), Taking())
     assert found.tally.late == 0
-    assert "no circuit counts" not in " ".join(found.tally.remarks(300.0))
+    assert "no circuit counts" not in " ".join(found.tally.remarks(300.0, file="f"))
 
 
 def test_a_dry_run_checks_every_line(tmp_path):

@@ -184,21 +184,25 @@ def test_a_circuit_per_user_or_session_says_so():
 def test_a_circuit_that_says_nothing_of_itself_is_listed_all_the_same():
     bare = local_circuit(cause=None, open_until=None, service="", last_error=None)
     row = text_of(tables.circuits(both(local=[bare])), width=140).splitlines()[4]
-    assert row.split() == [
-        "mcp:weather:get_forecast",
-        "open",
-        "-",
-        "2",
-        "1,234",
-        "60",
-        "s",
-        "ago",
-        "last",
-        "refusal",
-        "12",
-        "s",
-        "ago",
-    ]
+    assert row.split() == (
+        [
+            "mcp:weather:get_forecast",
+            "open",
+            "-",
+            "2",
+            "1,234",
+            "60",
+            "s",
+            "ago",
+            "(2026-03-01",
+            "11:59:00Z)",
+            "last",
+            "refusal",
+            "12",
+            "s",
+            "ago",
+        ]
+    )
     late = local_circuit(cause=None, open_until="2026-03-01T11:59:59Z")
     assert (
         text_of(tables.circuits(both(local=[late])), width=140)
@@ -230,15 +234,33 @@ def test_a_record_of_an_older_version_is_told_from_its_counts():
     )
 
 
-def test_the_history_tells_each_change():
-    shown = text_of(tables.circuit_history({"history": [circuit()], "checked_at": NOW}))
-    assert "2026-03-01 11:59:00" in shown
+def test_the_history_shows_each_change():
+    shown = text_of(tables.circuit_history({"history": [circuit()], "checked_at": NOW}), width=140)
+    assert "60 s ago (11:59:00Z)" in shown
     assert "closed → open" in shown
+
+
+LONG_MESSAGE = "upstream https://weather.example.com/v2/forecast answered 503 Service Unavailable after 3 tries; the last one took 30.2 s"
+
+
+@pytest.mark.parametrize(
+    ("width", "absolute", "took"), [(80, False, False), (100, False, True), (130, True, True), (200, True, True)]
+)
+def test_a_narrow_terminal_shows_relative_times_and_no_error_message_takes_more_than_four_lines(width, absolute, took):
+    call = execution(tool_name="mcp:weather:get_forecast", error_message=LONG_MESSAGE)
+    shown = text_of(tables.executions([call], ""), width=width)
+    assert len(shown.splitlines()) <= 1 + 4
+    assert (" ago" in shown, "2026-03-01 12:00:00Z" in shown, "6.00 s" in shown) == (True, absolute, took)
+
+
+def test_the_slowest_calls_show_how_long_they_took_on_any_terminal():
+    call = execution(tool_name="mcp:weather:get_forecast", error_message=LONG_MESSAGE)
+    assert "6.00 s" in text_of(tables.executions([call], "", by_duration=True), width=80)
 
 
 def test_calls_tell_when_what_and_how_long():
     shown = text_of(tables.executions([execution()], "nothing"))
-    for part in ("2026-03-01 12:00:00", "search", "timeout", "6.00 s", "TimeoutError", "no answer"):
+    for part in ("2026-03-01 12:00:00Z", "search", "timeout", "6.00 s", "TimeoutError", "no answer"):
         assert part in shown
 
 
