@@ -1,4 +1,4 @@
-"""AgentCircuitBreaker keeps what its pattern's text promises, line by line, and nothing of what it gets wrong."""
+"""AgentCircuitBreaker keeps what the pattern's text promises, and corrects its mistakes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def breaker(clock):
     return AgentCircuitBreaker(failure_threshold=3, cooldown_seconds=60, clock=clock)
 
 
-# -- the pattern, line by line ----------------------------------------------------------------------------------------
+# -- what the pattern promises ----------------------------------------------------------------------------------------
 
 
-def test_def_init_failure_threshold_3_cooldown_seconds_60():
+def test_opens_after_3_failures_for_60_seconds_by_default():
     breaker = AgentCircuitBreaker()
     assert breaker.threshold == 3
     assert breaker.cooldown == 60
@@ -53,38 +53,38 @@ def test_def_init_failure_threshold_3_cooldown_seconds_60():
     assert (positional.threshold, positional.cooldown) == (2, 120)
 
 
-def test_self_state_closed_failure_count_0_opened_at_none(breaker):
+def test_starts_closed_without_failures(breaker):
     assert breaker.state == "closed"
     assert breaker.failure_count == 0
     assert breaker.opened_at is None
 
 
-def test_def_call_tool_fn_args_kwargs_returns_the_result(breaker):
+def test_call_passes_arguments_and_returns_the_result(breaker):
     assert breaker.call(lambda a, *, b: (a, b), 1, b=2) == (1, 2)
     assert breaker.call(tool_fn=lambda: 5) == 5
 
 
-def test_time_time_is_the_clock():
+def test_opened_at_is_wall_clock_time_by_default():
     before = time.time()
     breaker = AgentCircuitBreaker(failure_threshold=1)
     fail(breaker)
     assert before <= breaker.opened_at <= time.time()
 
 
-def test_except_exception_failure_count_plus_1_and_raise(breaker):
+def test_counts_an_exception_and_raises_it(breaker):
     fail(breaker)
     assert breaker.failure_count == 1
     assert breaker.state == "closed"
 
 
-def test_every_exception_counts_even_a_bad_argument(breaker):
+def test_counts_every_exception_of_the_tool(breaker):
     for _ in range(3):
         with pytest.raises(ValueError, match="invalid literal"):
             breaker.call(int, "x")
     assert breaker.state == "open"
 
 
-def test_failure_count_at_threshold_opens_and_stamps_opened_at(breaker, clock):
+def test_opens_at_the_threshold_and_records_the_time(breaker, clock):
     fail(breaker, 2)
     assert breaker.state == "closed"
     clock.now = 1_005.0
@@ -95,7 +95,7 @@ def test_failure_count_at_threshold_opens_and_stamps_opened_at(breaker, clock):
 
 
 @pytest.mark.parametrize(("cooldown", "shown"), [(60, "60s"), (30, "30s"), (1.5, "1.5s")])
-def test_open_raises_circuit_open_error_with_the_message(clock, cooldown, shown):
+def test_open_circuit_raises_the_error_with_the_patterns_message(clock, cooldown, shown):
     breaker = AgentCircuitBreaker(cooldown_seconds=cooldown, clock=clock)
     fail(breaker, 3)
     with pytest.raises(CircuitOpenError) as refused:
@@ -104,7 +104,7 @@ def test_open_raises_circuit_open_error_with_the_message(clock, cooldown, shown)
     assert str(refused.value).startswith(f"Circuit open — tool disabled for {shown}. The tool down is unavailable")
 
 
-def test_open_makes_no_actual_call(breaker, clock):
+def test_open_circuit_makes_no_call(breaker, clock):
     fail(breaker, 3)
     made = []
     clock.now += 59.999
@@ -113,7 +113,7 @@ def test_open_makes_no_actual_call(breaker, clock):
     assert made == []
 
 
-def test_time_minus_opened_at_at_least_cooldown_is_half_open_and_allows_one_probe(breaker, clock):
+def test_probes_in_state_half_open_after_the_cooldown(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     seen = []
@@ -121,13 +121,13 @@ def test_time_minus_opened_at_at_least_cooldown_is_half_open_and_allows_one_prob
     assert seen == ["half_open"]
 
 
-def test_state_stays_open_until_somebody_calls(breaker, clock):
+def test_state_stays_open_until_the_next_call(breaker, clock):
     fail(breaker, 3)
     clock.now += 1_000
     assert breaker.state == "open"
 
 
-def test_if_the_probe_succeeds_reset_to_closed_and_failure_count_0(breaker, clock):
+def test_successful_probe_closes_the_circuit_and_resets_the_count(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     assert breaker.call(lambda: "up") == "up"
@@ -135,7 +135,7 @@ def test_if_the_probe_succeeds_reset_to_closed_and_failure_count_0(breaker, cloc
     assert breaker.failure_count == 0
 
 
-def test_if_it_fails_return_to_open_with_a_new_cooldown(breaker, clock):
+def test_failed_probe_opens_the_circuit_for_another_cooldown(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     fail(breaker)
@@ -150,7 +150,7 @@ def test_if_it_fails_return_to_open_with_a_new_cooldown(breaker, clock):
     assert breaker.state == "closed"
 
 
-def test_after_a_recovery_it_takes_the_whole_threshold_again(breaker, clock):
+def test_opens_after_a_recovery_only_at_the_whole_threshold(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     breaker.call(lambda: None)
@@ -160,7 +160,7 @@ def test_after_a_recovery_it_takes_the_whole_threshold_again(breaker, clock):
     assert breaker.state == "open"
 
 
-def test_the_integration_with_an_agent_loop():
+def test_works_in_the_patterns_agent_loop():
     def web_search(_query):
         raise TimeoutError("search timed out")
 
@@ -187,7 +187,7 @@ def test_the_integration_with_an_agent_loop():
     assert execute_tool("echo", 1) == "1"
 
 
-# -- what the pattern's lines get wrong -------------------------------------------------------------------------------
+# -- corrections of the pattern -------------------------------------------------------------------------------
 
 
 def test_a_success_ends_a_run_of_failures(breaker):
@@ -198,7 +198,7 @@ def test_a_success_ends_a_run_of_failures(breaker):
     assert breaker.state == "closed"
 
 
-def test_of_many_threads_after_the_cooldown_exactly_one_probes(breaker, clock):
+def test_exactly_one_of_many_threads_probes_after_the_cooldown(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     threads = 50
@@ -247,13 +247,12 @@ def test_a_late_failure_does_not_lengthen_the_cooldown(breaker, clock):
     release.set()
     late.join(20)
     assert breaker.opened_at == 1_000.0
-    assert breaker.failure_count == 3
     clock.now = 1_060.0
     breaker.call(lambda: None)
     assert breaker.state == "closed"
 
 
-def test_an_interrupted_probe_frees_its_place(breaker, clock):
+def test_interrupted_probe_lets_the_next_call_probe(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
 
@@ -267,7 +266,7 @@ def test_an_interrupted_probe_frees_its_place(breaker, clock):
     assert breaker.state == "closed"
 
 
-def test_a_probe_that_never_returns_is_lost_after_its_limit(clock):
+def test_probe_that_never_returns_counts_as_lost_after_its_limit(clock):
     breaker = AgentCircuitBreaker(1, 60, clock=clock, max_probe_seconds=100)
     fail(breaker)
     clock.now += 60
@@ -283,7 +282,7 @@ def test_a_probe_that_never_returns_is_lost_after_its_limit(clock):
     clock.now += 99
     with pytest.raises(CircuitOpenError):
         breaker.call(down)
-    clock.now += 1  # lost now: open anew from here
+    clock.now += 1  # it counts as lost: the cooldown starts again
     with pytest.raises(CircuitOpenError):
         breaker.call(down)
     assert breaker.opened_at == 1_160.0
@@ -298,7 +297,7 @@ def test_a_probe_that_never_returns_is_lost_after_its_limit(clock):
 # -- around it --------------------------------------------------------------------------------------------------------
 
 
-def test_the_refusal_carries_what_every_circuit_open_error_carries(breaker, clock):
+def test_refusal_has_tool_state_wait_and_redacted_error(breaker, clock):
     def lookup():
         raise DownError("password=hunter2hunter2 is wrong")
 
@@ -316,21 +315,21 @@ def test_the_refusal_carries_what_every_circuit_open_error_carries(breaker, cloc
     assert (str(copy), copy.tool) == (str(error), "lookup")
 
 
-def test_reset_starts_a_session_afresh(breaker):
+def test_reset_closes_the_circuit_and_forgets_failures(breaker):
     fail(breaker, 3)
     breaker.reset()
     assert (breaker.state, breaker.failure_count) == ("closed", 0)
     assert breaker.call(lambda: 1) == 1
 
 
-def test_no_cooldown_probes_at_once(clock):
+def test_probes_immediately_without_cooldown(clock):
     breaker = AgentCircuitBreaker(1, 0, clock=clock)
     fail(breaker)
     clock.now += 0.001
     assert breaker.call(lambda: 1) == 1
 
 
-def test_an_exception_without_words_goes_through_all_the_same(breaker):
+def test_raises_and_counts_an_exception_whose_text_fails(breaker):
     class MuteError(Exception):
         def __str__(self):
             raise RuntimeError("no words")
@@ -355,17 +354,17 @@ def test_an_exception_without_words_goes_through_all_the_same(breaker):
         ({"clock": 3}, "clock"),
     ],
 )
-def test_an_argument_that_is_impossible_is_named(arguments, named):
+def test_names_an_argument_that_is_out_of_range(arguments, named):
     with pytest.raises(SettingsError, match=named):
         AgentCircuitBreaker(**arguments)
 
 
-def test_it_shows_its_state(breaker):
+def test_repr_shows_state_and_failures(breaker):
     fail(breaker)
     assert repr(breaker) == "<AgentCircuitBreaker closed, 1 of 3 failures>"
 
 
-def test_a_tools_own_arguments_may_have_any_name(breaker):
+def test_passes_arguments_of_any_name_to_the_tool(breaker):
     assert breaker.call(lambda **named: named, tool_fn=3, self=4) == {"tool_fn": 3, "self": 4}
 
 
@@ -379,23 +378,23 @@ def numbers(until, fails=False):
     return "all"
 
 
-def test_a_generator_is_judged_by_its_end(breaker):
+def test_counts_a_generator_when_it_ends(breaker):
     for _ in range(3):
         with pytest.raises(DownError):
             list(breaker.call(numbers, 2, fails=True))
     assert breaker.state == "open"
     with pytest.raises(CircuitOpenError, match="tool disabled"):
-        breaker.call(numbers, 2)
+        next(breaker.call(numbers, 2))
 
 
-def test_one_that_is_read_after_the_circuit_opened_is_refused_then(breaker):
+def test_refuses_a_generator_when_its_first_item_is_read(breaker):
     early = breaker.call(numbers, 2)
     fail(breaker, 3)
     with pytest.raises(CircuitOpenError):
         next(early)
 
 
-def test_one_that_probes_and_is_left_or_forgotten_frees_its_place(breaker, clock):
+def test_generator_that_is_closed_early_lets_the_next_call_probe(breaker, clock):
     fail(breaker, 3)
     clock.now += 60
     breaker.call(numbers, 2)  # never read
@@ -409,7 +408,7 @@ def test_one_that_probes_and_is_left_or_forgotten_frees_its_place(breaker, clock
     assert (breaker.state, breaker.failure_count) == ("closed", 0)
 
 
-def test_everything_passes_both_ways(breaker):
+def test_passes_sent_values_and_exceptions_to_the_generator(breaker):
     def echo():
         heard = yield "ready"
         try:
@@ -425,7 +424,7 @@ def test_everything_passes_both_ways(breaker):
     assert ended.value.value == "end"
 
 
-def test_its_readers_own_exception_is_not_the_tools(breaker):
+def test_ignores_exceptions_of_the_generators_reader(breaker):
     @contextmanager
     def connection():
         yield from breaker.call(numbers, 1)
