@@ -66,7 +66,7 @@ class Emitter(FromEnv):
     """
 
     takes_tuples: ClassVar[bool] = True
-    """The guard may append a plain success to ``_items`` itself; a subclass that must see every event in emit() says no."""
+    """The guard may append a plain success to ``buffer.items`` itself; a subclass that must see every event in emit() says no."""
 
     _settings = ("service", "topic_prefix", "spool_dir")
 
@@ -102,22 +102,22 @@ class Emitter(FromEnv):
         self._topic = TopicNames(prefix=topic_prefix).executions
         self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
-        self._buffer = Buffer(buffer_size)
-        # At hand, here and in guard/plain.py, which appends to it: they are on every call's path.
-        self._items, self._limit = self._buffer.items, buffer_size
+        self.buffer = Buffer(buffer_size)
         self._moments = ClockOffset()
         self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
             source = Source(self._until_events, self._linger, self._encode)
-            self._spool_router = feeder(self._buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
+            self._spool_router = feeder(self.buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
         self._outbox: Outbox | None = None
         self._wakeup: Wakeup | None = None
-        self._idle, self._closed = True, False
+        self.idle = True
+        """The background thread waits for :meth:`wake`. It looks at the buffer once more after it sets this."""
+        self.closed = False
         self.ended: bool | None = None
         """What the :meth:`close` that ended it answered."""
         self._ending = threading.RLock()  # of several that close at once, one ends it; one may be a signal handler
         self._encoding_failed = 0
-        self._drops = DropReport(self._buffer)
+        self._drops = DropReport(self.buffer)
         self._lost_counts = (0, 0)
         self._sent = 0
         self.before_close: list[Callable[[], None]] = []
@@ -140,15 +140,16 @@ class Emitter(FromEnv):
         Returns:
             True when accepted; False when the emitter is closed.
         """
-        if self._closed:
+        if self.closed:
             return False
-        if len(self._items) >= self._limit:
+        buffer = self.buffer
+        if len(buffer.items) >= buffer.limit:
             self._make_room()
         if isinstance(event, dict):
             event = own(event)
-        self._items.append((event, time.time() if ended_at is None else ended_at))
-        if self._idle or urgent:
-            self._rouse(urgent)
+        buffer.items.append((event, time.time() if ended_at is None else ended_at))
+        if self.idle or urgent:
+            self.wake(urgent)
         return True
 
     async def send(self, tool: str, value: bytes) -> None:
@@ -169,7 +170,7 @@ class Emitter(FromEnv):
         Raises:
             SwitchgearError: the emitter is closed, a record is none, or no background thread can be started.
         """
-        if self._closed:
+        if self.closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
         for number, record in enumerate(records):
             check_record(number, *record)
@@ -190,7 +191,7 @@ class Emitter(FromEnv):
         Returns:
             False when ``timeout`` seconds did not suffice, or it was closed without an answer for every event.
         """
-        return flushed(self, self._buffer, self._hurry_up, self._mark, self._last_flush.hopeless, timeout)
+        return flushed(self, self.buffer, self._hurry_up, self._mark, self._last_flush.hopeless, timeout)
 
     async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
         """:meth:`flush` for event loops."""
@@ -211,7 +212,7 @@ class Emitter(FromEnv):
         flushed = self.flush(timeout)
         if self._ending.acquire(timeout=0 if self._background.here else _END_LIMIT_S):  # the ender may join that thread
             try:
-                if not self._closed:
+                if not self.closed:
                     self._end(flushed)
             finally:
                 self._ending.release()
@@ -220,7 +221,7 @@ class Emitter(FromEnv):
     def _end(self, flushed: bool) -> None:
         dropped = self.status().dropped
         self.ended = flushed
-        self._closed = True
+        self.closed = True
         self._drops.tell(last=True)
         if self._spool_router is not None and not flushed and self._background.alive:
             self._spool_router.persist_pending(_PERSIST_LIMIT_S)
@@ -248,13 +249,13 @@ class Emitter(FromEnv):
         acknowledged += self._lost_counts[0]
         failed += self._lost_counts[1] + self._encoding_failed
         spool = None if self._spool_router is None else self._spool_router.status()
-        emitted = self._buffer.accepted + self._sent
-        dropped = self._buffer.dropped
+        emitted = self.buffer.accepted + self._sent
+        dropped = self.buffer.dropped
         spooled = 0
         if spool is not None:
             emitted, dropped, spooled = emitted + spool.taken_over, dropped + spool.dropped, spool.records
         buffered = max(0, emitted - acknowledged - failed - dropped - spooled)
-        if self._closed:
+        if self.closed:
             dropped, buffered = dropped + buffered, 0
         return EmitterStatus(
             emitted=emitted,
@@ -277,21 +278,22 @@ class Emitter(FromEnv):
 
     # -- the background loop ------------------------------------------------------------------------------------------
 
-    def _rouse(self, urgent: bool) -> None:
+    def wake(self, urgent: bool) -> None:
+        """Wake the background thread, starting it where it does not run. Call it after an append while ``idle`` is true."""
         try:
-            self._idle = False
+            self.idle = False
             loop = self._background.loop()
             loop.call_soon_threadsafe(self._ring, urgent)
         except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
-            self._idle = True
+            self.idle = True
             log.debug("the background loop was not woken: %s", error)
         except BaseException:  # a signal handler's: the next event wakes in our place
-            self._idle = True
+            self.idle = True
             raise
 
     def _hurry_up(self) -> None:
-        if not self._closed:
-            self._rouse(urgent=True)
+        if not self.closed:
+            self.wake(urgent=True)
 
     def _mark(self) -> Future[Mark] | None:
         """What is on its way, where all that left the buffer is there."""
@@ -300,7 +302,7 @@ class Emitter(FromEnv):
             return None
         try:
             return self._background.run(outbox.mark())
-        except (SwitchgearError, RuntimeError):  # as in _rouse
+        except (SwitchgearError, RuntimeError):  # as in wake
             return None
 
     def _ring(self, urgent: bool) -> None:
@@ -328,7 +330,7 @@ class Emitter(FromEnv):
             await self._spool_router.run(outbox)
         while True:
             await outbox.room()
-            taken = self._buffer.take(_AT_ONCE)
+            taken = self.buffer.take(_AT_ONCE)
             if not taken:
                 await self._until_events(None)
                 continue
@@ -341,10 +343,10 @@ class Emitter(FromEnv):
     async def _until_events(self, limit_s: float | None) -> None:
         assert self._wakeup is not None
         self._wakeup.reset()
-        self._idle = True
-        if not len(self._buffer):  # else one came between: a second look closes the race with emit()
+        self.idle = True
+        if not len(self.buffer):  # else one came between: a second look closes the race with emit()
             await self._wakeup.heard(limit_s)
-        self._idle = False
+        self.idle = False
 
     async def _linger(self) -> None:
         assert self._wakeup is not None
@@ -364,32 +366,32 @@ class Emitter(FromEnv):
         self._sent += 1
 
     def _make_room(self) -> None:
-        self._buffer.make_room()
+        self.buffer.make_room()
         self._drops.tell()
 
     def _forked(self) -> None:
         """In a child: the parent's events are the parent's to send, and the identity is its own."""
-        self._buffer.clear()
+        self.buffer.clear()
         if self._spool_router is not None:
             self._spool_router.forked()
         self._outbox = self._wakeup = None
-        self._idle, self._ending = True, threading.RLock()
-        self.ended = True if self._closed else None
-        self._drops = DropReport(self._buffer)
+        self.idle, self._ending = True, threading.RLock()
+        self.ended = True if self.closed else None
+        self._drops = DropReport(self.buffer)
         self._encoding_failed = self._sent = 0
         self._lost_counts = (0, 0)
         self.emitter_id = mint_emitter_id(self._service)
 
     def _orphaned(self) -> None:
         """The thread died: let the next event start it again."""
-        self._idle = True
+        self.idle = True
 
     def leave(self, waited_s: float) -> None:
         """Close at the end of the process: send what can be sent in time, keep the rest in the spool, or count it as dropped."""
         limit_s = self._last_flush.begin(waited_s)
         for callback in self.before_close:
             callback()
-        if len(self._buffer) and not self._closed:
+        if len(self.buffer) and not self.closed:
             self._background.start_or_run_here(
                 lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
             )

@@ -117,7 +117,7 @@ def _emitting(runtime: Runtime, gate: Gate, tool: str, function: Function, rich:
     assert emitter is not None
     assert follower is not None
     direct = emitter.takes_tuples and clock is time.monotonic  # the clock that the emitter goes by
-    items, limit = (emitter._items, emitter._limit) if direct else (_NO_BUFFER, 0)
+    items, limit = (emitter.buffer.items, emitter.buffer.limit) if direct else (_NO_BUFFER, 0)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -147,7 +147,7 @@ def _emitting(runtime: Runtime, gate: Gate, tool: str, function: Function, rich:
             emitter.emit(Event(tool, "success", (ended - started) * 1000, generation), ended_at=wall())
             return result
         items.append((tool, started, ended, generation))
-        if emitter._idle:  # asked after the append: the background looks at the buffer again after it has set this
+        if emitter.idle:  # asked after the append: the background looks at the buffer again after it has set this
             _wake(emitter, items)
         return result
 
@@ -166,11 +166,11 @@ def _afailed(function: Coroutine, error: BaseException, permit: Permit) -> None:
 
 def _wake(emitter: Emitter, items: deque[Item]) -> None:
     """The background sleeps: for want of events, or for ever."""
-    if emitter._closed:
+    if emitter.closed:
         with contextlib.suppress(IndexError):  # another thread was as fast
             items.pop()
     else:
-        emitter._rouse(urgent=False)
+        emitter.wake(urgent=False)
 
 
 def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
@@ -179,7 +179,7 @@ def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine
     assert emitter is not None
     assert follower is not None
     direct = emitter.takes_tuples and clock is time.monotonic  # the clock that the emitter goes by
-    items, limit = (emitter._items, emitter._limit) if direct else (_NO_BUFFER, 0)
+    items, limit = (emitter.buffer.items, emitter.buffer.limit) if direct else (_NO_BUFFER, 0)
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -212,7 +212,7 @@ def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine
             emitter.emit(Event(tool, "success", (ended - started) * 1000, generation), ended_at=wall())
             return result
         items.append((tool, started, ended, generation))
-        if emitter._idle:  # see above
+        if emitter.idle:  # see above
             _wake(emitter, items)
         return result
 

@@ -81,7 +81,7 @@ class MemoryEmitter(Emitter):
         Raises:
             SwitchgearError: the emitter is closed, or its wire is cut: the real one would wait for the broker.
         """
-        if self._closed:
+        if self.closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
         if not self._connected:
             raise SwitchgearError("The wire is cut: nothing can be acknowledged.", hint="Mend it first.")
@@ -95,15 +95,15 @@ class MemoryEmitter(Emitter):
 
     def flush(self, timeout: float = 10.0) -> bool:  # noqa: ARG002 - the real one's signature
         """Nothing waits unless the wire is cut."""
-        return not len(self._buffer)
+        return not len(self.buffer)
 
     def close(self, timeout: float = 10.0) -> bool:
         """What waits counts as dropped."""
-        if not self._closed:
+        if not self.closed:
             for callback in self.before_close:
                 callback()
         flushed = self.flush(timeout)
-        self._closed = True
+        self.closed = True
         return flushed
 
     def leave(self, waited_s: float) -> None:  # noqa: ARG002 - the real one's signature
@@ -112,25 +112,26 @@ class MemoryEmitter(Emitter):
 
     def status(self) -> EmitterStatus:
         """Counts and condition, as of now."""
-        emitted = self._buffer.accepted + self._sent
-        waiting = len(self._buffer)
+        emitted = self.buffer.accepted + self._sent
+        waiting = len(self.buffer)
         return EmitterStatus(
             emitted=emitted,
             acknowledged=self._delivered,
-            dropped=self._buffer.dropped + (waiting if self._closed else 0),
+            dropped=self.buffer.dropped + (waiting if self.closed else 0),
             failed=self._encoding_failed,
-            buffered=0 if self._closed else waiting,
+            buffered=0 if self.closed else waiting,
             connected=self._connected,
-            alive=not self._closed,
+            alive=not self.closed,
             last_error=None,
         )
 
-    def _rouse(self, urgent: bool) -> None:
+    def wake(self, urgent: bool) -> None:
+        """Send what is in the buffer now, unless the wire is cut."""
         if self._connected:
             self._pour(urgent)
 
     def _pour(self, urgent: bool) -> None:
-        while taken := self._buffer.take(_AT_ONCE):
+        while taken := self.buffer.take(_AT_ONCE):
             for record in singles(self._encode(taken)):
                 self._delivered += 1
                 self._send(record.tool, record.value, urgent)

@@ -43,7 +43,7 @@ def emitter(request, settings, background, tmp_path):
     )
     made.emit(Event("t", "success"))
     until(lambda: made.status().acknowledged == 1, 60)
-    until(lambda: made._idle)
+    until(lambda: made.idle)
     yield made
     made.close(10)
 
@@ -65,7 +65,7 @@ def test_an_interrupted_event_goes_by_itself(emitter, background):
 
 def test_a_wake_up_that_was_lost_altogether_is_not_final(emitter):
     """As where the signal comes after the flag is down and before the wake-up: nobody wakes any more."""
-    until(lambda: emitter._idle and not len(emitter._buffer))
-    emitter._idle = False
-    emitter._items.append((Event("t", "success"), 0.0))
+    until(lambda: emitter.idle and not len(emitter.buffer))
+    emitter.idle = False
+    emitter.buffer.items.append((Event("t", "success"), 0.0))
     until(lambda: emitter.status().acknowledged == 2, 60)

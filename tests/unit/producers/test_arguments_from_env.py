@@ -82,7 +82,7 @@ def test_every_argument_of_the_constructor_may_be_given(make: Make, environment:
     environment(TOPIC_PREFIX="env.", SPOOL_DIR="/nowhere", PARAMETERS_KEY="k")
     gear = make(topic_prefix="own.", spool_dir=None, parameters_key=None, buffer_size=7, on_state_unavailable="deny")
     assert gear._emitter._topic == "own.executions"
-    assert (gear._emitter._spool_router, gear._emitter._limit, gear._runtime.sends_hash) == (None, 7, False)
+    assert (gear._emitter._spool_router, gear._emitter.buffer.limit, gear._runtime.sends_hash) == (None, 7, False)
     assert gear.status().mode == "deny"
     with pytest.raises(TypeError, match="bootstrap_server"):
         make(bootstrap_server="a:1")

@@ -58,13 +58,13 @@ def test_the_status_says_why_nothing_goes(emitter):
 
 def test_one_dict_emitted_again_and_again_is_each_time_what_it_was():
     emitter = Emitter(NOBODY)
-    emitter._idle = False  # no thread: the buffer is read by hand
+    emitter.idle = False  # no thread: the buffer is read by hand
     fields = {"tool_name": "t", "status": "success"}
     for number in range(3):
         fields["metadata"] = {"number": number}
         emitter.emit(fields)
         fields["metadata"]["number"] = -1
-    assert [event["metadata"]["number"] for event, _ in emitter._buffer.take(3)] == [0, 1, 2]
+    assert [event["metadata"]["number"] for event, _ in emitter.buffer.take(3)] == [0, 1, 2]
     emitter.close(0)
 
 

@@ -172,7 +172,7 @@ def test_every_outcome_is_emitted_with_what_let_it_through(gear):
     tell(gear, "half_open", version=3, until=-1, leases=(my_lease(gear),))
     gear.try_acquire("t", user_id="u", session_id="s", request_id="r").success(output_tokens=7, metadata={"a": 1})
     gear.try_acquire("x").failure(TimeoutError("too long"))
-    (first, _), (second, _) = gear._emitter._buffer.take(10)
+    (first, _), (second, _) = gear._emitter.buffer.take(10)
     assert (first.tool_name, first.status, first.generation, first.lease_id) == ("t", "success", 3, "l1")
     assert (first.user_id, first.session_id, first.request_id) == ("u", "s", "r")
     assert (first.output_tokens, first.metadata) == (7, {"a": 1})
@@ -188,10 +188,10 @@ def test_parameters_are_hashed_under_the_key_alone():
         gear._runtime.started = True
         gear.call("t", lambda **_: None, city="Oslo")
         gear.call("t", lambda **_: None, city="Oslo")
-    first, second = (event.parameters_hash for event, _ in keyed._emitter._buffer.take(10))
+    first, second = (event.parameters_hash for event, _ in keyed._emitter.buffer.take(10))
     assert first == second
     assert first is not None
-    assert [event.parameters_hash for event, _ in bare._emitter._buffer.take(10)] == [None, None]
+    assert [event.parameters_hash for event, _ in bare._emitter.buffer.take(10)] == [None, None]
     keyed.close(0)
     bare.close(0)
 

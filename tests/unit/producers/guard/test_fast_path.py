@@ -35,10 +35,10 @@ def gear():
 def connected():
     """A client whose broker is away: what it would send stays in its buffer."""
     made = Switchgear(NOBODY, service="planner", local_policies=QUICK)
-    made._emitter._rouse = lambda urgent: None
+    made._emitter.wake = lambda urgent: None
     made._runtime.started = True
     yield made
-    made._emitter._closed = True
+    made._emitter.closed = True
 
 
 def breaker_of(gear, tool="search"):
@@ -243,7 +243,7 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
     search()
     before = time.time()
     search()
-    first, second = connected._emitter._buffer.take(10)
+    first, second = connected._emitter.buffer.take(10)
     assert isinstance(first[0], Event)
     assert second[0] == "search"
     ((value,),) = (
@@ -260,12 +260,12 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
 
 def test_a_full_buffer_gives_up_its_oldest_here_too(connected):
     search = connected.guard("search")(answers)
-    connected._emitter._limit = connected._emitter._buffer.limit = 10
+    connected._emitter.buffer.limit = 10
     guarded = connected.guard("search")(answers)
     search()
     for _ in range(30):
         guarded()
-    assert len(connected._emitter._buffer) == 10
+    assert len(connected._emitter.buffer) == 10
     assert connected.status().emitter.dropped == 21
 
 
@@ -274,10 +274,10 @@ def test_after_closing_calls_are_guarded_and_nothing_is_kept():
     search = gear.guard("search")(answers)
     search()
     gear.close(0)
-    held = len(gear._emitter._buffer)
+    held = len(gear._emitter.buffer)
     for _ in range(100):
         assert search() == "found"
-    assert len(gear._emitter._buffer) == held
+    assert len(gear._emitter.buffer) == held
 
 
 def test_an_event_names_the_generation_of_the_fleets_circuit():

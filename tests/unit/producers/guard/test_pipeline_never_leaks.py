@@ -222,7 +222,7 @@ async def test_a_probe_that_is_cancelled_at_any_of_its_awaits_is_free_again(awai
 async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_gives_everything_back(monkeypatch):
     gear = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=BreakerPolicy(consecutive_failures=1))
     gear._runtime.started = True
-    gear._emitter._rouse = lambda urgent: None
+    gear._emitter.wake = lambda urgent: None
     breaker = gear._gate.local.get("tool").breaker
     breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=1e-9)
     gear._follower.table.apply(b"tool", OPEN_UNTIL_LONG_AGO)
@@ -234,7 +234,7 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (len(breaker.leases), len(gear._gate.probes._waiting)) == (0, 0)
-    gear._emitter._closed = True
+    gear._emitter.closed = True
 
 
 async def test_a_call_that_takes_too_long_gives_its_probe_back():

@@ -23,8 +23,8 @@ def clock():
 @pytest.fixture
 def emitter():
     made = Emitter("127.0.0.1:1")
-    made._idle = False  # no thread: the buffer is read by hand
-    made._rouse = lambda urgent: None
+    made.idle = False  # no thread: the buffer is read by hand
+    made.wake = lambda urgent: None
     yield made
     made.close(0)
 
@@ -39,7 +39,7 @@ def refusal(tool="t"):
 
 
 def sent(emitter):
-    return [event for event, _ in emitter._buffer.take(100)]
+    return [event for event, _ in emitter.buffer.take(100)]
 
 
 def test_the_first_refusal_goes_at_once(reporter, emitter):
@@ -237,7 +237,7 @@ def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
     for each in (clock, wall):
         each.now += 1.5
     reporter.sweep()
-    ((_, ended_at),) = emitter._buffer.take(100)
+    ((_, ended_at),) = emitter.buffer.take(100)
     assert ended_at == 5_000.0
 
 

@@ -68,7 +68,7 @@ print(grown(lambda number: {work}))
 reporter = gear._gate.refusals
 if reporter is not None:
     assert len(reporter._tools) == 1
-    assert len(gear._emitter._buffer) < 100
+    assert len(gear._emitter.buffer) < 100
     gear.close(0)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
@@ -82,15 +82,15 @@ from switchgear import Rejection, Emitter
 from switchgear.guard.refusal_summary import RefusalReporter
 now = [0.0]
 reporter = RefusalReporter(Emitter("127.0.0.1:1", buffer_size=10), lambda: now[0])
-reporter._emitter._rouse = lambda urgent: None
+reporter._emitter.wake = lambda urgent: None
 for number in range(5_000):
     reporter.refused_again(Rejection(f"tool {number}", "open", "local"), now[0])
 assert len(reporter._tools) == 5_000
 now[0] = 61.0
 reporter.sweep()
 assert reporter._tools == {}, len(reporter._tools)
-assert len(reporter._emitter._buffer) == 10
-reporter._emitter._closed = True
+assert len(reporter._emitter.buffer) == 10
+reporter._emitter.closed = True
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -17,10 +17,10 @@ def test_a_message_waits_for_kafka_and_is_remembered_without_what_is_never_sent(
     gear = Switchgear("127.0.0.1:1", local_policies=ONE)
     gear._runtime.started = True
     assert gear._emitter is not None
-    gear._emitter._rouse = lambda urgent: None  # type: ignore[method-assign]
+    gear._emitter.wake = lambda urgent: None  # type: ignore[method-assign]
     for tool, error in (("a", "x" * LONG), ("b", ConnectionError("x" * LONG))):
         gear.try_acquire(tool).failure(error)  # type: ignore[union-attr]
-        ((event, _),) = gear._emitter._buffer.take(10)
+        ((event, _),) = gear._emitter.buffer.take(10)
         assert isinstance(event, Event)
         assert event.error_message is not None
         assert len(event.error_message) < 3 * MAX_MESSAGE_CHARACTERS

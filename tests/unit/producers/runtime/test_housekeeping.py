@@ -26,7 +26,7 @@ def gear(dropped: list[int]) -> Switchgear:
     """A client whose background is not started: the test looks by itself."""
     made = Switchgear(NOBODY, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
     made._runtime.started = True
-    made._emitter._rouse = lambda urgent: None  # type: ignore[union-attr,method-assign]
+    made._emitter.wake = lambda urgent: None  # type: ignore[union-attr,method-assign]
     return made
 
 
@@ -51,7 +51,7 @@ def test_refusals_that_were_summed_are_sent_before_the_emitter_closes(gear: Swit
     before = gear._emitter.status().emitted
     gear._emitter.close(0)
     assert gear._emitter.status().emitted == before + 1
-    event, _ = gear._emitter._buffer.take(10)[-1]
+    event, _ = gear._emitter.buffer.take(10)[-1]
     assert (event.status, event.metadata["refused"], event.metadata["refused_by"]) == ("rejected", 3, "local")
 
 

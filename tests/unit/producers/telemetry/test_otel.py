@@ -246,7 +246,7 @@ def test_events_of_calls_within_a_span_carry_its_trace_context(telemetry: Teleme
     with telemetry.tracer.start_as_current_span("agent step") as span:
         gear.call("search", lambda: 1)
     assert gear._emitter is not None
-    (event, _), *_ = gear._emitter._buffer.take(10)
+    (event, _), *_ = gear._emitter.buffer.take(10)
     assert event.traceparent.split("-")[1] == f"{span.get_span_context().trace_id:032x}"
     gear.close(0)
 
