@@ -14,8 +14,7 @@ from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name
-from switchgear_cli.topic_difference import TopicReport
-from switchgear_cli.topics import ensure_topics
+from switchgear_cli.topics import TopicReport, ensure_topics
 
 topics = App(name="topics", help="Create the Kafka topics and report those that differ.")
 

@@ -11,7 +11,7 @@ from switchgear.fleet.policy_overrides import laid_over
 from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.errors import impossible, unknown_key
 from switchgear.policies.load import read_file
-from switchgear_cli.operate.known import READ_S, Known, read_known
+from switchgear_cli.operate.targets import READ_S, Known, read_known
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings

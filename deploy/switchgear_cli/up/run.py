@@ -1,14 +1,16 @@
-"""The life of `switchgear up`: start in order, supervise and show, end in order."""
+"""Run the whole system on this machine: ``switchgear up``."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
@@ -16,12 +18,36 @@ from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.topics import ensure_topics
-from switchgear_cli.up.daemon_thread import in_daemon_thread
 from switchgear_cli.up.plan import Plan
 from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Supervisor
 from switchgear_cli.up.view import ComponentStatus, Readings, Status, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
+
+_Result = TypeVar("_Result")
+
+
+async def in_daemon_thread(work: Callable[[], _Result]) -> _Result:
+    """``asyncio.to_thread`` that does not keep the process from ending: a fetch can hang for minutes."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Result] = loop.create_future()
+
+    def settle(settler: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else settler())
+
+    def target() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - handed to the one who waits
+            failed = error
+            settle(lambda: future.set_exception(failed))
+        else:
+            settle(lambda: future.set_result(result))
+
+    threading.Thread(target=target, daemon=True, name=getattr(work, "__name__", "work")).start()
+    return await future
+
 
 READY_TIMEOUT_S: Final = 90.0
 CHILDREN_STOP_S: Final = 8.0

@@ -1,10 +1,11 @@
-"""Starts components, notices their death, starts them again, and ends them in order."""
+"""Start components in order, watch them, restart them and stop them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,46 @@ import httpx
 
 from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_cli.local.kafka import HOST, LocalKafka, brokers_online
-from switchgear_cli.up.log_file import last_line, rotate
 from switchgear_schemas.errors import SwitchgearError
+
+MAX_BYTES: Final = 10 * 1024 * 1024
+_TAIL_BYTES: Final = 16_384
+
+
+def rotate(file: Path, max_bytes: int = MAX_BYTES) -> bool:
+    """Copy a file that has grown past ``max_bytes`` to ``<file>.1`` and empty it; two files bound the space.
+
+    The child keeps writing to the same open file (in append mode, so at its new end). Lines that it writes between
+    the copy and the cut are lost: a log is allowed that, and no child waits for us.
+
+    Returns:
+        Whether it was rotated.
+    """
+    try:
+        if file.stat().st_size <= max_bytes:
+            return False
+    except FileNotFoundError:
+        return False
+    aside = file.with_name(f"{file.name}.1")
+    try:
+        shutil.copyfile(file, aside)
+    except OSError:  # a full disk: emptying the log is then the more urgent
+        aside.unlink(missing_ok=True)
+    with file.open("r+b") as stream:
+        stream.truncate(0)
+    return True
+
+
+def last_line(file: Path) -> str:
+    """The last line that is not empty; ``""`` where there is none. Short: it goes into a sentence."""
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(file.stat().st_size - _TAIL_BYTES, 0))
+            text = stream.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    return next((line.strip()[:400] for line in reversed(text.splitlines()) if line.strip()), "")
+
 
 _STEP_S: Final = 0.1
 _TEND_EVERY_S: Final = 5.0

@@ -8,8 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from switchgear_cli.local.ports import any_free_port
-from switchgear_cli.topic_difference import Difference
-from switchgear_cli.topics import ensure_topics
+from switchgear_cli.topics import Difference, ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from tests.support.processes import run
 

@@ -11,7 +11,7 @@ from switchgear.fleet.rows import Row
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
 from switchgear_cli.operate import policy_values as in_force_module
-from switchgear_cli.operate.known import Known
+from switchgear_cli.operate.targets import Known
 
 NAMES = ["mcp:calendar:list_events", "mcp:email:send", "[x]", "[bold]y[/bold]:warning:"]
 

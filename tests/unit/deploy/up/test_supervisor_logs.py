@@ -2,8 +2,8 @@
 
 import errno
 
-from switchgear_cli.up import log_file
-from switchgear_cli.up.log_file import last_line, rotate
+from switchgear_cli.up import supervisor as supervisor_module
+from switchgear_cli.up.supervisor import last_line, rotate
 
 
 def test_a_short_log_is_left_alone(tmp_path):
@@ -48,7 +48,7 @@ def test_on_a_full_disk_the_log_is_emptied_without_a_copy(tmp_path, monkeypatch)
         target.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(log_file.shutil, "copyfile", full)
+    monkeypatch.setattr(supervisor_module.shutil, "copyfile", full)
     file = tmp_path / "worker.log"
     file.write_text("x" * 101)
     assert rotate(file, 100)

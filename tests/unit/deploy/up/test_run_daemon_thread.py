@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from switchgear_cli.up.daemon_thread import in_daemon_thread
+from switchgear_cli.up.run import in_daemon_thread
 
 
 async def test_the_result_comes_back():
@@ -46,7 +46,7 @@ async def test_one_who_stops_waiting_is_not_disturbed_by_the_end_of_the_work():
 def test_a_process_ends_though_the_work_does_not():
     script = (
         "import asyncio, time\n"
-        "from switchgear_cli.up.daemon_thread import in_daemon_thread\n"
+        "from switchgear_cli.up.run import in_daemon_thread\n"
         "async def main():\n"
         "    await asyncio.wait([asyncio.create_task(in_daemon_thread(lambda: time.sleep(60)))], timeout=0.1)\n"
         "asyncio.run(main())"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from switchgear_cli.topic_difference import Difference, FoundTopic, differences
+from switchgear_cli.topics import Difference, FoundTopic, differences
 from switchgear_schemas.topics import TopicDefinition
 
 WANTED = TopicDefinition(

@@ -15,8 +15,8 @@ from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_cli.operate import send_command as send_command_module
 from switchgear_cli.operate import targets as targets_module
 from switchgear_cli.operate.command_result import CommandResult
-from switchgear_cli.operate.known import Known
 from switchgear_cli.operate.send_command import this_person
+from switchgear_cli.operate.targets import Known
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
 
