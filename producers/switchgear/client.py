@@ -26,8 +26,7 @@ from switchgear.guard.tool_name import check_tool
 from switchgear.redaction.redact import Redactor, redactor
 from switchgear.runtime.housekeeping import Housekeeping
 from switchgear.runtime.lifetime import Lifetime
-from switchgear.sessions.context import session_var
-from switchgear.sessions.session import Session
+from switchgear.sessions.session import Session, session_stack
 from switchgear.telemetry.dispatch import hook_list
 from switchgear.telemetry.hooks import Hooks
 from switchgear.telemetry.status import SwitchgearStatus
@@ -223,7 +222,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """
         if type(tool) is not str or tool not in self._gate.local.circuits:  # what has a circuit was looked at
             check_tool(tool)
-        if self._runtime.started and session_var.get() is None:  # the common case, with no frame of ours between
+        if self._runtime.started and not session_stack.get():  # the common case, with no frame of ours between
             answer = self._gate.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
@@ -293,16 +292,16 @@ class Switchgear(Calling, Lifetime, FromEnv):
             SwitchgearError: an argument is impossible; the message names it.
         """
         arguments.policies("policies", policies)
-        made = Session(
+        breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
+        return Session(
             mint_metric_id() if session_id is None else session_id,
+            owner=self._runtime,
+            decision=self._gate.with_breakers(breakers),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,
             max_calls=max_calls,
         )
-        breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
-        made.owner, made.gate = self._runtime, self._gate.with_breakers(breakers)
-        return made
 
     # -- for the model ------------------------------------------------------------------------------------------------
 

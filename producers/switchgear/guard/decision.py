@@ -202,7 +202,6 @@ class Gate(OutcomeRecorder):
 
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity."""
-        self.local.forked()
         self.probes.forked()
         if self.refusals is not None:
             self.refusals.forked()

@@ -25,7 +25,7 @@ from switchgear.guard.argument_mismatch import is_argument_mismatch, is_awaitabl
 from switchgear.guard.deferred_results import is_no_plain_success, told_of
 from switchgear.guard.permits import NOBODY, Permit
 from switchgear.guard.rejections import CircuitOpenError
-from switchgear.sessions.context import session_var
+from switchgear.sessions.session import session_stack
 
 if TYPE_CHECKING:
     from switchgear.emitter.buffer import Item
@@ -52,11 +52,11 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, rich: Function)
     gate = runtime.gate
     if gate._emitter is not None:
         return _emitting(runtime, gate, tool, function, rich)
-    circuits, session, clock = gate.local.circuits, session_var.get, gate._clock
+    circuits, session, clock = gate.local.circuits, session_stack.get, gate._clock
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None:
+        if circuit is None or session():
             return rich(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -83,11 +83,11 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, rich: Co
     gate = runtime.gate
     if gate._emitter is not None:
         return _emitting_async(runtime, gate, tool, function, rich)
-    circuits, session, clock = gate.local.circuits, session_var.get, gate._clock
+    circuits, session, clock = gate.local.circuits, session_stack.get, gate._clock
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None:
+        if circuit is None or session():
             return await rich(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -112,7 +112,7 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, rich: Co
 
 def _emitting(runtime: Runtime, gate: Gate, tool: str, function: Function, rich: Function) -> Function:
     """With the fleet's view before the call and an event after it."""
-    circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_var.get
+    circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_stack.get
     clock, wall, follower, emitter = gate._clock, gate._wall, gate._follower, gate._emitter
     assert emitter is not None
     assert follower is not None
@@ -121,7 +121,7 @@ def _emitting(runtime: Runtime, gate: Gate, tool: str, function: Function, rich:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or not runtime.started:
+        if circuit is None or session() or not runtime.started:
             return rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
@@ -174,7 +174,7 @@ def _wake(emitter: Emitter, items: deque[Item]) -> None:
 
 
 def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine, rich: Coroutine) -> Coroutine:
-    circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_var.get
+    circuits, views, scoped, session = gate.local.circuits, gate._views, gate._scoped, session_stack.get
     clock, wall, follower, emitter = gate._clock, gate._wall, gate._follower, gate._emitter
     assert emitter is not None
     assert follower is not None
@@ -183,7 +183,7 @@ def _emitting_async(runtime: Runtime, gate: Gate, tool: str, function: Coroutine
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or session() is not None or not runtime.started:
+        if circuit is None or session() or not runtime.started:
             return await rich(args, kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)

@@ -17,6 +17,7 @@ from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import Cause
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction.redact import redact
+from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import CircuitState
 
@@ -183,6 +184,7 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
 
     def __init__(self, policies: LocalPolicies | None, clock: Callable[[], float], *, limit: int = MAX_TOOLS) -> None:
         super().__init__(policy_of(policies), max_tools=limit)
+        call_in_child(self.forked)
         self._clock = clock
         self._lock = threading.RLock()
         self._busy = False

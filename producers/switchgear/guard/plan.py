@@ -12,7 +12,7 @@ from switchgear.classify.result import HARMLESS, failure_in
 from switchgear.fallback.registry import resolved
 from switchgear.guard.deferred_results import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
-from switchgear.sessions.context import session_of, session_var
+from switchgear.sessions.session import session_of, session_stack
 from switchgear.sessions.usage import NOTHING, Usage, usage_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Plan:
         except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
             self.runtime.complaints.warning(f"parameters of {self.tool} have no hash", error)
             return None
-        if not self._shares and session_var.get() is None:  # the hash is for the event alone
+        if not self._shares and not session_stack.get():  # the hash is for the event alone
             return CallKey(parameters, None)
         try:
             return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")

@@ -19,7 +19,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import ForkSafe
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear.sessions.context import session_of
+from switchgear.sessions.session import session_of
 from switchgear_schemas.enums import ServedBy
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Runtime(ForkSafe):
         self.stand_ins = StandIns()
         self.complaints = BoundedLog(log, clock=clock)
         self.clock = clock
+        self.session_lock = threading.RLock()
+        """See :class:`~switchgear.sessions.session.Owner`. A forgotten call may be collected while its thread holds it."""
         self._lock = threading.Lock()
         self._timed_threads = timed_threads
         self._threads: TimedThreads | None = None
@@ -96,11 +98,10 @@ class Runtime(ForkSafe):
         session = session_of(self)
         if session is None:
             return self.gate.acquire(tool, user_id, session_id, request_id)
-        refusal = session.over(tool)
+        refusal = session.check_limits(tool)
         if refusal is not None:
             return refusal
-        assert session.gate is not None
-        answer = session.gate.acquire(
+        answer: Permit | Rejection | PendingProbe = session.decision.acquire(
             tool, user_id or session.user_id, session.session_id if session_id is None else session_id, request_id
         )
         return answer if isinstance(answer, PendingProbe) else _in_session(answer, session)
@@ -213,9 +214,9 @@ class Runtime(ForkSafe):
         """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
         self.start()
         session = session_of(self)
-        if session is None or session.gate is None:
+        if session is None:
             return self.gate.is_open(tool)
-        return session.exhausted is not None or session.gate.is_open(tool, session.user_id, session.session_id)
+        return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
 
     def chain(self, tool: str, own: tuple[str, ...], group: Group = NO_GROUP) -> tuple[str, ...]:
         """Fallback tools of ``tool`` in order: the guard's ``own`` or the map's, each with its own after it; else the fleet's."""
@@ -238,7 +239,7 @@ class Runtime(ForkSafe):
 
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity, none of the parent's threads."""
-        self._lock = threading.Lock()
+        self._lock, self.session_lock = threading.Lock(), threading.RLock()
         self.gate.forked()
         self.stand_ins.forked()
         if self._threads is not None:

@@ -19,7 +19,7 @@ from switchgear.arguments import renamed, renaming
 from switchgear.breaker.states import PASSING
 from switchgear.redaction.redact import MOST_NAME, one_line
 from switchgear.runtime.fork import ForkSafe
-from switchgear.sessions.context import session_of
+from switchgear.sessions.session import session_of
 
 if TYPE_CHECKING:
     from switchgear.follower.view import CircuitView
@@ -260,9 +260,9 @@ def notice_now(
         return SESSION_OVER
     if mode == "deny":
         return NOTHING_CALLABLE
-    gate = runtime.gate if mine is None or mine.gate is None else mine.gate
+    breakers = runtime.gate.local if mine is None else mine.decision.local
     return board.notice(
-        gate.local.all_now(),
+        breakers.all_now(),
         circuits,
         runtime.fallbacks.chains(),
         user_id="" if mine is None else mine.user_id,

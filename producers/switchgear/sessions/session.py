@@ -1,95 +1,125 @@
-"""Session: circuits that start fresh and end with it, and limits across all of its tools."""
+"""Sessions: fresh circuits for one run of an agent, and limits across all of its tools."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from switchgear.guard.rejections import Rejection
 from switchgear.numeric import is_whole
-from switchgear.runtime.fork import ForkSafe
-from switchgear.sessions.context import enter, leave, nested
 from switchgear.sessions.usage import Usage, usage_of
 from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.guard.decision import Gate
-    from switchgear.guard.runtime import Runtime
+    from switchgear.guard.local_circuits import LocalBreakers
+
+session_stack: Final[ContextVar[tuple[Session, ...]]] = ContextVar("switchgear_sessions", default=())
+"""The sessions that the running task or thread has entered, of all clients, the innermost last.
+
+``asyncio`` tasks and ``asyncio.to_thread`` inherit it. A bare thread starts with none.
+"""
 
 
-class Session(ForkSafe):
-    """Made by ``gear.session(...)``; ``with session:`` or ``async with`` makes it the session of the running task or thread.
+class Owner(Protocol):
+    """The client of a session."""
 
-    Its calls are decided by circuits of its own, which start closed, and by the fleet's; they carry its ``session_id`` and
-    ``user_id``. The limits are of all its tools together, so switching tools does not evade them. They are compared when a
-    call begins: calls that run at that moment may carry it past a limit.
+    session_lock: threading.RLock
+    """Held while the counts of its sessions change: nested sessions count a call all at once, or not at all."""
 
-    Thread-safe. It may be entered in several threads and tasks, also at once, and again after it was left. Where it is
-    entered within another session of its client, it counts against that one's limits too.
+    def session_left(self, session_id: str) -> None:
+        """Forget what was kept for the session: the last task or thread has left it."""
+
+
+class Decision(Protocol):
+    """Decide about the calls of a session."""
+
+    local: LocalBreakers
+    """The session's own circuits."""
+
+    def acquire(self, tool: str, user_id: str, session_id: str | None, request_id: str | None) -> Any:
+        """Return a permit, a rejection or a pending probe."""
+
+    def is_open(self, tool: str, user_id: str, session_id: str | None) -> bool:
+        """Return whether a call would be refused now."""
+
+
+class Session:
+    """One run of an agent. Make it with ``gear.session(...)`` and enter it with ``with`` or ``async with``.
+
+    Within it, the client's calls go through the session's own circuits, which start closed, and through the fleet's. Their
+    events carry its ``session_id`` and ``user_id``. The limits count all of its tools together, so that switching tools
+    doesn't evade them. They are compared when a call begins: calls that run at that moment may exceed a limit.
+
+    Thread-safe. You can enter a session in several threads and tasks at once, and again after you left it. If you enter it
+    within another session of the same client, its calls count against that one's limits too.
 
     Args:
-        session_id: On every event; 1 to 256 characters.
-        user_id: On every event; at most 256 characters.
-        token_budget: Tokens reported by the tools or by :meth:`spend`, after which calls are refused.
-        max_failures: Failed calls of any tool after which calls are refused; cancelled ones and those refused by a policy don't count.
-        max_calls: Calls after which more are refused.
+        session_id: On every event. 1 to 256 characters.
+        owner: The client that it belongs to. Calls of other clients aren't in this session.
+        decision: Decides about its calls.
+        user_id: On every event. At most 256 characters.
+        token_budget: Refuse calls after this many tokens, reported by the tools or by :meth:`spend`.
+        max_failures: Refuse calls after this many failed calls. Cancelled calls and refusals by a policy don't count.
+        max_calls: Refuse calls after this many calls.
 
     Raises:
-        SwitchgearError: naming the argument that is impossible.
+        SwitchgearError: An argument is impossible. The message names it.
     """
 
     def __init__(
         self,
         session_id: str,
         *,
+        owner: Owner,
+        decision: Decision,
         user_id: str = "",
         token_budget: int | None = None,
         max_failures: int | None = None,
         max_calls: int | None = None,
     ) -> None:
-        super().__init__()
         _check_id("session_id", session_id)
         if not session_id:
-            raise SwitchgearError("The session_id of a session is not empty.", hint="Leave it out to have one made.")
+            raise SwitchgearError("The session_id is empty.", hint="Leave it out to get a generated one.")
         _check_id("user_id", user_id)
         for name, limit in (("token_budget", token_budget), ("max_failures", max_failures), ("max_calls", max_calls)):
             if limit is not None and (not is_whole(limit) or limit < 1):
-                raise SwitchgearError(f"The {name} of a session is a number from 1 on, or None, not {limit!r}.")
+                raise SwitchgearError(f"{name} must be a whole number from 1 or None, not {limit!r}.")
         self.session_id = session_id
         self.user_id = user_id
+        self.owner = owner
+        self.decision = decision
         self._limits = (token_budget, max_failures, max_calls)
-        self._lock = threading.RLock()  # the garbage collector may end a forgotten call while this thread holds it
         self._calls = self._failures = self._refused = 0
         self._spent = Usage()
-        self._exhausted: str | None = None
-        self._places = 0
-        self.owner: Runtime | None = None
-        """The client's runtime: another client's calls are not in this session."""
-        self.gate: Gate | None = None
-        """Decides by the session's own circuits; set by the client that made it."""
-
-    # -- being in it --------------------------------------------------------------------------------------------------
+        self.limit_reached: str | None = None
+        """Which limit of this session alone was reached, in words."""
+        self._entered = 0
+        """The number of tasks and threads that are in it."""
 
     def __enter__(self) -> Self:
-        enter(self)
-        with self._lock:
-            self._places += 1
+        session_stack.set((*session_stack.get(), self))
+        with self.owner.session_lock:
+            self._entered += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not leave(self):  # left in another task than it was entered in: nothing of ours to undo
+        stack = session_stack.get()
+        if self not in stack:  # entered in another task than this one
             return
-        with self._lock:
-            self._places -= 1
-            over = self._places == 0
-        if over and self.owner is not None:
+        # Two generators that take turns leave in the order in which they end, so it isn't always the last one.
+        last = len(stack) - 1 - stack[::-1].index(self)
+        session_stack.set(stack[:last] + stack[last + 1 :])
+        with self.owner.session_lock:
+            self._entered -= 1
+            left_by_all = self._entered == 0
+        if left_by_all:
             self.owner.session_left(self.session_id)
 
     async def __aenter__(self) -> Self:
@@ -100,24 +130,23 @@ class Session(ForkSafe):
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    # -- what callers ask and tell ------------------------------------------------------------------------------------
+    # -- for callers --------------------------------------------------------------------------------------------------
 
     def spend(self, usage: Usage | int) -> None:
-        """Count tokens (and cost) that no tool reported, such as the model's own between two calls.
+        """Count tokens (and cost) that no tool reports, such as the model's own between two calls.
 
         Raises:
-            SwitchgearError: it is no usage, or less than nothing.
+            SwitchgearError: It is no usage, or negative.
         """
-        told = usage_of(usage)
-        for one in self.nested():
-            one.ended(told, failed=False)
+        spent = usage_of(usage)
+        for session in self.nested():
+            session.ended(spent, failed=False)
 
     def status(self) -> SessionStatus:
-        """What it used and what it has left, as of now."""
-        with self._lock:
+        """Return what it used and what it has left, as of now."""
+        with self.owner.session_lock:
             calls, failures, refused, spent = self._calls, self._failures, self._refused, self._spent
         token_budget, max_failures, max_calls = self._limits
-        gate = self.gate
         return SessionStatus(
             session_id=self.session_id,
             user_id=self.user_id,
@@ -130,90 +159,81 @@ class Session(ForkSafe):
             refused=refused,
             cost_usd=spent.cost_usd,
             exhausted=self.exhausted,
-            circuits={} if gate is None else gate.local.not_closed(),
+            circuits=self.decision.local.not_closed(),
         )
 
     @property
     def exhausted(self) -> str | None:
-        """Which limit, of this session or of one around it, was reached; None while calls are let through."""
-        return next((one._exhausted for one in self.nested() if one._exhausted is not None), None)  # noqa: SLF001
+        """Which limit was reached, of this session or of one around it. None while calls are let through."""
+        return next((one.limit_reached for one in self.nested() if one.limit_reached is not None), None)
+
+    # -- for the guard ------------------------------------------------------------------------------------------------
 
     def nested(self) -> tuple[Session, ...]:
-        """This one and those of its client that it is entered within here, from the inside out: its calls count in all of them."""
-        return nested(self)
+        """Return this session and those of its client that it is entered within here, innermost first, each once."""
+        stack = session_stack.get()
+        if len(stack) < 2 or self not in stack:
+            return (self,)
+        around = stack[: len(stack) - stack[::-1].index(self)]
+        return tuple(dict.fromkeys(one for one in reversed(around) if one.owner is self.owner))
 
-    # -- what the guard tells -----------------------------------------------------------------------------------------
+    def check_limits(self, tool: str) -> Rejection | None:
+        """Return the refusal of a call of ``tool`` if a limit is reached. The call is not counted."""
+        for session in self.nested():
+            if session.limit_reached is not None:
+                return session.refuse(tool, session.limit_reached)
+        return None
 
-    def over(self, tool: str) -> Rejection | None:
-        """Why no call of ``tool`` begins any more; None while calls are let through. None is counted here."""
-        return _over(self.nested(), tool)
+    def refuse(self, tool: str, reason: str) -> Rejection:
+        """Count and return a refusal by this session."""
+        with self.owner.session_lock:
+            self._refused += 1
+        return Rejection(tool, "open", "session", reason)
 
     def begin(self, tool: str) -> Rejection | None:
-        """A call of ``tool`` that nothing else refuses: None, and it is counted; or why it may not be made in this session."""
-        sessions = self.nested()
-        if len(sessions) == 1:
-            with self._lock:
-                return _counted(sessions, tool)
-        with contextlib.ExitStack() as locks:  # in all or in none: not for a moment does a refused call take a place
-            for one in sorted(sessions, key=id):  # in one order, whoever is within whom
-                locks.enter_context(one._lock)  # noqa: SLF001 - of the same class
-            return _counted(sessions, tool)
+        """Count a call of ``tool`` that nothing else refuses, or return its refusal if a limit is reached."""
+        with self.owner.session_lock:
+            refusal = self.check_limits(tool)
+            if refusal is None:
+                for session in self.nested():
+                    session.add_calls(1)
+            return refusal
 
     def not_made(self) -> None:
-        """A call that had begun was never made, for this session alone."""
-        with self._lock:
-            self._calls -= 1
-            self._judge()
+        """Take back a call that had begun, in this session alone: it was never made."""
+        self.add_calls(-1)
 
     def ended(self, usage: Usage, *, failed: bool) -> None:
-        """A call ended, for this session alone."""
+        """Count the end of a call, in this session alone."""
         if failed or usage.tokens or usage.cost_usd:
-            self._count(usage, failed=failed)
+            with self.owner.session_lock:
+                self._spent += usage
+                self._failures += failed
+                self._compare()
 
-    def forked(self) -> None:
-        """In a child of a fork: a lock that another thread held would be held for ever."""
-        self._lock = threading.RLock()
-        if self.gate is not None:
-            self.gate.local.forked()
+    def add_calls(self, number: int) -> None:
+        """Count calls that begin, in this session alone."""
+        with self.owner.session_lock:
+            self._calls += number
+            self._compare()
 
-    def _count(self, usage: Usage, *, failed: bool) -> None:
-        with self._lock:
-            self._spent += usage
-            self._failures += failed
-            self._judge()
-
-    def _judge(self) -> None:
+    def _compare(self) -> None:
         token_budget, max_failures, max_calls = self._limits
-        spent = self._spent.tokens
-        self._exhausted = None
-        if token_budget is not None and spent >= token_budget:
-            self._exhausted = f"the token budget of session {self.session_id} is spent ({spent} of {token_budget})"
+        tokens = self._spent.tokens
+        self.limit_reached = None
+        if token_budget is not None and tokens >= token_budget:
+            self.limit_reached = f"the token budget of session {self.session_id} is spent ({tokens} of {token_budget})"
         elif max_failures is not None and self._failures >= max_failures:
-            self._exhausted = (
+            self.limit_reached = (
                 f"{self._failures} calls of session {self.session_id} failed (the limit is {max_failures})"
             )
         elif max_calls is not None and self._calls >= max_calls:
-            self._exhausted = f"session {self.session_id} has made its {max_calls} calls"
+            self.limit_reached = f"session {self.session_id} has made its {max_calls} calls"
 
 
-def _over(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
-    for one in sessions:
-        why = one._exhausted  # noqa: SLF001 - of this file, as below
-        if why is not None:
-            with one._lock:  # noqa: SLF001
-                one._refused += 1  # noqa: SLF001
-            return Rejection(tool, "open", "session", why)
-    return None
-
-
-def _counted(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
-    """One call more in each of ``sessions``, whose locks are held."""
-    refusal = _over(sessions, tool)
-    if refusal is None:
-        for one in sessions:
-            one._calls += 1  # noqa: SLF001
-            one._judge()  # noqa: SLF001
-    return refusal
+def session_of(owner: object) -> Session | None:
+    """Return the innermost session of ``owner``, a client's runtime, in the running task or thread."""
+    return next((one for one in reversed(session_stack.get()) if one.owner is owner), None)
 
 
 def _left(limit: int | None, used: int) -> int | None:
@@ -221,29 +241,29 @@ def _left(limit: int | None, used: int) -> int | None:
 
 
 def _check_id(name: str, value: object) -> None:
-    """The fleet reads no event with anything but text here, and a command names a session's circuit by it.
+    """Check an id that goes with every event, and by which commands name the session's circuits.
 
     Raises:
-        SwitchgearError: it is no text, too long, or can't be written as UTF-8.
+        SwitchgearError: It isn't text, is too long, or can't be encoded as UTF-8.
     """
     if not isinstance(value, str):
-        raise SwitchgearError(f"The {name} of a session is text, not {value!r:.100}.", hint=f"Give str({name}).")
+        raise SwitchgearError(f"The {name} must be text, not {value!r:.100}.", hint=f"Pass str({name}).")
     if len(value) > MAX_NAME_LENGTH:
-        raise SwitchgearError(f"The {name} of a session has at most {MAX_NAME_LENGTH} characters, not {len(value)}.")
+        raise SwitchgearError(f"The {name} has {len(value)} characters; the most is {MAX_NAME_LENGTH}.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise SwitchgearError(f"The {name} of a session can't be written as UTF-8: {value!r:.100}.") from None
+        raise SwitchgearError(f"The {name} can't be encoded as UTF-8: {value!r:.100}.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """As of now. What is left is None where there is no limit."""
+    """Counts of a session, as of now. What is left is None without a limit."""
 
     session_id: str
     user_id: str
     calls: int
-    """Calls that were let through, whether they have ended or not."""
+    """Calls that were let through, ended or not."""
     calls_left: int | None
     tokens: int
     tokens_left: int | None
@@ -253,6 +273,6 @@ class SessionStatus:
     """Calls refused because a limit of this session was reached."""
     cost_usd: float
     exhausted: str | None
-    """Which limit was reached, in words; None while calls are let through."""
+    """Which limit was reached, in words. None while calls are let through."""
     circuits: Mapping[str, CircuitState]
-    """The session's own circuits that are not closed, by circuit id."""
+    """The session's own circuits that aren't closed, by circuit id."""

@@ -121,7 +121,7 @@ def test_no_option_and_no_ending_takes_a_permit_along(calls):
             given_options = {**options, **(results_only if kind == "call" else {})}
             with session if in_session else contextlib.nullcontext():
                 await once(gear, kind, ending, given_options)
-            for gate in (gear._gate, session.gate):
+            for gate in (gear._gate, session.decision):
                 assert probes_out(gate) == 0, (kind, ending, options)
         status = session.status()
         assert 0 <= status.failures <= status.calls <= 2 * len(calls)
@@ -163,7 +163,7 @@ def test_a_forked_child_has_its_own_locks_threads_and_budget():
     session = gear.session("s-1", max_calls=3)
     with session:
         gear.try_acquire("a").success()
-        locks = [session._lock, gear._runtime._lock, gear._runtime.threads._changed]
+        locks = [session.owner.session_lock, gear._runtime._lock, gear._runtime.threads._changed]
         for lock in locks:
             lock.acquire()  # as another thread may, at the moment of the fork
         child = os.fork()

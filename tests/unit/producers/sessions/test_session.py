@@ -18,7 +18,7 @@ from switchgear import (
     SwitchgearError,
     Usage,
 )
-from switchgear.sessions.context import session_var
+from switchgear.sessions.session import session_stack
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear.testing import InMemoryFleet
 
@@ -223,7 +223,7 @@ def test_tokens_of_the_model_itself_may_be_counted_in(gear):
 @pytest.mark.parametrize("name", ["token_budget", "max_failures", "max_calls"])
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "ten"])
 def test_an_impossible_limit_is_told_by_its_name(gear, name, limit):
-    with pytest.raises(SwitchgearError, match=f"The {name} of a session"):
+    with pytest.raises(SwitchgearError, match=f"{name} must be"):
         gear.session(**{name: limit})
 
 
@@ -297,7 +297,7 @@ def test_a_bare_thread_enters_by_with(gear):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join(10)
-        assert session_var.get() is session
+        assert session_stack.get()[-1] is session
     assert seen == [("", "s-1", None)]
     assert session.status().calls == 1
 
@@ -308,8 +308,8 @@ def test_the_same_session_may_be_entered_within_itself_and_again(gear):
         with session:
             with session:
                 gear.try_acquire("a")
-            assert session_var.get() is session
-        assert session_var.get() is None
+            assert session_stack.get()[-1] is session
+        assert not session_stack.get()
     assert session.status().calls == 2
 
 
@@ -317,8 +317,8 @@ def test_leaving_restores_the_one_around_also_after_an_exception(gear):
     with gear.session("outer") as outer:
         with pytest.raises(KeyError), gear.session("inner"):
             raise KeyError
-        assert session_var.get() is outer
-    assert session_var.get() is None
+        assert session_stack.get() == (outer,)
+    assert not session_stack.get()
 
 
 def test_an_inner_session_has_fresh_circuits_and_counts_against_the_outer_one(gear):
@@ -346,7 +346,7 @@ def test_leaving_where_it_was_not_entered_harms_nobody(gear):
     session.__exit__(None, None, None)
     with gear.session("other") as other:
         session.__exit__(None, None, None)
-        assert session_var.get() is other
+        assert session_stack.get() == (other,)
 
 
 def test_without_a_name_each_session_has_one_of_its_own(gear):

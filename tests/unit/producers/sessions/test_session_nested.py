@@ -1,4 +1,4 @@
-"""Sessions are left in any order, and count in those that they are entered within: here, not where they were made."""
+"""Nested sessions: entering and leaving in any order, and whose limits a call counts against."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from switchgear import Switchgear, SwitchgearError
-from switchgear.sessions.context import entered, session_var
+from switchgear.sessions.session import session_stack
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def gear():
 
 
 def running():
-    session = session_var.get()
-    return None if session is None else session.session_id
+    """The ids of the sessions that were entered here, innermost last."""
+    return [session.session_id for session in session_stack.get()]
 
 
 def calls(*sessions):
@@ -29,62 +29,62 @@ def calls(*sessions):
 # -- left in any order ------------------------------------------------------------------------------------------------
 
 
-def test_two_agents_as_generators_that_take_turns_leave_no_session_behind(gear):
+def test_generators_that_take_turns_leave_their_sessions_in_any_order(gear):
     def agent(name):
         with gear.session(name):
             yield running()
             yield running()
 
     ana, bob = agent("ana"), agent("bob")
-    assert [next(ana), next(bob)] == ["ana", "bob"]
+    assert [next(ana), next(bob)] == [["ana"], ["ana", "bob"]]
     ana.close()
-    assert running() == "bob", "the one that goes on"
+    assert running() == ["bob"]
     bob.close()
-    assert (running(), list(entered())) == (None, [])
+    assert running() == []
 
 
-async def test_so_do_async_generators_of_one_task(gear):
+async def test_async_generators_of_one_task_leave_their_sessions_in_any_order(gear):
     async def agent(name):
         async with gear.session(name):
             yield running()
 
     agents = [agent(name) for name in "abc"]
-    assert [await anext(one) for one in agents] == ["a", "b", "c"]
+    assert [await anext(one) for one in agents] == [["a"], ["a", "b"], ["a", "b", "c"]]
     seen = []
     for one in (agents[1], agents[0], agents[2]):
         await one.aclose()
         seen.append(running())
-    assert seen == ["c", "c", None]
+    assert seen == [["a", "c"], ["c"], []]
 
 
-def test_the_innermost_entry_of_a_session_entered_twice_is_left_first(gear):
+def test_leaving_a_session_that_was_entered_twice_undoes_its_last_entry(gear):
     a, b = gear.session("a"), gear.session("b")
     a.__enter__()
     b.__enter__()
     a.__enter__()
     a.__exit__(None, None, None)
-    assert [one.session_id for one in entered()] == ["b", "a"]
+    assert running() == ["a", "b"]
     a.__exit__(None, None, None)
-    assert [one.session_id for one in entered()] == ["b"]
+    assert running() == ["b"]
     b.__exit__(None, None, None)
-    assert running() is None
+    assert running() == []
 
 
-async def test_what_a_task_leaves_is_left_for_that_task_alone(gear):
+async def test_a_session_that_a_task_leaves_stays_entered_in_its_parent_task(gear):
     with gear.session("a") as session:
 
         async def leave():
             session.__exit__(None, None, None)
             return running()
 
-        assert await asyncio.create_task(leave()) is None
-        assert running() == "a"
+        assert await asyncio.create_task(leave()) == []
+        assert running() == ["a"]
 
 
 # -- counted in those around it -----------------------------------------------------------------------------------------
 
 
-def test_a_session_counts_in_the_one_it_is_entered_within_wherever_it_was_made(gear):
+def test_calls_count_against_the_session_around_the_one_they_are_made_in(gear):
     a, b = gear.session("a", max_calls=1), gear.session("b")
     with a, b:
         assert gear.try_acquire("t")
@@ -93,7 +93,7 @@ def test_a_session_counts_in_the_one_it_is_entered_within_wherever_it_was_made(g
     assert calls(a, b) == [1, 1]
 
 
-def test_a_session_made_within_another_and_entered_after_it_is_on_its_own(gear):
+def test_a_session_made_within_another_but_entered_after_it_counts_alone(gear):
     with gear.session("a", max_calls=1) as a:
         assert gear.try_acquire("t")
         b = gear.session("b")
@@ -103,7 +103,7 @@ def test_a_session_made_within_another_and_entered_after_it_is_on_its_own(gear):
     assert calls(a, b) == [1, 1]
 
 
-def test_each_place_has_its_own_session_around(gear):
+def test_a_session_shared_by_threads_counts_in_the_session_around_it_in_each_thread(gear):
     shared = gear.session("shared")
     ana, bob = gear.session("ana"), gear.session("bob")
 
@@ -121,7 +121,7 @@ def test_each_place_has_its_own_session_around(gear):
     assert [one.status().tokens for one in (ana, bob, shared)] == [20, 30, 50]
 
 
-def test_a_permit_that_another_thread_reports_counts_where_it_was_taken(gear):
+def test_a_permit_reported_by_another_thread_counts_in_the_sessions_it_was_taken_in(gear):
     with gear.session("a", max_failures=9) as a, gear.session("b") as b:
         permits = [gear.try_acquire("t") for _ in range(3)]
 
@@ -138,7 +138,7 @@ def test_a_permit_that_another_thread_reports_counts_where_it_was_taken(gear):
         assert (status.calls, status.tokens, status.failures) == (2, 5, 1)
 
 
-def test_a_session_within_itself_counts_once(gear):
+def test_a_session_entered_within_itself_counts_each_call_once(gear):
     session = gear.session("a")
     with session, gear.session("b"), session:
         gear.try_acquire("t").success(output_tokens=3)
@@ -146,7 +146,7 @@ def test_a_session_within_itself_counts_once(gear):
     assert (session.status().calls, session.status().tokens) == (1, 7)
 
 
-def test_a_refusal_of_the_outer_one_is_no_call_of_the_inner_ones(gear):
+def test_a_call_that_the_outer_session_refuses_is_not_counted_in_the_inner_ones(gear):
     with gear.session("a", max_calls=1) as a, gear.session("b") as b, gear.session("c") as c:
         gear.try_acquire("t")
         for _ in range(3):
@@ -157,7 +157,7 @@ def test_a_refusal_of_the_outer_one_is_no_call_of_the_inner_ones(gear):
 # -- several clients ------------------------------------------------------------------------------------------------------
 
 
-def test_another_clients_session_within_is_no_way_past_the_limits(gear):
+def test_entering_another_clients_session_does_not_evade_the_limits(gear):
     other = Switchgear.local()
     with gear.session("a", max_calls=2) as a, other.session("b", max_calls=3) as b:
         assert [bool(gear.try_acquire("t")) for _ in range(4)] == [True, True, False, False]
@@ -172,13 +172,13 @@ def test_another_clients_session_within_is_no_way_past_the_limits(gear):
 
 @pytest.mark.parametrize("name", ["session_id", "user_id"])
 @pytest.mark.parametrize("wrong", [42, uuid.uuid4(), b"s-1", "s" * 257, "s-\ud800", ["s"]])
-def test_an_impossible_id_is_told_by_its_name(gear, name, wrong):
-    with pytest.raises(SwitchgearError, match=f"^The {name} of a session"):
+def test_rejects_an_impossible_session_or_user_id_and_names_it(gear, name, wrong):
+    with pytest.raises(SwitchgearError, match=f"^The {name} "):
         gear.session(**{name: wrong})
 
 
-def test_an_empty_session_id_is_told_and_a_user_id_that_is_none(gear):
-    with pytest.raises(SwitchgearError, match="not empty"):
+def test_rejects_an_empty_session_id_and_a_user_id_of_none(gear):
+    with pytest.raises(SwitchgearError, match="session_id is empty"):
         gear.session("")
     with pytest.raises(SwitchgearError, match="user_id"):
         gear.session("s-1", user_id=None)
