@@ -1,4 +1,4 @@
-# Everything a person needs: `make up` and `make test`. Both make the virtual environment first.
+# Start with `make up` and `make test`. Every target makes the virtual environment first.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -8,14 +8,19 @@ SECONDS ?= 120
 SEED ?=
 # Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
 PROCESSES ?= 3
+CHECK_PROCESSES ?= 2
 
-.PHONY: setup up test lint bench chaos fuzz schemas clean
+.PHONY: setup up check test lint docs bench chaos fuzz schemas clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
 	@$(BIN)/switchgear up --demo $(ARGS)
 
-## test: style, types and every test (ARGS="-k breaker" to choose)
+## check: style, types and the unit tests, in two or three minutes (ARGS="-k breaker" to choose)
+check: lint
+	$(BIN)/python -m pytest --numprocesses=$(CHECK_PROCESSES) --dist=loadfile tests/unit $(ARGS)
+
+## test: style, types and every test, with real servers (ARGS="-k breaker" to choose)
 test: lint
 	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
@@ -25,22 +30,26 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-## bench: our figures beside the peers', in one run
+## docs: the documentation site, in site/; a broken link is an error
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+## bench: measure Switchgear and other circuit breakers in one run
 bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.bench $(ARGS)
 
-## chaos: real processes, faults by a seed, a recount of every promise (SECONDS=600 SEED=7; exit code 1 where one is broken)
+## chaos: break real processes at random, then check every promise (SECONDS=600 SEED=7; exit code 1 if one is broken)
 chaos: setup
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-## fuzz: by a seed, attempts on readers' SQL, then hostile messages in every topic, for so long each (SECONDS=600 SEED=7; exit code 1 with a finding)
+## fuzz: hostile SQL, then hostile messages in every topic, each for SECONDS (SECONDS=600 SEED=7; exit code 1 with a finding)
 fuzz: SECONDS = 600
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz.sql --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 	@$(BIN)/python -m tests.fuzz.messages --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-## schemas: write the JSON Schema and AsyncAPI files anew from the models
+## schemas: write the JSON Schema and AsyncAPI files from the models
 schemas: setup
 	$(BIN)/python -m switchgear_schemas.json_schema schemas
 
@@ -55,4 +64,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 ## clean: remove what setup and the tests made here
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis site

@@ -126,6 +126,6 @@ def written(document: str, folder: Path) -> Path:
 
 
 def guide() -> list[Program]:
-    """Every program of ``docs/guide``."""
-    documents = sorted((REPOSITORY / "docs" / "guide").glob("*.md"))
+    """Return every program of ``docs/index.md`` and ``docs/guide``."""
+    documents = [REPOSITORY / "docs" / "index.md", *sorted((REPOSITORY / "docs" / "guide").glob("*.md"))]
     return [program for path in documents for program in programs(str(path.relative_to(REPOSITORY)))]

@@ -41,7 +41,7 @@ def test_the_programs_of_the_guide_are_typed(tmp_path):
     for number, program in enumerate(PROGRAMS):
         (tmp_path / f"p{number:03d}.py").write_text(f"# {program.name}\n{program.code}")
     found = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--no-error-summary",
+        [sys.executable, "-m", "mypy", "--cache-dir=.mypy_cache/guide", "--strict", "--ignore-missing-imports", "--no-error-summary",
          *sorted(str(path) for path in tmp_path.glob("*.py"))],
         cwd=REPOSITORY,
         capture_output=True,

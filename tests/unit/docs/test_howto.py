@@ -39,7 +39,7 @@ def test_the_code_of_the_pages_is_typed(tmp_path):
             ):  # cells that await; a file's last line
                 (tmp_path / f"{re.sub(r'[^a-z]', '_', f'{page}_{name}')}.py").write_text(code)
     found = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--allow-untyped-decorators",
+        [sys.executable, "-m", "mypy", "--cache-dir=.mypy_cache/howto", "--strict", "--ignore-missing-imports", "--allow-untyped-decorators",
          "--allow-subclassing-any", "--no-warn-unused-ignores", "--no-error-summary",
          *sorted(str(path) for path in tmp_path.rglob("*.py"))],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False,
