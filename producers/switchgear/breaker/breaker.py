@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from switchgear.breaker import snapshot
 from switchgear.breaker.core import Core
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.snapshot import check
 from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
 from switchgear.breaker.values import BreakerPermit, BreakerRejection, Cause, ProbeLease, Result, Transition
 from switchgear_schemas.enums import CircuitState, Verb
@@ -304,6 +303,7 @@ class Breaker(Core):
 
     def snapshot(self) -> bytes:
         """Everything, as compact versioned bytes."""
+        cause, cause_details = snapshot.save_cause(self.cause)
         return snapshot.encode(
             snapshot.Saved(
                 format=snapshot.FORMAT,
@@ -320,10 +320,10 @@ class Breaker(Core):
                 rejected=self._rejected,
                 total_calls=self._total_calls,
                 total_failed=self._total_failed,
-                cause=snapshot.save_cause(self.cause),
+                cause=cause,
                 half_open=None if self._half_open is None else self._half_open.dump(),
                 evidence=snapshot.save_evidence(self._evidence),
-                cause_details=snapshot.save_cause_details(self.cause),
+                cause_details=cause_details,
             )
         )
 
@@ -335,7 +335,6 @@ class Breaker(Core):
             SnapshotError: for bytes that are no snapshot, one of a newer format, or one that no circuit can be in.
         """
         saved = snapshot.decode(data)
-        check(saved)
         breaker = cls(saved.circuit_id, policy, saved.clock)
         breaker.state = STATES[saved.state]
         breaker.previous_state = None if saved.previous_state is None else STATES[saved.previous_state]
@@ -345,8 +344,7 @@ class Breaker(Core):
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
         breaker.cause = snapshot.load_cause(saved.cause, saved.cause_details)
         if saved.half_open is not None:
-            *numbers, outstanding = saved.half_open
-            breaker._half_open = HalfOpen.load(numbers, outstanding)
+            breaker._half_open = HalfOpen.load(saved.half_open)
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
         breaker._settle()
         breaker._follow_mode(saved.mode, saved.clock)

@@ -237,7 +237,7 @@ class Core:
         due = self._half_open_until()
         if now < due:
             return None
-        limit = self.policy.max_wait_duration_in_half_open_state_s
+        limit = float(self.policy.max_wait_duration_in_half_open_state_s)
         cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
         return self._move("open", due, cause)
 

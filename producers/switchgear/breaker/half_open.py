@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker.values import Cause
 
 if TYPE_CHECKING:
+    from switchgear.breaker.snapshot import SavedHalfOpen
     from switchgear_schemas.policy import BreakerPolicy
 
 IGNORED_PER_PERMIT: Final = 10
@@ -95,18 +95,25 @@ class HalfOpen:
             return False, _cause("probe_slow_call_rate", slow, slow_threshold, self.finished, slow_ms)
         return True, _cause("probe_failure_rate", rate, threshold, self.finished)
 
-    def dump(self) -> list[object]:
-        """For a snapshot."""
-        return [self.serial, self.good, self.bad, self.failed, self.slow, self.ignored, list(self.outstanding.items())]
+    def dump(self) -> SavedHalfOpen:
+        """Return the numbers and leases for a snapshot."""
+        leases = list(self.outstanding.items())
+        return self.serial, self.good, self.bad, self.failed, self.slow, self.ignored, leases
 
     @classmethod
-    def load(cls, numbers: Iterable[int], outstanding: Iterable[tuple[str, str]]) -> HalfOpen:
-        """The inverse of :meth:`dump`."""
+    def load(cls, saved: SavedHalfOpen) -> HalfOpen:
+        """Return the probes that :meth:`dump` saved."""
         half_open = cls()
-        serial, good, bad, failed, slow, ignored = numbers
-        half_open.serial, half_open.good, half_open.bad = serial, good, bad
-        half_open.failed, half_open.slow, half_open.ignored = failed, slow, ignored
-        half_open.outstanding = dict(outstanding)
+        (
+            half_open.serial,
+            half_open.good,
+            half_open.bad,
+            half_open.failed,
+            half_open.slow,
+            half_open.ignored,
+            leases,
+        ) = saved
+        half_open.outstanding = dict(leases)
         return half_open
 
 

@@ -1,12 +1,16 @@
-"""Snapshot: a circuit as a few hundred bytes of msgpack, in numbered formats. Golden files of each are in the tests."""
+"""The snapshot of a circuit: a few hundred bytes of msgpack, in numbered formats.
+
+The tests hold golden files of each format. The types below are the check of a snapshot: a decoded one is possible, field by field.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from switchgear.breaker.evidence import Evidence, Reporters
 from switchgear.breaker.states import STATES
@@ -20,56 +24,72 @@ if TYPE_CHECKING:
 
 
 FORMAT: Final = 1
-"""Number of the format that is written. A reader knows it and every smaller one."""
+"""The format that is written. A reader knows this one and every smaller one."""
+MAX_COUNT: Final = 2**62
+"""Bound of a count, an offset or a version. It leaves room to count on for centuries within 64 bits."""
+LATEST_S: Final = 253_000_000_000.0
+"""Seconds since 1970, in the year 9987. Later instants have no date."""
+
+Count = Annotated[int, Meta(ge=0, lt=MAX_COUNT)]
+Instant = Annotated[float, Meta(ge=0, lt=LATEST_S)]
+_State = Annotated[int, Meta(ge=0, lt=len(STATES))]
+_Measure = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 
 
 class SnapshotError(SwitchgearError):
-    """Bytes that are no snapshot, or one of a format that this release does not know."""
+    """The bytes are not a snapshot, are of a newer format, or hold a state that no circuit can be in."""
 
 
 class SavedEvidence(msgspec.Struct, array_like=True):
-    """Evidence with the shape it was counted in, so that another policy can take over what still means something."""
+    """The evidence in the shape in which it was counted. Another policy takes over what still has a meaning."""
 
-    window_type: str
-    size: float
-    panes: int
-    stamp: int
-    ignored: int
-    window: list[tuple[int, ...]]
-    slow_ms: float | None
-    up: int
-    down: int
-    cusum: int
-    streak: int
-    reporters: int
-    failers: list[tuple[str, int]]
-    callers: list[tuple[str, int]]
-    cusum_calls: int = 0
-    cusum_failed: int = 0
+    window_type: Literal["time", "count"]
+    size: Annotated[float, Meta(gt=0, le=86_400)]
+    panes: Annotated[int, Meta(ge=0, le=120)]
+    stamp: Count
+    ignored: Count
+    window: list[tuple[Count, ...]]
+    slow_ms: Annotated[float, Meta(gt=0)] | None
+    up: Count
+    down: Count
+    cusum: Count
+    streak: Count
+    reporters: Annotated[int, Meta(ge=1, le=64)]
+    failers: list[tuple[str, Count]]
+    callers: list[tuple[str, Count]]
+    cusum_calls: Count = 0
+    cusum_failed: Count = 0
+
+
+SavedCause = tuple[str, _Measure | None, _Measure | None, Count | None, Count | None, str | None, str | None]
+"""The first seven fields of a cause."""
+SavedCauseDetails = tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None]
+"""The fields of a cause that were added later. ``SavedCause`` keeps its length, which older readers check."""
+SavedHalfOpen = tuple[Count, Count, Count, Count, Count, Count, list[tuple[str, str]]]
+"""The numbers of a :class:`~switchgear.breaker.half_open.HalfOpen`, and its leases with their holders."""
 
 
 class Saved(msgspec.Struct, array_like=True):
-    """Format 1. Fields may be appended with a default; anything else is a new format."""
+    """Format 1. You may append fields that have a default. Any other change is a new format."""
 
     format: int
     circuit_id: str
-    state: int
-    previous_state: int | None
+    state: _State
+    previous_state: _State | None
     mode: Mode
-    generation: int
-    attempt: int
-    changed_at: float
-    open_until: float | None
-    clock: float
-    retry_at: float | None
-    rejected: int
-    total_calls: int
-    total_failed: int
-    cause: list[Any] | None
-    half_open: list[Any] | None
+    generation: Count
+    attempt: Count
+    changed_at: Instant
+    open_until: Instant | None
+    clock: Instant
+    retry_at: Instant | None
+    rejected: Count
+    total_calls: Count
+    total_failed: Count
+    cause: SavedCause | None
+    half_open: SavedHalfOpen | None
     evidence: SavedEvidence
-    cause_details: list[Any] | None = None
-    """The fields of the cause that came later; ``cause`` keeps its length, which older readers check."""
+    cause_details: SavedCauseDetails | None = None
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -77,15 +97,15 @@ _decoder: Final = msgspec.msgpack.Decoder(Saved)
 
 
 def encode(saved: Saved) -> bytes:
-    """The bytes of a snapshot."""
+    """Return the bytes of a snapshot."""
     return _encoder.encode(saved)
 
 
 def decode(data: bytes) -> Saved:
-    """The inverse of :func:`encode`.
+    """Return the snapshot that :func:`encode` made.
 
     Raises:
-        SnapshotError: for bytes that are no snapshot or of a newer format.
+        SnapshotError: The bytes are not a snapshot, are of a newer format, or hold a state that no circuit can be in.
     """
     try:
         saved = _decoder.decode(data)
@@ -96,31 +116,67 @@ def decode(data: bytes) -> Saved:
             f"Not a circuit snapshot of format {FORMAT} or older, but of {saved.format}.",
             hint="A newer release wrote it: upgrade this process too.",
         )
+    wrong = _contradiction(saved) or _contradiction_of_evidence(saved.evidence)
+    if wrong is not None:
+        raise SnapshotError(
+            f"The circuit snapshot of {saved.circuit_id!r} is damaged: {wrong}.",
+            hint="Drop it: the circuit then starts closed and without evidence.",
+        )
     return saved
 
+
+def _contradiction(saved: Saved) -> str | None:
+    state = STATES[saved.state]
+    if saved.total_failed > saved.total_calls:
+        return f"total_failed {saved.total_failed} is more than total_calls {saved.total_calls}"
+    if state == "open" and saved.open_until is None:
+        return "it is open without open_until"
+    if (state == "half_open") != (saved.half_open is not None):
+        return f"it is {state} {'without' if saved.half_open is None else 'with'} probes"
+    return None
+
+
+def _contradiction_of_evidence(saved: SavedEvidence) -> str | None:
+    if max(len(saved.failers), len(saved.callers)) > saved.reporters:
+        return f"it has more reporters than {saved.reporters}"
+    if saved.window_type == "time":
+        if not saved.panes:
+            return "its window has no panes"
+        wrong = [pane for pane in saved.window if len(pane) != _PANE or max(pane[2], pane[3]) > pane[1]]
+    else:
+        if saved.size < 1 or len(saved.window) > saved.size or saved.stamp < len(saved.window):
+            return (
+                f"its window holds {len(saved.window)} calls of {saved.size:g}, the last with the number {saved.stamp}"
+            )
+        wrong = [call for call in saved.window if len(call) != _CALL or call[0] > _MAX_FLAGS]
+    return f"its window holds {wrong[0]}" if wrong else None
+
+
+_PANE: Final = 6
+"""Numbers in a pane, its index included."""
+_CALL: Final = 2
+_MAX_FLAGS: Final = 3
 
 _CAUSE: Final = Cause.__struct_fields__[:7]
 _CAUSE_DETAILS: Final = Cause.__struct_fields__[7:]
 
 
-def save_cause(cause: Cause | None) -> list[Any] | None:
-    """A cause as a list, without the names; :func:`save_cause_details` has the rest."""
-    return None if cause is None else [getattr(cause, name) for name in _CAUSE]
+def save_cause(cause: Cause | None) -> tuple[SavedCause | None, SavedCauseDetails | None]:
+    """Return a cause without the names of its fields, and the details if it has any."""
+    if cause is None:
+        return None, None
+    details = tuple(getattr(cause, name) for name in _CAUSE_DETAILS)
+    known = any(detail is not None for detail in details)
+    return tuple(getattr(cause, name) for name in _CAUSE), details if known else None
 
 
-def save_cause_details(cause: Cause | None) -> list[Any] | None:
-    """What :func:`save_cause` leaves out; None where there is nothing."""
-    details = [getattr(cause, name, None) for name in _CAUSE_DETAILS]
-    return None if all(detail is None for detail in details) else details
-
-
-def load_cause(saved: list[Any] | None, details: list[Any] | None) -> Cause | None:
-    """The inverse of :func:`save_cause` and :func:`save_cause_details`."""
+def load_cause(saved: SavedCause | None, details: SavedCauseDetails | None) -> Cause | None:
+    """Return the cause that :func:`save_cause` saved."""
     return None if saved is None else Cause(*saved, *(details or ()))
 
 
 def save_evidence(evidence: Evidence) -> SavedEvidence:
-    """Evidence as it is, without empty panes."""
+    """Return the evidence as it is, without empty panes."""
     window, limits = evidence.window, evidence.limits
     is_time = isinstance(window, TimeWindow)
     return SavedEvidence(
@@ -130,7 +186,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         stamp=window.stamp,
         ignored=0 if is_time else window.ignored,
         window=[tuple(entry) for entry in window],
-        slow_ms=None if limits.slow_ms == float("inf") else float(limits.slow_ms),
+        slow_ms=None if limits.slow_ms == math.inf else float(limits.slow_ms),
         up=limits.up,
         down=limits.down,
         cusum=evidence.cusum,
@@ -144,12 +200,11 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
 
 
 def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Evidence:
-    """The evidence as it was counted, then adapted to ``policy``."""
+    """Return the evidence as it was counted, then adapted to ``policy``."""
     evidence = Evidence(policy, now)
-    limits = evidence.limits
     evidence.limits = msgspec.structs.replace(
-        limits,
-        slow_ms=float("inf") if saved.slow_ms is None else saved.slow_ms,
+        evidence.limits,
+        slow_ms=math.inf if saved.slow_ms is None else saved.slow_ms,
         up=saved.up,
         down=saved.down,
         minimum_reporters=saved.reporters,
@@ -174,132 +229,3 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
         evidence.callers = Reporters(saved.reporters, saved.callers)
     evidence.adapt(policy, now)
     return evidence
-
-
-_PANE: Final = 6
-"""Numbers of a pane with its index; :class:`~switchgear.breaker.windows.TimeWindow` has them."""
-_CALL: Final = 2
-_HALF_OPEN: Final = 7
-_CHECKED_CAUSE: Final = 7
-_CHECKED_DETAILS: Final = 5
-_MOST_FLAGS: Final = 3
-_MOST_PANES: Final = 120
-_MOST_SIZE: Final = 86_400
-_MOST_REPORTERS: Final = 64
-
-
-def check(saved: Saved) -> None:
-    """Let a snapshot pass that some circuit may have written.
-
-    Raises:
-        SnapshotError: naming the first field that can't be.
-    """
-    wrong = next(_wrong(saved), None)
-    if wrong is not None:
-        raise SnapshotError(
-            f"The circuit snapshot of {saved.circuit_id!r} is damaged: {wrong}.",
-            hint="Drop it: the circuit then starts closed and learns anew.",
-        )
-
-
-def _wrong(saved: Saved) -> Iterator[str]:
-    for name in ("state", "previous_state"):
-        number = getattr(saved, name)
-        if number is not None and not 0 <= number < len(STATES):
-            yield f"{name} {number} is none of {len(STATES)}"
-    for name in ("changed_at", "clock", "open_until", "retry_at"):
-        moment = getattr(saved, name)
-        if moment is not None and not math.isfinite(moment):
-            yield f"{name} is {moment}"
-    yield from _negative(saved, "generation", "attempt", "rejected", "total_calls", "total_failed")
-    if saved.total_failed > saved.total_calls:
-        yield f"total_failed {saved.total_failed} is more than total_calls {saved.total_calls}"
-    state = STATES[saved.state]
-    if state == "open" and saved.open_until is None:
-        yield "it is open without open_until"
-    if (state == "half_open") != (saved.half_open is not None):
-        yield f"it is {state} {'with' if saved.half_open is not None else 'without'} probes"
-    if saved.half_open is not None and not _is_half_open(saved.half_open):
-        yield "half_open is no count of probes"
-    if not _is_cause(saved.cause, saved.cause_details):
-        yield "cause is none"
-    yield from _wrong_evidence(saved.evidence)
-
-
-def _wrong_evidence(saved: SavedEvidence) -> Iterator[str]:
-    if saved.window_type not in ("time", "count"):
-        yield f"window_type is {saved.window_type!r}"
-    if not 0 < saved.size <= _MOST_SIZE:
-        yield f"the window's size is {saved.size}"
-    is_time = saved.window_type == "time"
-    if is_time and not 1 <= saved.panes <= _MOST_PANES:
-        yield f"the window has {saved.panes} panes"
-    if not is_time and (saved.size < 1 or len(saved.window) > saved.size or saved.stamp < len(saved.window)):
-        yield f"the window holds {len(saved.window)} calls of {saved.size}, the last number {saved.stamp}"
-    yield from _wrong_entries(saved)
-    if saved.slow_ms is not None and not saved.slow_ms > 0:
-        yield f"slow_ms is {saved.slow_ms}"
-    yield from _negative(saved, "ignored", "up", "down", "cusum", "streak", "cusum_calls", "cusum_failed")
-    if not 1 <= saved.reporters <= _MOST_REPORTERS:
-        yield f"reporters is {saved.reporters}"
-    for name in ("failers", "callers"):
-        if len(getattr(saved, name)) > saved.reporters:
-            yield f"{name} are more than {saved.reporters}"
-
-
-def _wrong_entries(saved: SavedEvidence) -> Iterator[str]:
-    is_time = saved.window_type == "time"
-    for entry in saved.window:
-        if not (_is_pane(entry) if is_time else _is_call(entry)):
-            yield f"the window holds {entry}"
-
-
-def _negative(saved: Saved | SavedEvidence, *names: str) -> Iterator[str]:
-    for name in names:
-        if getattr(saved, name) < 0:
-            yield f"{name} is {getattr(saved, name)}"
-
-
-def _is_pane(entry: tuple[int, ...]) -> bool:
-    if len(entry) != _PANE or min(entry[1:]) < 0:
-        return False
-    _, calls, failed, slow, _, _ = entry
-    return max(failed, slow) <= calls and max(entry[1:]) < 2**62
-
-
-def _is_call(entry: tuple[int, ...]) -> bool:
-    return len(entry) == _CALL and 0 <= entry[0] <= _MOST_FLAGS and 0 <= entry[1] < 2**62
-
-
-def _is_half_open(saved: list[Any]) -> bool:
-    if len(saved) != _HALF_OPEN:
-        return False
-    *numbers, outstanding = saved
-    return (
-        all(type(number) is int and number >= 0 for number in numbers)
-        and isinstance(outstanding, list | tuple)
-        and all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in outstanding)
-    )
-
-
-def _is_cause(saved: list[Any] | None, details: list[Any] | None) -> bool:
-    if saved is None:
-        return details is None
-    if len(saved) != _CHECKED_CAUSE or (details is not None and not _are_details(details)):
-        return False
-    rule, value, threshold, sample, reporters, actor, reason = saved
-    return (
-        isinstance(rule, str)
-        and all(
-            number is None or (isinstance(number, int | float) and math.isfinite(number))
-            for number in (value, threshold)
-        )
-        and all(number is None or (type(number) is int and number >= 0) for number in (sample, reporters))
-        and all(text is None or isinstance(text, str) for text in (actor, reason))
-    )
-
-
-def _are_details(saved: list[Any]) -> bool:
-    return len(saved) == _CHECKED_DETAILS and all(
-        number is None or (type(number) in (int, float) and number >= 0 and math.isfinite(number)) for number in saved
-    )

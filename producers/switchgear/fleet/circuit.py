@@ -73,7 +73,7 @@ class LiveCircuit:
             last_error=row.last_error,
             mode=policy.mode,
             fallback=policy.fallback,
-            stands_until=None if row.standing_until is None else _instant(row.standing_until),
+            stands_until=None if row.command_until is None else _instant(row.command_until),
         )
         value = record.model_dump_json().encode()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
@@ -100,20 +100,20 @@ class LiveCircuit:
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
         row = self.row
-        before, row.standing_until = row.standing_until, None
+        before, row.command_until = row.command_until, None
         if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
-            row.standing_until = until
+            row.command_until = until
         timed = None if verb != "force_open" and until is not None else until
         transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=timed)
         if transition is not None:
             return self.follow(transition, now)
-        if row.standing_until == before:
+        if row.command_until == before:
             return None
         return self.publish(now, Cause(rule="command", actor=actor, reason=reason or None))
 
     def end_standing(self, now: float) -> Published | None:
         """Give the circuit back to its policy where an operator's time is over; null where it isn't, or there is none."""
-        until = self.row.standing_until
+        until = self.row.command_until
         if until is None or now < until:
             return None
         cause = self.breaker.cause

@@ -168,7 +168,7 @@ class FleetFold:
         whose = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
         if not whose or len(whose) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
-        if tool.row.standing_until is not None:  # no event of a user or session wakes the tool's own circuit
+        if tool.row.command_until is not None:  # no event of a user or session wakes the tool's own circuit
             self._end_standing(tool, max(arrived, tool.row.clock))
         live = self._shelf.scoped(tool, scope, whose, arrived)
         self._bury_retired()

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from switchgear.fleet.rows import HEAD, MAX_COMMANDS, SCHEMA, RowError
+from switchgear.breaker.snapshot import Count
+from switchgear.fleet.rows import HEAD, MAX_COMMANDS, SCHEMA, Fences, RowError
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches, specificity
 from switchgear_schemas import BreakerPolicy, Command, SwitchgearError
@@ -34,10 +35,10 @@ class TooManyGlobsError(SwitchgearError):
 class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
     """One partition's policies by glob, a row of the table like a circuit's. New fields go to the end and have defaults."""
 
-    partition: int
-    fences: dict[int, int] = {}
-    """Last offset applied from each partition of the commands topic."""
-    applied: int = 0
+    partition: Count
+    fences: Fences = {}
+    """Of the commands topic."""
+    applied: Count = 0
     """Rises with every change: of two versions of the row the higher one is the newer."""
     commands: tuple[str, ...] = ()
     """Ids of the commands applied last."""

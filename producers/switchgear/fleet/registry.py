@@ -17,7 +17,7 @@ from switchgear.breaker.breaker import IDLE_S, may_retire
 from switchgear.breaker.registry import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit, tolerant
-from switchgear.fleet.rows import Row, first_mark, first_version
+from switchgear.fleet.rows import Row, first_applied, first_version
 from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope, Verb
 from switchgear_schemas.partitioner import owner_partition
 
@@ -160,7 +160,7 @@ class CircuitRegistry:
         if len(tools) >= self.limits.tools:
             if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
                 raise TooManyToolsError(self.limits)
-            row.applied = first_mark(now)
+            row.applied = first_applied(now)
         return self._add(row, now)
 
     def scoped(self, tool: LiveCircuit, scope: Scope, whose: str, now: float) -> LiveCircuit:
@@ -182,7 +182,7 @@ class CircuitRegistry:
         if tool.breaker.state == "open" and cause is not None and cause.rule == "command":
             verb = "force_open"  # until an instant: the state is open, and probes end it
         if verb is not None and tool.breaker.state != live.breaker.state:
-            live.row.standing_until = tool.row.standing_until if verb != "force_open" else None
+            live.row.command_until = tool.row.command_until if verb != "force_open" else None
             live.breaker.command(
                 verb,
                 now,
@@ -256,7 +256,7 @@ def _scoped_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Ro
     """A new row; one that may have retired before starts above all that it had then."""
     row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
     if scope != "tool":
-        row.applied, row.version = first_mark(now), first_version(now)
+        row.applied, row.version = first_applied(now), first_version(now)
     return row
 
 

@@ -1,86 +1,94 @@
-"""Row: what the owner of a circuit keeps of it, the value of the table and of its changelog.
+"""The row of a circuit: what its owner keeps in the table and in its changelog.
 
 Layout of the bytes: one byte of schema version, eight bytes of ``applied`` (big-endian), then a msgpack array. The counter
-stands in front so that two versions of one row compare without a decode (:func:`applied`).
+comes first so that two versions of one row compare without a decode (:func:`applied`).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from switchgear.breaker.snapshot import MAX_COUNT, Count, Instant
 from switchgear_schemas import Mode, Scope, SwitchgearError
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 SCHEMA: Final = 1
 HEAD: Final = 9
+"""Bytes before the msgpack array."""
 MAX_COMMANDS: Final = 64
-"""Command ids a row remembers, newest last: a command is sent again within seconds, not after 64 others."""
+"""Command ids that a row remembers. A producer sends a command again within seconds, not after 64 others."""
 MAX_ERROR_LENGTH: Final = 500
-"""Characters of ``last_error``: it is written with every batch of a failing tool."""
+"""Characters of ``last_error``, which is written with every batch of a failing tool."""
+MAX_ID_LENGTH: Final = 4_096
+"""Characters of a circuit's id. New ids have 530 at most. Older versions accepted longer names of users."""
+
+Fences = dict[Count, Annotated[int, Meta(ge=-1, lt=MAX_COUNT)]]
+"""Partition to the last offset applied from it. A message at or below that offset is a replay."""
 
 
 class RowError(SwitchgearError):
-    """Bytes of the changelog that this version can't read."""
+    """A row of the changelog is damaged, of another schema version, or not one that an owner writes."""
 
 
 class Row(msgspec.Struct, array_like=True, kw_only=True):
-    """State of one circuit. New fields go to the end and have defaults: older rows then still load."""
+    """State of one circuit. Append new fields with a default: older rows then still load."""
 
-    circuit_id: str
-    tool_name: str
+    circuit_id: Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
+    tool_name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
     scope: Scope = "tool"
     breaker: bytes = b""
     """Snapshot of the breaker, as of the last write."""
-    fences: dict[int, int] = {}
-    """Last offset applied from each partition of the executions topic; at or below it is a replay. A tool's row has those of all its
-    circuits: they outlive a user's or session's circuit that retires."""
-    command_fences: dict[int, int] = {}
-    """The same for the commands topic."""
-    applied: int = 0
-    """Rises with every message applied: of two versions of a row the higher one is the newer. It starts at 0, or where the circuit
-    may have existed before and retired, at :func:`first_mark`."""
-    clock: float = 0.0
-    """Latest broker timestamp applied, in seconds: the circuit's time never runs backwards."""
-    total_calls: int = 0
-    total_failed: int = 0
-    total_ignored: int = 0
-    """Errors and timeouts of a class that the policy doesn't count; part of ``total_calls``."""
-    late: int = 0
-    """Calls that arrived too long after they were made to be counted; not part of ``total_calls``."""
-    total_rejected: int = 0
-    rejected: int = 0
-    """Refused calls since the state last changed."""
+    fences: Fences = {}
+    """Of the executions topic. A tool's row has those of all its circuits: they outlive a retired circuit of a user or session."""
+    command_fences: Fences = {}
+    """Of the commands topic."""
+    applied: Count = 0
+    """Rises with every message applied: of two versions of a row, the one with the higher number is the newer. It starts at
+    :func:`first_applied` for a circuit that may have existed before, else at 0."""
+    clock: Instant = 0.0
+    """Latest broker timestamp applied, in seconds. The circuit's time never goes backwards."""
+    total_calls: Count = 0
+    total_failed: Count = 0
+    total_ignored: Count = 0
+    """Errors and timeouts of a class that the policy doesn't count. Part of ``total_calls``."""
+    late: Count = 0
+    """Calls that arrived too long after they were made to be counted. Not part of ``total_calls``."""
+    total_rejected: Count = 0
+    rejected: Count = 0
+    """Calls rejected since the state last changed."""
     last_error: str | None = None
     commands: tuple[str, ...] = ()
-    """Ids of the commands applied last."""
+    """Ids of the commands applied last, the newest at the end."""
     policy: bytes | None = None
-    """What operators set of the policy (JSON, only the values they named), over the policy file's; null: nothing."""
-    version: int = 0
-    """Of the last record of this circuit. A tool's starts at 0, a user's or session's at :func:`first_version`."""
+    """Values (JSON) that operators set for this tool by command. They go over the policy file's."""
+    version: Count = 0
+    """Version of the circuit's last record. It starts at :func:`first_version` for a user's or session's circuit, else at 0."""
     record: bytes | None = None
-    """That record, so that a publish lost in a crash is made up byte for byte."""
+    """That record. If a crash loses it before it is published, the next owner publishes the same bytes."""
     state: str = "closed"
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
-    standing_until: float | None = None
-    """Until when an operator's ``disabled`` or ``metrics_only`` stands, by the broker's clock; null: until told otherwise."""
+    command_until: Instant | None = None
+    """When an operator's command for a limited time ends, by the broker's clock."""
 
     @property
     def key(self) -> bytes:
-        """Key in the table, the changelog and the circuits topic."""
+        """Key in the table, in the changelog and in the circuits topic."""
         return self.circuit_id.encode()
 
     def encode(self) -> bytes:
-        """To the bytes of the table."""
+        """Return the bytes for the table."""
         return b"%c%b%b" % (SCHEMA, self.applied.to_bytes(8, "big"), _encoder.encode(self))
 
     @classmethod
     def decode(cls, data: bytes) -> Row:
-        """From the bytes of the table.
+        """Return the row in bytes of the table.
 
         Raises:
-            RowError: the bytes are of another schema version or damaged.
+            RowError: The bytes are of another schema version, or damaged.
         """
         if len(data) <= HEAD or data[0] != SCHEMA:
             found = f"version {data[0]}" if data else "no bytes"
@@ -98,26 +106,31 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Row)
 
 
-def first_version(now: float) -> int:
-    """The version before the first of a circuit that may have retired: broker time in milliseconds.
+def is_circuit_of(circuit_id: str, tool_name: str, scope: Scope) -> bool:
+    """Return whether ``circuit_id`` is the id of the tool's own circuit, or of one of its users' or sessions'."""
+    return circuit_id == tool_name if scope == "tool" else circuit_id.startswith(f"{tool_name}|{scope}=")
 
-    Readers that missed its tombstone still hold an old version; that one is lower, for no circuit changes state a thousand times a
-    second for as long as it lives and the idle hour after.
+
+def first_version(now: float) -> int:
+    """Return the version before the first one of a circuit that may have existed before: broker time in milliseconds.
+
+    A reader that missed the circuit's tombstone still holds an old version, and that one is lower: no circuit changes its
+    state a thousand times a second.
     """
     return int(now * 1000)
 
 
-def first_mark(now: float) -> int:
-    """``applied`` of such a circuit's new row: above every row of its former life by the same reason, with room for 2**20 a millisecond."""
+def first_applied(now: float) -> int:
+    """Return ``applied`` for such a circuit's new row, above every row from before. There is room for 2**20 a millisecond."""
     return int(now * 1000) << 20
 
 
 def applied(data: bytes) -> bytes:
-    """How far a row has come, as bytes that compare like the number."""
+    """Return ``applied`` of an encoded row, as bytes that compare like the number."""
     return data[1:HEAD]
 
 
 def describe_error(error_type: str | None, error_message: str | None, status: str) -> str:
-    """``Type: message`` in one bounded line, as the record's ``last_error``."""
+    """Return ``Type: message``, bounded, for the record's ``last_error``."""
     kind = error_type or status
     return (f"{kind}: {error_message}" if error_message else kind)[:MAX_ERROR_LENGTH]

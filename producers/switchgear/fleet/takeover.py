@@ -14,12 +14,12 @@ from typing import Annotated, Final
 
 import msgspec
 
+from switchgear.breaker.snapshot import Count
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import is_circuit
 from switchgear.fleet.registry import CircuitRegistry
-from switchgear.fleet.row_check import MAX_ID, MOST
-from switchgear.fleet.rows import Row
+from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit_of
 from switchgear_schemas import Cause, CircuitState, Scope
 from switchgear_schemas.enums import LATEST, MAX_NAME_LENGTH
 
@@ -27,17 +27,14 @@ log: Final = logging.getLogger("switchgear.fleet")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-Version = Annotated[int, msgspec.Meta(ge=0, lt=MOST)]
-
-
 class PublishedCircuit(msgspec.Struct, frozen=True):
     """What is needed of a record of the circuits topic."""
 
-    circuit_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID)]
+    circuit_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     tool_name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
     state: CircuitState
-    version: Version
-    generation: Version
+    version: Count
+    generation: Count
     changed_at: datetime
     scope: Scope = "tool"
 
@@ -72,12 +69,8 @@ def read_published(value: bytes | None) -> PublishedCircuit | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     at = found.changed_at
-    named = found.circuit_id == found.tool_name if found.scope == "tool" else found.circuit_id.startswith(_head(found))
+    named = is_circuit_of(found.circuit_id, found.tool_name, found.scope)
     return found if named and at.tzinfo is not None and _EPOCH <= at < LATEST else None
-
-
-def _head(found: PublishedCircuit) -> str:
-    return f"{found.tool_name}|{found.scope}="
 
 
 def reconcile(

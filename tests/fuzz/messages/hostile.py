@@ -161,7 +161,7 @@ def row(rng: random.Random) -> tuple[bytes, bytes]:
         {"total_calls": rng.choice(numbers)}, {"version": rng.choice(numbers)}, {"applied": rng.choice((2**63, 2**64 - 1))},
         {"clock": rng.choice((-1.0, 1e300, float("nan"), float("inf")))}, {"fences": {rng.choice((-1, 0, 10**9)): rng.choice(numbers)}},
         {"policy": blob(rng)}, {"record": blob(rng)}, {"breaker": blob(rng)}, {"fallback": ("f" * 1_000,) * 100},
-        {"standing_until": rng.choice((0.0, 1e300))}, {"commands": ("c",) * 10_000}, {"state": "ajar"},
+        {"command_until": rng.choice((0.0, 1e300))}, {"commands": ("c",) * 10_000}, {"state": "ajar"},
         {"breaker": _breaker(rng)}, {"breaker": _breaker(rng)}, {"breaker": _breaker(rng)},
     ))  # fmt: skip
     return ROW.key, msgspec.structs.replace(ROW, **changed).encode()
