@@ -8,9 +8,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-_resets: Final[set[weakref.WeakMethod[Callable[[], Any]]]] = set()
+if TYPE_CHECKING:
+    from types import MethodType
+
+_resets: Final[weakref.WeakKeyDictionary[object, Callable[[Any], object]]] = weakref.WeakKeyDictionary()
+"""By object, the function that resets it."""
 
 
 def call_in_child(reset: Callable[[], None]) -> None:
@@ -20,16 +24,15 @@ def call_in_child(reset: Callable[[], None]) -> None:
     the parent's threads can finish. Methods run in no particular order, so each resets its own object only.
 
     Args:
-        reset: A bound method. The registry holds its object weakly.
+        reset: A bound method. The registry holds its object weakly, and one method for each object.
     """
-    _resets.add(weakref.WeakMethod(reset, _resets.discard))
+    method = cast("MethodType", reset)
+    _resets[method.__self__] = method.__func__
 
 
 def _reset_all() -> None:
-    for reference in list(_resets):
-        reset = reference()
-        if reset is not None:
-            reset()
+    for owner, reset in list(_resets.items()):
+        reset(owner)
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

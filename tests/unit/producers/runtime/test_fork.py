@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -36,3 +38,9 @@ def test_the_registry_keeps_no_object_alive():
     del counted
     gc.collect()
     assert seen() is None
+
+
+def test_a_program_ends_without_a_word_on_stderr():
+    program = "from switchgear import Switchgear; Switchgear.local().call('tool', len, 'abc')"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stderr == ""
