@@ -1,1 +1,1 @@
-"""The stream worker: one circuit a tool, folded from the fleet's executions. Faust is imported in this package alone."""
+"""The stream worker: it folds the executions of all processes into one circuit per tool. Only this package imports Faust."""

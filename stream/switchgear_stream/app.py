@@ -1,43 +1,79 @@
-"""The Faust application: the settings that were measured to be right, our transport, and the table."""
+"""The Faust application: its settings, with our transport, our table and our recovery."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from typing import Final, cast
 
 import faust
+from faust.tables import recovery as faust_recovery
 from faust.tables.manager import TableManager
-from faust.types import TopicT
+from faust.types import TP, TopicT
 from faust.types.auth import CredentialsT
+from faust.types.transports import ConsumerT
 
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
-from switchgear_stream.intake import Transport
-from switchgear_stream.recovery import Recovery
+from switchgear_stream.intake import Consumer, Transport
 
-CHATTY_LOGGERS = ("faust", "mode", __name__, "switchgear_stream.intake", "switchgear_stream.durable_table")
-"""They draw tables of every assignment at info; mode names the loggers of subclasses after their modules."""
-TABLE = "circuits"
-"""Faust names the changelog ``{application id}-{table}-changelog``: ``settings.topics.changelog``."""
+TABLE: Final = "circuits"
+"""Faust names the changelog ``{application id}-{table}-changelog``, which is ``settings.topics.changelog``."""
 
 
 class WorkerApp(faust.App):
-    """Faust's application without its folders: the table is in memory."""
+    """Faust's application without its data folders: the table is in memory."""
 
     async def on_first_start(self) -> None:
         """Skip making Faust's data folders in the current directory."""
 
 
+class Recovery(faust_recovery.Recovery):
+    """Faust's recovery without its reading. :mod:`.takeover` reads the rows.
+
+    Faust's own recovery skips rows that it takes as read: by the consumer's mark of each partition, which a poll in flight sets back
+    after a seek, and by the table's offset. A rebalance during a recovery broke both. The recovery then waited indefinitely for rows
+    that it had skipped itself, or ended without them.
+
+    When to recover stays Faust's decision, and it awaits the table's ``on_recovery_completed`` before the first event.
+    """
+
+    def need_recovery(self) -> bool:
+        """Return False: Faust has no rows to wait for."""
+        return False
+
+    async def _build_highwaters(
+        self, consumer: ConsumerT, tps: AbstractSet[TP], destination: Counter[TP], title: str
+    ) -> None:
+        """Skip asking for the ends of the changelog: the take-over does."""
+
+    async def _build_offsets(
+        self, consumer: ConsumerT, tps: AbstractSet[TP], destination: Counter[TP], title: str
+    ) -> None:
+        """Skip asking for the beginnings of the changelog: the take-over does."""
+
+    async def _seek_offsets(
+        self,
+        consumer: ConsumerT,
+        tps: AbstractSet[TP],
+        offsets: Counter[TP],  # noqa: ARG002 - Faust's signature
+        title: str,  # noqa: ARG002 - Faust's signature
+    ) -> None:
+        """Stop fetching the changelog until the next assignment."""
+        await cast("Consumer", consumer).rest(tps)
+
+
 def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[WorkerApp, DurableTable, TopicT]:
-    """Make the application, its table and the topic pair it reads; nothing connects before ``app.start()``.
+    """Return the application, its table and the pair of topics that it reads. It connects at ``app.start()``.
+
+    The store is in memory: recovery reads small rows quickly, and RocksDB adds only risk. The guarantee is ``at_least_once``: the offset
+    fence makes it exact, and ``exactly_once`` duplicated outputs. ``switchgear topics ensure`` creates the topics.
 
     Args:
-        settings: brokers, names and limits.
-        instance_id: makes this a static member of its group: restarted under the same id within the session timeout it gets its
-            circuits back at once, without a rebalance.
-
-    Why these settings: memory store, because recovery reads small rows quickly and RocksDB adds only risk; at_least_once, because the fence
-    makes it exact where exactly_once duplicated outputs; topics are made by ``switchgear topics ensure`` with their right configuration.
+        settings: Brokers, names and limits.
+        instance_id: Makes this worker a static member of its group. If it restarts with the same id within the session timeout, it keeps
+            its circuits without a rebalance.
     """
     session_s = settings.worker_session_timeout_s
     app = WorkerApp(
@@ -75,7 +111,7 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
     table = DurableTable(app, name=TABLE, key_type=bytes, value_type=bytes, partitions=settings.topic_partitions)
     tables = cast("TableManager", app.tables)
     tables.add(table)
-    tables._recovery = Recovery(app, tables, beacon=tables.beacon, loop=tables.loop)  # noqa: SLF001 - as it would make its own
+    tables._recovery = Recovery(app, tables, beacon=tables.beacon, loop=tables.loop)  # noqa: SLF001 - Faust offers no other place for a Recovery
     return app, table, topic
 
 

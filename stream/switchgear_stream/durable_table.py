@@ -1,14 +1,13 @@
-"""DurableTable: a Faust table whose changelog is written by us, and awaited.
+"""A Faust table whose changelog the owner writes, and waits for.
 
-Faust's own path gives the changelog a 0.1 s flush and publishes without waiting for the broker, so an offset can be committed ahead of
-its state and a crash then loses it. Here a write lands in memory and in ``unsent``; the owner sends those and waits for the broker
-before it acknowledges the batch. Storage, the assignment of changelog partitions and the moment of recovery stay Faust's; what is read
-then is ours (:mod:`.takeover`).
+Faust writes the changelog without waiting for the broker. An offset can then be committed before its state, and a crash loses the state.
+Here a write changes memory only. The owner writes the changelog and waits for the broker before it acknowledges the batch. Storage, the
+assignment of changelog partitions and the moment of recovery stay Faust's. :mod:`.takeover` reads the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import faust
@@ -21,14 +20,14 @@ from switchgear.fleet.rows import RowError, applied
 
 
 class DurableTable(faust.Table[bytes, bytes]):
-    """Rows by circuit id, both bytes."""
+    """The rows by circuit id, both as bytes."""
 
     on_recovered: Callable[[set[int]], Awaitable[None]] | None = None
-    """Awaited with the owned partitions after each assignment, before the first event: the take-over."""
+    """The take-over. Awaited with the owned partitions after each assignment, before the first event."""
     stale_rows: int = 0
-    """Changelog rows that an older owner wrote after a newer one, ignored in recoveries."""
+    """Rows of the changelog that a former owner wrote after its successor. Recoveries ignore them."""
     read: int = 0
-    """Changelog rows read back so far."""
+    """Rows of the changelog read so far."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -37,14 +36,13 @@ class DurableTable(faust.Table[bytes, bytes]):
         self.partition_count = int(self.partitions or 0)
 
     def write(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Set a row in memory, or remove it (null). The caller sends it to ``partition`` of the changelog and waits for the broker."""
-        store = self._memory
+        """Set a row in memory, or remove it if ``value`` is None. The caller writes it to ``partition`` of the changelog."""
         if value is None:
-            store.data.pop(key, None)
-            store._key_partition.pop(key, None)  # noqa: SLF001 - as below
-            return
-        store.data[key] = value
-        store._key_partition[key] = partition  # noqa: SLF001 - the memory store drops the keys of lost partitions by it
+            self._memory.data.pop(key, None)
+            self._partition_of.pop(key, None)
+        else:
+            self._memory.data[key] = value
+            self._partition_of[key] = partition
 
     @property
     def _memory(self) -> MemoryStore[bytes, bytes]:
@@ -53,22 +51,27 @@ class DurableTable(faust.Table[bytes, bytes]):
         return store
 
     @property
+    def _partition_of(self) -> MutableMapping[bytes, int]:
+        """The partition of each row, by which the memory store drops the rows of lost partitions."""
+        return self._memory._key_partition  # noqa: SLF001 - pinned, see :mod:`.intake`
+
+    @property
     def rows(self) -> Mapping[bytes, bytes]:
         """The rows in memory."""
         return self._memory.data
 
     def on_key_set(self, key: bytes, value: bytes) -> None:  # noqa: ARG002 - Faust's signature
-        """Refuse ``table[key] = value``: it would bypass the awaited changelog."""
-        raise TypeError(f"Use write() for {key!r}: a row set otherwise is not durable.")
+        """Refuse ``table[key] = value``, which does not wait for the changelog."""
+        raise TypeError(f"The row {key!r} would not be durable. Use write().")
 
     def apply_changelog_batch(self, batch: Iterable[EventT[Any]]) -> None:  # noqa: ARG002 - Faust's signature
-        """Refuse what Faust would recover: it may be a part."""
+        """Refuse rows of Faust's own recovery, which may be incomplete."""
         raise TypeError("The rows are restored by the take-over.")
 
     def wrote(self, partition: int, base: int, count: int) -> None:
-        """``count`` rows of ours begin at offset ``base`` of the changelog.
+        """Note that ``count`` rows of this worker begin at offset ``base`` of the changelog.
 
-        Where others wrote between our last row and these, memory may lack theirs: the partition is then read anew.
+        If another worker wrote between its last row and these, memory may lack rows. The next take-over then reads the partition again.
         """
         if self._ends.get(partition) == base:
             self._ends[partition] = base + count
@@ -76,29 +79,27 @@ class DurableTable(faust.Table[bytes, bytes]):
             self._ends.pop(partition, None)
 
     def holds(self, partition: int, end: int) -> bool:
-        """Memory is the changelog of ``partition`` up to offset ``end``; where it isn't, its rows are dropped, to be restored."""
+        """Return whether memory equals the changelog of ``partition`` up to offset ``end``. If not, drop its rows."""
         if self._ends.get(partition) == end:
             return True
         self._ends.pop(partition, None)
-        memory = self._memory
-        for key in [key for key, owner in memory._key_partition.items() if owner == partition]:  # noqa: SLF001 - as above
-            memory.data.pop(key, None)
-            del memory._key_partition[key]  # noqa: SLF001 - as above
+        for key in [key for key, owner in self._partition_of.items() if owner == partition]:
+            self.write(partition, key, None)
         return False
 
     def restore(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """The next row of the changelog. Of each circuit the row that has come furthest stays.
+        """Apply the next row of the changelog. Of each circuit, the row with the highest applied offsets stays.
 
-        An owner that was paused past its session and wakes up can still write one stale row behind the new owner's.
+        An owner that was paused longer than its session can still write a stale row after the new owner's.
 
         Raises:
-            RowError: no owner of the partition wrote it. What was restored of that circuit before stays.
+            RowError: No owner of the partition wrote the row. The circuit keeps the row that it has.
         """
         self.read += 1
         if key == MARK:
             return
         if value is None:
-            if self._memory._key_partition.get(key, partition) != partition:  # noqa: SLF001 - as below
+            if self._partition_of.get(key, partition) != partition:
                 raise RowError("A row of the changelog takes away another partition's.")
         else:
             check_row(key, value, partition, self.partition_count)
@@ -110,12 +111,12 @@ class DurableTable(faust.Table[bytes, bytes]):
         self.write(partition, key, value)
 
     def restored(self, ends: Mapping[int, int]) -> None:
-        """Every partition is restored up to its end."""
+        """Note the ends up to which every partition is restored."""
         self._ends.update(ends)
         self._marks.clear()
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
-        """Faust's hook between an assignment and the first event."""
+        """Await the take-over. Faust calls this hook between an assignment and the first event."""
         await super().on_recovery_completed(active_tps, standby_tps)  # drops the rows of partitions that left
         partitions = {tp.partition for tp in active_tps}
         self._ends = {partition: end for partition, end in self._ends.items() if partition in partitions}

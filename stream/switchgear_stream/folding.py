@@ -1,4 +1,4 @@
-"""Folding: a group of batches at once; where a record makes the fold fail, one by one, so that it alone is left out."""
+"""Folding a group of batches, so that one record that fails leaves out only itself."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ Work = tuple[Callable[[Iterable[LogRecord]], None], Sequence[LogRecord]]
 
 
 def fold_all(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes], None]) -> tuple[Changes, int]:
-    """Fold every record of ``work``. What is wrong with a message the fold says itself; this is for errors that the code does not foresee.
+    """Fold every record of ``work``. If the fold raises, undo the group and fold its records one by one.
+
+    The fold itself turns a wrong message into a dead letter. The second pass is for errors that the code does not foresee.
 
     Args:
-        fold: with nothing untaken.
-        work: in the order in which to fold.
-        store: puts the rows of changes into the table that the fold reads.
+        fold: A fold without changes that wait to be taken.
+        work: What to fold, in this order.
+        store: Puts the rows of changes into the table that the fold reads.
 
     Returns:
-        What came of all of it, and how many records made the fold fail: they are dead letters, and changed no row.
+        The changes, and the number of records that made the fold fail. Those are dead letters and change no row.
     """
     try:
         for method, records in work:
@@ -35,7 +37,7 @@ def fold_all(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes], N
         changes = fold.take()
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - found again below, and logged there
+    except Exception:  # noqa: BLE001 - the second pass meets the error again, and logs it
         fold.roll_back()
         return _one_by_one(fold, work, store)
     store(changes)
@@ -54,8 +56,8 @@ def _one_by_one(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes]
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the next record must be folded
                 fold.roll_back()
-                if not unforeseen:  # the first of the group: there may be thousands
-                    _report(record, error)
+                if not unforeseen:  # only the first of the group: there may be thousands
+                    _log_failure(record, error)
                 unforeseen += 1
                 reason = f"the worker could not fold it ({type(error).__name__}); its log says more"
                 total.dead.append(dead_letter(record, "", reason))
@@ -66,7 +68,7 @@ def _one_by_one(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes]
     return total, unforeseen
 
 
-def _report(record: LogRecord, error: Exception) -> None:
+def _log_failure(record: LogRecord, error: Exception) -> None:
     at = traceback.extract_tb(error.__traceback__)[-1]
     log.error(
         "unforeseen",

@@ -1,4 +1,4 @@
-"""HealthMonitor: the worker's lag, and whether its stream stands still while there is some."""
+"""The worker's lag, and whether the worker makes progress."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ log = structlog.get_logger()
 EVERY_S: Final = 1.0
 ANSWER_S: Final = 5.0
 STALLED_S: Final = 30.0
-"""A batch takes milliseconds; with lag and without one for this long the stream stands still."""
+"""With lag but no finished batch for this long, the stream stands still. A batch takes milliseconds."""
 UNREADY_S: Final = 60.0
-"""A recovery reads thousands of rows a second; with no row, no new assignment and Kafka there for so long it waits for what doesn't come."""
+"""With Kafka there but no row and no new assignment for this long, the recovery waits for something that does not come."""
 HOPELESS_S: Final = 120.0
-"""Then the process ends, for either reason: a restart takes seconds."""
+"""After this the process ends, for either reason: a restart takes seconds."""
 
 
 def lag(ends: Mapping[TP, int], positions: Mapping[TP, int]) -> dict[TP, int]:
-    """Records between our position and the end of each partition; a partition without a position counts nothing."""
+    """Return the records between the position and the end of each partition, for the partitions with a position."""
     return {tp: max(0, end - positions[tp]) for tp, end in ends.items() if tp in positions}
 
 
 class HealthMonitor:
-    """Asks the broker once a second for the ends of the owned partitions."""
+    """Ask the broker once a second for the ends of the owned partitions, and set the gauges."""
 
     def __init__(
         self,
@@ -46,40 +46,42 @@ class HealthMonitor:
         watchdog: Watchdog,
         metrics: WorkerMetrics,
         kafka_answers: Callable[[], Awaitable[bool]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = (settings.topics.executions, settings.topics.commands)
         self._app = app
         self._table = table
         self._owner = owner
-        self._lifeline = watchdog
+        self._watchdog = watchdog
         self._metrics = metrics
         self._kafka_answers = kafka_answers
+        self._clock = clock
         self._lagging_since: float | None = None
-        self._moved_at = time.monotonic()
+        self._moved_at = clock()
         self._recovered: object = None
-        self._answered_at = time.monotonic()
+        self._answered_at = clock()
 
     @property
     def unready_for(self) -> float:
-        """Seconds in which the worker was not ready and its recovery did not move, although Kafka answered."""
-        return time.monotonic() - self._moved_at
+        """The seconds during which the worker was not ready and its recovery did not move, although Kafka answered."""
+        return self._clock() - self._moved_at
 
     @property
     def stalled_for(self) -> float:
-        """Seconds in which there was lag and no batch was finished."""
+        """The seconds during which there was lag and no batch was finished."""
         if self._lagging_since is None:
             return 0.0
-        return max(0.0, time.monotonic() - max(self._lagging_since, self._owner.progressed_at))
+        return max(0.0, self._clock() - max(self._lagging_since, self._owner.progressed_at))
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the broker last told the ends."""
-        return time.monotonic() - self._answered_at
+        """The seconds since the broker last answered."""
+        return self._clock() - self._answered_at
 
     def problem(self) -> str | None:
-        """What makes this worker unhealthy, in a sentence."""
-        if self._lifeline.failed.done():
-            return self._lifeline.failed.result()
+        """Return what makes this worker unhealthy, as a sentence; None if it is healthy."""
+        if self._watchdog.failed.done():
+            return self._watchdog.failed.result()
         if self.silent_for > STALLED_S:  # first: it is the cause of the others
             return f"Kafka has not answered for {self.silent_for:.0f} s."
         if self.stalled_for > STALLED_S:
@@ -89,16 +91,20 @@ class HealthMonitor:
         return None
 
     async def run(self) -> None:
-        """HealthMonitor for ever."""
+        """Look every second until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await self._look()
-            if self.stalled_for > HOPELESS_S:
-                self._lifeline.report(f"The stream stood still for {self.stalled_for:.0f} s while there was lag.")
-            if self.unready_for > HOPELESS_S:
-                self._lifeline.report(f"The recovery stood still for {self.unready_for:.0f} s.")
+            await self.look()
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Set the gauges, note whether the broker answers, and end the process if there was no progress for :data:`HOPELESS_S`."""
+        await self._observe()
+        if self.stalled_for > HOPELESS_S:
+            self._watchdog.report(f"The stream stood still for {self.stalled_for:.0f} s while there was lag.")
+        if self.unready_for > HOPELESS_S:
+            self._watchdog.report(f"The recovery stood still for {self.unready_for:.0f} s.")
+
+    async def _observe(self) -> None:
         owner, metrics = self._owner, self._metrics
         metrics.ready.set(owner.ready)
         metrics.partitions.set(len(owner.partitions))
@@ -107,7 +113,7 @@ class HealthMonitor:
         metrics.observe_circuits(owner.states())
         recovered = (self._app.consumer_generation_id, self._table.read)
         if owner.ready or recovered != self._recovered or self.silent_for > ANSWER_S + EVERY_S:
-            self._moved_at, self._recovered = time.monotonic(), recovered
+            self._moved_at, self._recovered = self._clock(), recovered
         if not owner.ready:
             self._lagging_since = None
             owned = []
@@ -117,24 +123,24 @@ class HealthMonitor:
             async with asyncio.timeout(ANSWER_S):
                 if not owned:  # a consumer without partitions asks the broker nothing
                     if await self._kafka_answers():
-                        self._answered_at = time.monotonic()
+                        self._answered_at = self._clock()
                     return
                 ends = await self._app.consumer.highwaters(*owned)
                 positions = {tp: await self._position(tp) for tp in owned}
-        except Exception as error:  # noqa: BLE001 - whatever the consumer thread raises, it told nothing
+        except Exception as error:  # noqa: BLE001 - whatever the consumer's thread raises, the lag is unknown
             log.warning("lag_unknown", error=repr(error))
             return
-        self._answered_at = time.monotonic()
+        self._answered_at = self._clock()
         behind = lag({TP(*tp): end for tp, end in ends.items()}, positions)
         for topic in self._topics:
             metrics.lag.labels(topic).set(sum(count for tp, count in behind.items() if tp.topic == topic))
         if any(behind.values()):
-            self._lagging_since = self._lagging_since or time.monotonic()
+            self._lagging_since = self._lagging_since or self._clock()
         else:
             self._lagging_since = None
         metrics.last_progress.set(self.stalled_for)
 
     async def _position(self, tp: TP) -> int:
-        """The next offset to fold; before the first batch, where the consumer stands."""
-        folded = self._owner.continuity.position(tp)
+        """Return the next offset to fold; before the first batch, the consumer's position."""
+        folded = self._owner.offsets.position(tp)
         return (await self._app.consumer.position(tp) or 0) if folded is None else folded

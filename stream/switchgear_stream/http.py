@@ -1,4 +1,4 @@
-"""The worker's own HTTP: ``/healthz``, ``/readyz`` and ``/metrics``. Faust's web server stays off: it serves table data to anybody."""
+"""The worker's HTTP server: ``/healthz``, ``/readyz`` and ``/metrics``. Faust's own stays off: it serves table data without a login."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from switchgear_stream.owner import Owner
 log = structlog.get_logger()
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
 MAX_CONNECTIONS: Final = 64
 CONNECTION_S: Final = 10.0
 _MAX_LINE: Final = 8190
@@ -32,25 +30,26 @@ _MAX_HEADERS: Final = 64
 
 
 def _server_log() -> logging.Logger:
-    """The log of aiohttp without malformed requests: it writes a traceback for each, and strangers would fill the disk."""
+    """Return aiohttp's logger without malformed requests. aiohttp writes a traceback for each, so a client could fill the disk."""
     logger = logging.getLogger("switchgear_stream.http")
-    logger.addFilter(_is_ours)
+    logger.addFilter(_is_server_error)
     return logger
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
+def _is_server_error(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
 class BoundedServer(web.Server):
-    """aiohttp's server with bounds on connections and on the life of each: a probe or a scrape takes milliseconds.
+    """aiohttp's server with a limit on connections and on the life of each.
 
-    aiohttp bounds the size of a header and the time between requests, but not the time of a header or of a body, nor the connections.
+    aiohttp limits the size of a header and the time between requests. It limits neither the time that a header or a body takes, nor
+    the number of connections.
 
     Args:
-        handler: What answers a request.
-        most: Connections; one more ends the oldest.
-        life_s: Longest life of a connection, in seconds.
+        handler: Answers a request.
+        most: Connections at once. One more ends the oldest.
+        life_s: Longest life of a connection, in seconds. A probe or a scrape takes milliseconds.
     """
 
     def __init__(self, handler: Handler, most: int, life_s: float) -> None:
@@ -67,7 +66,7 @@ class BoundedServer(web.Server):
         self._open: dict[RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Limit the connection's life; end the oldest if there are too many."""
+        """Limit the connection's life. If there are too many connections, end the oldest."""
         super().connection_made(handler, transport)
         self._open[handler] = transport, asyncio.get_running_loop().call_later(self._life_s, transport.abort)
         if len(self._open) > self._most:
@@ -75,7 +74,7 @@ class BoundedServer(web.Server):
             self._forget(oldest).abort()
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         super().connection_lost(handler, exc)
         if handler in self._open:
             self._forget(handler)
@@ -86,11 +85,11 @@ class BoundedServer(web.Server):
         return transport
 
 
-def build_http(owner: Owner, watch: HealthMonitor, metrics: WorkerMetrics) -> Handler:
-    """The three routes. Each answer closes its connection; a body is not read."""
+def build_http(owner: Owner, monitor: HealthMonitor, metrics: WorkerMetrics) -> Handler:
+    """Return a handler for the three routes. Each answer closes its connection. The body of a request is not read."""
 
     def healthz() -> web.Response:
-        problem = watch.problem()
+        problem = monitor.problem()
         body = {"status": "ok" if problem is None else "failing", "problem": problem}
         return web.json_response(body, status=200 if problem is None else 503)
 
@@ -121,16 +120,16 @@ def build_http(owner: Owner, watch: HealthMonitor, metrics: WorkerMetrics) -> Ha
 async def serving(
     handler: Handler, address: str, *, most: int = MAX_CONNECTIONS, life_s: float = CONNECTION_S
 ) -> AsyncIterator[int]:
-    """Serve at ``host:port`` (port 0: any free one); yields the port.
+    """Serve at ``address`` and yield the port.
 
     Args:
-        handler: What answers a request.
-        address: Where.
-        most: Connections; one more ends the oldest.
+        handler: Answers a request.
+        address: ``host:port``. With port 0 the system chooses a free one.
+        most: Connections at once. One more ends the oldest.
         life_s: Longest life of a connection, in seconds.
 
     Raises:
-        SettingsError: the address can't be listened on.
+        SettingsError: The worker can't listen on the address.
     """
     host, _, port = address.rpartition(":")
     runner = web.ServerRunner(BoundedServer(handler, most, life_s), shutdown_timeout=1.0)

@@ -1,6 +1,6 @@
-"""Read the worker's state from outside: rows from the changelog, circuit records from their topic.
+"""The workers' state as Kafka holds it: rows from the changelog, circuit records from their topic.
 
-This is how anybody verifies the counters without asking a worker: recount the executions topic and compare.
+You can verify the counters without a worker: recount the executions topic and compare the sums with :func:`totals`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from switchgear_stream.topic_reader import read_to_end
 
 
 async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, Row]:
-    """Every circuit's row as it stands in the changelog, by circuit id.
+    """Return every circuit's row from the changelog, by circuit id.
 
     Raises:
-        BrokerUnavailableError: the broker didn't answer in time.
+        BrokerUnavailableError: The broker did not answer in time.
     """
     newest: dict[bytes, bytes] = {}
     async for record in read_to_end(settings, settings.topics.changelog, timeout_s=timeout_s):
@@ -31,7 +31,7 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
 
 
 def take_row(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
-    """Keep the next record of the changelog in ``newest``, by key, if it is the newest row there; what the worker passes over is not kept."""
+    """Apply the next record of the changelog to ``newest``, by key. Older rows, and rows that the worker ignores, change nothing."""
     if record.value is None:
         newest.pop(record.key, None)
         return
@@ -44,10 +44,10 @@ def take_row(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
 
 
 async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, list[Circuit]]:
-    """Every record of the circuits topic by circuit id, in the order of the log.
+    """Return every record of the circuits topic by circuit id, in the order of the log.
 
     Raises:
-        BrokerUnavailableError: the broker didn't answer in time.
+        BrokerUnavailableError: The broker did not answer in time.
     """
     found: dict[str, list[Circuit]] = {}
     async for record in read_to_end(settings, settings.topics.circuits, timeout_s=timeout_s):
@@ -55,13 +55,13 @@ async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[
             try:
                 circuit = Circuit.model_validate_json(record.value)
             except ValidationError:
-                continue  # readers pass it over, too
+                continue  # followers ignore it too
             found.setdefault(circuit.circuit_id, []).append(circuit)
     return found
 
 
 def totals(rows: dict[str, Row]) -> dict[str, Any]:
-    """Sums over all circuits: what an independent recount of the executions topic must give."""
+    """Return the sums over all circuits. An independent recount of the executions topic must give the same."""
     return {
         "circuits": len(rows),
         "total_calls": sum(row.total_calls for row in rows.values()),

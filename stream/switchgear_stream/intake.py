@@ -1,12 +1,12 @@
-"""Micro-batch intake: each poll's records of one partition arrive in the agent as one Faust message, a list.
+"""Intake in batches: each poll's records of one partition reach the agent as one Faust message, a list.
 
-Stock Faust spends 57 to 106 µs a message on asyncio scheduling, whatever its agent does; here that is paid once a poll.
+Faust's scheduling costs far more per message than the fold. In batches this cost is paid once per poll.
 
-The two overrides of the offset bookkeeping: Faust takes the skipped offsets of a collapsed batch for a gap, adds them to the
-acknowledged list together with the batch's own last offset, meets the duplicate, and commits one batch a commit interval, ever
-further behind. Batches of one partition are processed in order by one agent, so the highest acknowledged offset is the one to commit.
+Two methods of the offset bookkeeping are overridden (``_add_gap`` and ``_new_offset``). Faust would take the offsets inside a batch for a
+gap and commit at most one batch per commit interval. One agent processes the batches of a partition in order, so the highest
+acknowledged offset is the one to commit.
 
-All of it leans on private names: faust-streaming and aiokafka are pinned exactly, and ``tests/unit/stream`` fails if they change.
+This module uses private names of faust-streaming and aiokafka. Both are pinned exactly, and ``tests/unit/stream`` fails if they change.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ from switchgear_schemas.unreadable import BatchGuard
 Records = list[ConsumerRecord[bytes | None, bytes | None]]
 
 FETCH_MAX_WAIT_MS: Final = 250
-"""Longest a fetch waits at the broker for a first record. Records of a partition that is not part of it wait as long; Faust's 1,500
-would stand between a failing call and its refusal."""
-
-
+"""Longest time that a fetch waits at the broker for a first record. A record of a partition outside that fetch waits as long. Faust's
+default of 1,500 ms would delay the refusal of a failing call."""
 POLL_BYTES: Final = 16 * 1_048_576
-"""Keys and values of one poll. A fetch of 4 MiB of a partition may unpack to gigabytes."""
+"""Keys and values of one poll. A fetch of 4 MiB per partition may unpack to gigabytes."""
 HELD_BYTES: Final = 64 * 1_048_576
-"""Of the batches that wait for the owner; with more, the next poll waits. (A few megabytes at 20,000 events a second.)"""
+"""Keys and values of the batches that wait for the owner. Above this the next poll waits."""
 HELD_LOOK_S: Final = 0.02
 
 
@@ -46,7 +44,11 @@ class Batch(Records):
 
 
 class _ReadOffsets(defaultdict[TP, int | None]):
-    """Faust drops what it has read before, by a mark that a poll in flight sets back after a seek. Ours go by :mod:`.continuity`."""
+    """Faust's marks of what it has read, empty for batched topics.
+
+    Faust skips records below the mark, and a poll in flight sets the mark back after a seek. :class:`.batching.OffsetSequence` checks
+    the offsets of batched topics instead.
+    """
 
     def __init__(self, batched: Callable[[TP], bool], before: Mapping[TP, int | None]) -> None:
         super().__init__(lambda: None, before)
@@ -57,18 +59,18 @@ class _ReadOffsets(defaultdict[TP, int | None]):
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's thread of the consumer, which survives a commit that comes after the partitions have gone, and fetches at once."""
+    """Faust's consumer thread. It fetches without delay, limits the bytes of a poll, and survives a commit after a rebalance."""
 
     async def on_start(self) -> None:
-        """Start aiokafka's consumer."""
+        """Start aiokafka's consumer, and set its limits."""
         await super().on_start()
         consumer = self._ensure_consumer()
-        consumer._fetcher._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # noqa: SLF001 - it is no option
+        consumer._fetcher._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # noqa: SLF001 - Faust has no option for it
         self._guard = BatchGuard(poll_bytes=POLL_BYTES)
         self._guard.install(consumer)
 
     async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
-        """Poll, for no more bytes than the worker can hold, whatever they were packed into; for nothing while it holds too many."""
+        """Poll for at most :data:`POLL_BYTES`, unpacked. While the worker holds too many bytes, return nothing."""
         if cast("Consumer", self.consumer).held_bytes > HELD_BYTES:
             await asyncio.sleep(min(timeout, HELD_LOOK_S))
             return {}
@@ -76,14 +78,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return await super().getmany(active_partitions, timeout)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit those of our present partitions. Faust hands over nothing where a rebalance took all, and crashes on ``ValueError({})``."""
+        """Commit, unless a rebalance took all these partitions. Faust would then commit nothing and crash on ``ValueError({})``."""
         if not self.assignment().intersection(offsets):
             return False
         return await super()._commit(offsets)
 
 
 class Consumer(driver.Consumer):
-    """Faust's consumer, with the records of the batched topics collapsed."""
+    """Faust's consumer, with the records of each poll collapsed into one message for the batched topics."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -105,11 +107,11 @@ class Consumer(driver.Consumer):
 
     @property
     def held_bytes(self) -> int:
-        """Keys and values of the batches that wait for the owner, or are at work."""
+        """The bytes of keys and values in batches that wait for the owner or are at work."""
         return sum(list(self._held.values()))
 
     def _hold(self, records: Records) -> Batch:
-        """The batch, noted until nothing refers to it any more: whoever is done with it, or drops it in a rebalance, need not say so."""
+        """Return the batch, and count its bytes until it is garbage collected. A rebalance drops batches without notice."""
         batch = Batch(records)
         self._held[id(batch)] = sum(len(record.value or b"") + len(record.key or b"") for record in records)
         weakref.finalize(batch, self._held.pop, id(batch), None)
@@ -120,11 +122,11 @@ class Consumer(driver.Consumer):
             await super()._add_gap(tp, offset_from, offset_to)
 
     async def perform_seek(self) -> None:
-        """Go to the committed offsets, and where there is none to the start.
+        """Seek to the committed offsets. A partition without one starts at its beginning.
 
-        After a recovery Faust resumes the partitions, seeks, and then clears every queue. A poll that fits in before is cleared with them,
-        and aiokafka doesn't seek where nothing is committed: that partition stayed past a batch that nobody saw (measured: one restart
-        of three under load). The flow stops here so that nothing is fetched until Faust resumes it, after the clearing.
+        After a recovery Faust resumes the partitions, seeks, and then clears every queue. A poll in between is cleared too, and aiokafka
+        does not seek where nothing is committed, so that partition would skip a batch. The flow stops here. Faust resumes it after the
+        clearing.
         """
         self.stop_flow()
         await super().perform_seek()
@@ -135,9 +137,9 @@ class Consumer(driver.Consumer):
             await self._thread.seek_to_beginning(*fresh)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Skip Faust's watch over each partition: it asserts a position, which a seek in progress has not, and ends the worker.
+        """Skip Faust's check of each partition. It asserts a position, which is missing during a seek, and then ends the worker.
 
-        :mod:`.watch` looks after the same, by the broker's own ends.
+        :mod:`.health_monitor` checks the same by the broker's ends.
         """
 
     async def rewind(self, tp: TP, offset: int) -> None:
@@ -145,19 +147,19 @@ class Consumer(driver.Consumer):
         await self._thread.seek_wait({tp: offset})
 
     async def rest(self, partitions: Iterable[TP]) -> None:
-        """Fetch nothing of these until the next assignment: changelogs, which :mod:`.takeover` reads.
+        """Stop fetching these partitions until the next assignment. They are changelogs, which :mod:`.takeover` reads.
 
-        aiokafka would fetch what we write to them, and hold up every other partition of the broker for 0.1 s over records that wait
-        to be taken: the first event after the first write of each partition came that much later (measured: 64 ms of 78).
+        aiokafka would fetch the rows that the worker writes. While fetched records wait to be taken, it delays the other partitions of
+        the same broker by 0.1 s.
         """
         await self._thread.call_thread(self._pause, [TopicPartition(*tp) for tp in partitions])
 
     async def _pause(self, partitions: list[TopicPartition]) -> None:
-        consumer = self._thread._ensure_consumer()  # noqa: SLF001 - pinned, see above
+        consumer = self._thread._ensure_consumer()  # noqa: SLF001 - pinned, see the module's docstring
         consumer.pause(*(consumer.assignment() & set(partitions)))
 
     def committed_offset(self, tp: TP) -> int | None:
-        """Where the group has committed up to, as of the last seek or commit; null: nowhere."""
+        """Return the group's committed offset as of the last seek or commit; None if there is none."""
         offset: int | None = self._committed_offset[tp]
         return offset
 
@@ -178,8 +180,8 @@ class Transport(driver.Transport):
     """Faust's aiokafka transport with :class:`Consumer`.
 
     Args:
-        app: the Faust application, whose broker it connects to.
-        batched: topics whose records arrive as lists.
+        app: The Faust application, whose broker it connects to.
+        batched: Topics whose records arrive as lists.
     """
 
     Consumer = Consumer

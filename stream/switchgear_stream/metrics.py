@@ -11,7 +11,7 @@ STATES: Final = ("closed", "open", "half_open", "forced_open", "disabled", "metr
 
 
 class WorkerMetrics:
-    """What one worker process counts. Totals are of this process; the exact ones are in the rows."""
+    """The counters and gauges of one worker process. The exact totals of a circuit are in its row."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -45,7 +45,7 @@ class WorkerMetrics:
         self.rewinds = counter("rewinds_total", "Batches read again because records before them were missing.")
         self.retired = counter("retired_total", "Idle circuits that made room for others.")
         self.leases = counter("leases_total", "Probe leases granted.")
-        self.records = counter("circuit_records_total", "Circuit records published, by the state they tell.", "state")
+        self.records = counter("circuit_records_total", "Circuit records published, by state.", "state")
         self.rebalances = counter("rebalances_total", "Assignments of partitions received.")
         self.batch_seconds = Histogram(
             "switchgear_worker_batch_seconds",
@@ -64,8 +64,10 @@ class WorkerMetrics:
         self.stale_rows = gauge("stale_rows", "Rows of a former owner that recoveries ignored.")
         self.partitions = gauge("partitions", "Partitions that this worker owns.")
         self.lag = gauge("lag_records", "Records not yet folded, of the partitions that this worker owns.", "topic")
-        self.last_progress = gauge("last_progress_age_seconds", "Since a batch was last finished; 0 with no lag.")
-        self.ready = gauge("ready", "1 when recovered and assigned.")
+        self.last_progress = gauge(
+            "last_progress_age_seconds", "Seconds since a batch was last finished; 0 without lag."
+        )
+        self.ready = gauge("ready", "1 when partitions are assigned and recovered.")
 
     def observe_circuits(self, found: Mapping[str, int]) -> None:
         """Set the gauges of circuits by state."""

@@ -1,7 +1,7 @@
-"""Owner: what a worker does with batches, and when circuits change hands.
+"""What a worker does with batches, and when partitions are assigned or revoked.
 
-The order within a group of batches is the promise: fold, rows to the changelog, then records, dead letters and copies, each acknowledged by
-the broker, then the offset. A crash anywhere replays them, and the fence makes that a no-op for what was written.
+A group of batches is processed in this order: fold, rows to the changelog, then circuit records, dead letters and copies, then the
+offset. Each step waits until the broker acknowledges. After a crash the batches are folded again, and the fence skips what was written.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
 from switchgear.fleet.policy_overrides import PolicyOverrides
+from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
-from switchgear_stream.continuity import Continuity, Verdict
+from switchgear_stream.batching import BatchAction, OffsetSequence
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.folding import Work, fold_all
 from switchgear_stream.intake import Consumer, Records
-from switchgear_stream.log_throttle import LetterLog
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.publisher import Publisher, by_partition
 from switchgear_stream.resent import ResentFence
@@ -33,13 +33,15 @@ from switchgear_stream.takeover import TakeOver
 from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
-MAX_TOLD: Final = 100
-"""Records of one batch that are logged: a take-over may publish thousands."""
+MAX_LOGGED: Final = 100
+"""Circuit records of one group that are logged. A take-over may publish thousands."""
+LETTERS_EVERY_S: Final = 5.0
+"""Dead letters are logged once in this time, with their number."""
 LOST_BROKER: Final = "Kafka did not acknowledge a batch in time; it will be folded again after a restart."
 
 
 class Owner:
-    """Folds the batches of the partitions that this worker owns, a group at a time."""
+    """Folds the batches of the partitions that this worker owns, one group at a time."""
 
     def __init__(
         self,
@@ -57,42 +59,42 @@ class Owner:
         self._table = table
         self._fold = fold
         self._publisher = publisher
-        self._lifeline = watchdog
+        self._watchdog = watchdog
         self._metrics = metrics
         self._busy = asyncio.Lock()
-        """Held while a batch is folded, and while partitions change hands."""
+        """Held while a group is processed, and while partitions are assigned or revoked."""
         self._take_over = TakeOver(settings, publisher, table)
         self._resent = ResentFence(settings, metrics)
-        self._letter_log = LetterLog()
+        self._letter_throttle = Throttle(LETTERS_EVERY_S)
         self.ready = False
         self.partitions: frozenset[int] = frozenset()
-        self.continuity = Continuity()
+        self.offsets = OffsetSequence()
         self._starts: dict[TP, int] = {}
         self._states: dict[str, str] = {}
         self.progressed_at = time.monotonic()
         table.on_recovered = self.on_recovered
 
     async def batch(self, *events: EventT[Any]) -> None:
-        """Fold batches, of a partition one at most, and acknowledge them. Never raises: what can't be done ends the process."""
+        """Fold a group of batches, at most one per partition, and acknowledge them. A failure ends the process; nothing is raised."""
         async with self._busy:
-            self._lifeline.check_awake()
+            self._watchdog.check_awake()
             try:
-                await self._together(events)
+                await self._process(events)
             except (TimeoutError, KafkaError) as error:
-                await self._lifeline.die(f"{LOST_BROKER} ({type(error).__name__})", error)
+                await self._watchdog.die(f"{LOST_BROKER} ({type(error).__name__})", error)
             except Exception as error:  # noqa: BLE001 - Faust would acknowledge the batch and go on
-                await self._lifeline.die(f"A batch could not be folded: {error!r}.", error)
+                await self._watchdog.die(f"A batch could not be folded: {error!r}.", error)
 
-    async def _together(self, events: Collection[EventT[Any]]) -> None:
-        # Not current: of before a rebalance, or of a worker that failed. Their new owner reads them again.
-        batches = [event for event in events if self._is_current(event) and await self._continues(event)]
+    async def _process(self, events: Collection[EventT[Any]]) -> None:
+        # A batch from before a rebalance, or of a worker that failed, is left to the new owner.
+        batches = [event for event in events if self._is_current(event) and await self._follows(event)]
         if not batches:
             return
         started = time.monotonic()
-        await self._process(batches)
+        await self._fold_and_write(batches)
         for event in batches:
             event.ack()
-            self.continuity.done(event.message.tp, event.message.offset)
+            self.offsets.done(event.message.tp, event.message.offset)
         self.progressed_at = time.monotonic()
         self._metrics.batch_seconds.observe(self.progressed_at - started)
         self._metrics.batch_records.observe(sum(len(cast("Records", event.value)) for event in batches))
@@ -102,26 +104,26 @@ class Owner:
         return (
             app.flow_control.is_active()
             and event.message.generation_id == app.consumer_generation_id
-            and not self._lifeline.failed.done()
+            and not self._watchdog.failed.done()
         )
 
-    async def _continues(self, event: EventT[Any]) -> bool:
+    async def _follows(self, event: EventT[Any]) -> bool:
+        """Return whether the batch follows the last one of its partition. If records are missing, seek back to them."""
         tp = event.message.tp
         consumer = cast("Consumer", self._app.consumer)
         committed = consumer.committed_offset(tp)
-        self.continuity.expect(tp, self._starts.get(tp, 0) if committed is None else committed)
+        self.offsets.start(tp, self._starts.get(tp, 0) if committed is None else committed)
         first = cast("Records", event.value)[0].offset
-        verdict = self.continuity.judge(tp, first)
-        if verdict is Verdict.REWIND:
-            expected = self.continuity.position(tp)
+        action = self.offsets.action(tp, first)
+        if action is BatchAction.REWIND:
+            expected = self.offsets.position(tp)
             assert expected is not None
             log.warning("rewind", topic=tp.topic, partition=tp.partition, expected=expected, got=first)
             self._metrics.rewinds.inc()
             await consumer.rewind(tp, expected)
-        return verdict is Verdict.FOLD
+        return action is BatchAction.FOLD
 
-    async def _process(self, batches: Collection[EventT[Any]]) -> None:
-        """Fold batches, and have what came of them written and acknowledged."""
+    async def _fold_and_write(self, batches: Collection[EventT[Any]]) -> None:
         work: list[Work] = []
         for event in batches:
             records = cast("Records", event.value)
@@ -134,55 +136,54 @@ class Owner:
         await self._publish(changes)
 
     def _store(self, changes: Changes) -> None:
-        """Take the rows into the table in memory."""
+        """Put the rows into the table in memory."""
         for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
             for key, value in rows:
                 self._table.write(partition, key, value)
 
-    async def _publish(self, changes: Changes) -> Changes:
-        """Rows first, then what came of them, each acknowledged by the broker."""
+    async def _publish(self, changes: Changes) -> None:
+        """Write the rows first, then the circuit records, dead letters and copies. Wait for the broker after each step."""
         rows = by_partition(changes, self._settings.topic_partitions)
         await asyncio.gather(*(self._write(partition, found) for partition, found in rows.items()))
         if changes.circuits or changes.dead or changes.rekeyed:
-            lost = await self._publisher.outputs(changes)
-            self._report_lost(lost)
+            self._report_lost(await self._publisher.outputs(changes))
         self._count(changes)
-        for published in changes.circuits[:MAX_TOLD]:
+        for published in changes.circuits[:MAX_LOGGED]:
             log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
-        return changes
 
     async def _write(self, partition: int, rows: list[tuple[bytes, bytes | None]]) -> None:
         self._table.wrote(partition, await self._publisher.rows(partition, rows), len(rows))
 
     async def on_revoked(self) -> None:
-        """Partitions are about to leave: the batch at work is finished first, then nothing of ours is in flight."""
+        """Finish the group at work, before partitions are revoked. After that nothing of this worker is in flight."""
         self.ready = False
         async with self._busy:
-            self._fold.forget()
-            self.continuity.forget()
-            self._resent.forget()
+            self._forget()
             self._states.clear()
             self.partitions = frozenset()
 
     async def on_assigned(self, assigned: Collection[TP]) -> None:
-        """The group has decided. A worker beyond the number of partitions has nothing to recover: it stands by."""
+        """Be ready at once if no partition is assigned: there is nothing to recover, and the worker is a spare."""
         if not assigned:
             self.ready = True
             log.info("ready", partitions=[], standby=True)
 
+    def _forget(self) -> None:
+        self._fold.forget()
+        self.offsets.forget()
+        self._resent.forget()
+
     async def on_recovered(self, partitions: set[int]) -> None:
-        """Partitions are ours: restore the table, and bring the circuits topic in line with it, before the first event."""
+        """Restore the table of the assigned ``partitions``, and bring the circuits topic in line with it, before the first event."""
         async with self._busy:
             generation = self._app.consumer_generation_id
             try:
-                self._fold.forget()
-                self.continuity.forget()
-                self._resent.forget()
+                self._forget()
                 await self._take_over.rows(partitions)
                 known = await self._take_over.read(partitions)
                 self._starts = known.starts
                 if generation != self._app.consumer_generation_id:
-                    return  # assigned anew meanwhile; that recovery does it again
+                    return  # there was another assignment, and its recovery does all this again
                 self._states = self._fold.take_over(known.fleet)
                 changes = self._fold.take()
                 self._store(changes)
@@ -190,9 +191,9 @@ class Owner:
                 self._report_refused(changes)
                 await self._publish(changes)
             except (TimeoutError, KafkaError, SwitchgearError) as error:
-                await self._lifeline.die(f"The circuits could not be taken over: {error}", error)
+                await self._watchdog.die(f"The circuits could not be taken over: {error}", error)
             except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises
-                await self._lifeline.die(f"The circuits could not be taken over: {error!r}.", error)
+                await self._watchdog.die(f"The circuits could not be taken over: {error!r}.", error)
             self.partitions = frozenset(partitions)
             self.progressed_at = time.monotonic()
             self.ready = True
@@ -206,7 +207,7 @@ class Owner:
             )
 
     def _report_refused(self, changes: Changes) -> None:
-        """What lay in the state topics and is not ours: kept as dead letters, counted, and told once."""
+        """Count the records of the state topics that no worker wrote, log the first per topic, and add them to the dead letters."""
         refused = self._take_over.take_refused()
         changes.dead += refused.letters
         for topic, count in refused.counts.items():
@@ -233,7 +234,7 @@ class Owner:
             )
 
     def states(self) -> dict[str, int]:
-        """Circuits that this worker owns, by state."""
+        """Return the number of circuits that this worker owns, by state."""
         found = Counter(self._states.values())
         rows = self._table.rows
         others = sum(PolicyOverrides(partition=partition).key in rows for partition in self.partitions)
@@ -255,5 +256,13 @@ class Owner:
                 self._states.pop(published.circuit_id, None)
             else:
                 self._states[published.circuit_id] = published.state
-        metrics.dead_letters.inc(len(changes.dead))
-        self._letter_log.add(changes.dead)
+        if changes.dead:
+            metrics.dead_letters.inc(len(changes.dead))
+            self._log_letters(changes.dead)
+
+    def _log_letters(self, letters: list[DeadLetter]) -> None:
+        left_out = self._letter_throttle.admit("dead_letters", len(letters))
+        if left_out is not None:
+            last = letters[-1]
+            count = left_out + len(letters)
+            log.warning("dead_letters", count=count, last=last.key.decode(), field=last.field, reason=last.reason)

@@ -1,8 +1,9 @@
-"""Publisher: everything the worker writes to Kafka, acknowledged by every in-sync replica before it returns."""
+"""Everything that the worker writes to Kafka."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
@@ -18,24 +19,25 @@ from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 
 MAX_REQUEST_BYTES: Final = MAX_LETTER_BYTES
-"""The largest that is sent: a dead letter."""
+"""A dead letter is the largest record."""
 BATCH_BYTES: Final = 524_288
 COPY_REFUSED: Final = (
     "it is in another tool's partition, and the topic refuses a copy of it for its own one for its size"
 )
 START_S: Final = 8.0
 ACKNOWLEDGE_S: Final = 30.0
-"""Longest wait for the broker. A restarted worker replays its batch, so giving up loses nothing."""
+"""Longest wait for the broker. A restarted worker folds its batch again, so giving up loses nothing."""
 
 
 class Publisher:
-    """Two producers with the worker's topics.
+    """Writes to the worker's topics, through two producers.
 
-    State is written by an idempotent one. Copies and dead letters are written by one that is not: the topic may refuse them for their
-    size, and after a refusal an idempotent producer of aiokafka can't write to that partition any more. If they are there twice, the fence
-    skips the second copy, and the letters compact to one.
+    Rows and circuit records go through an idempotent producer. Copies and dead letters go through a plain one. Their topic may refuse
+    them for their size, and after a refusal aiokafka's idempotent producer can't write to that partition any more. If one is written
+    twice, the fence skips the second copy, and the letters compact to one.
 
-    Every ``async`` method returns when the broker has it, and raises ``TimeoutError`` or aiokafka's ``KafkaError`` if it hasn't.
+    Every ``async`` method returns when all in-sync replicas have the records. If they do not acknowledge, it raises ``TimeoutError`` or
+    aiokafka's ``KafkaError``.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -45,32 +47,30 @@ class Publisher:
         self._plain = _producer(settings, idempotent=False)
 
     async def start(self) -> None:
-        """Connect.
+        """Connect both producers.
 
         Raises:
-            TimeoutError: the broker didn't answer: a worker that is told to end must not wait for it.
+            TimeoutError: The broker did not answer within :data:`START_S`. A worker that gets SIGTERM must not wait longer.
         """
         async with asyncio.timeout(START_S):
             await self._producer.start()
             await self._plain.start()
 
     async def answers(self) -> bool:
-        """Whether a broker tells its metadata now; the caller limits the wait."""
+        """Return whether a broker answers a request for metadata. The caller limits the wait."""
         return bool(await self._producer.client.force_metadata_update())
 
     async def stop(self, timeout_s: float = 3.0) -> None:
-        """Disconnect, whatever the broker does."""
-        try:
+        """Disconnect. Nothing is lost if the broker does not answer: every write was awaited."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(self._producer.stop(), self._plain.stop())
-        except TimeoutError:
-            pass  # nothing is in it: each write was awaited
 
     async def rows(self, partition: int, rows: Iterable[tuple[bytes, bytes | None]]) -> int:
-        """Write rows to one partition of the changelog, in their order; a row without a value is a tombstone. At least one.
+        """Write one or more rows to one partition of the changelog, in their order. A row without a value is a tombstone.
 
         Returns:
-            The offset of the first; negative where they are not one after the other, or the broker had them already and did not say.
+            The offset of the first row. It is negative if the rows do not follow each other, or if the broker had them already.
         """
         sent: list[asyncio.Future[Any]] = []
         counts: list[int] = []
@@ -94,9 +94,9 @@ class Publisher:
         return first
 
     async def marks(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Write a mark to each of these partitions of the changelog, and return its offset.
+        """Write a mark to each of these partitions of the changelog, and return the offset of each.
 
-        What lies before it can be read to the last row. An end that is asked for instead can be too low: a new leader tells the high
+        Every row in front of a mark can be read. The end offset that a broker returns can be too low: a new leader returns the high
         watermark that it knew as a follower (KIP-207, which aiokafka's version of the request does not have).
         """
         async with asyncio.timeout(ACKNOWLEDGE_S):
@@ -108,12 +108,12 @@ class Publisher:
         return {partition: int(mark.result().offset) for partition, mark in sent.items()}
 
     async def outputs(self, changes: Changes) -> list[DeadLetter]:
-        """Write what the fold decided: circuit records, dead letters and copies for their owners.
+        """Write the circuit records, copies and dead letters of ``changes``.
 
         A copy that its topic refuses for its size becomes a dead letter in ``changes``.
 
         Returns:
-            The dead letters that their topic refuses whatever is cut from them.
+            The dead letters that their topic refuses even without a value.
         """
         async with asyncio.timeout(ACKNOWLEDGE_S):
             sent = [await self._circuit(published) for published in changes.circuits]
@@ -157,7 +157,7 @@ def _producer(settings: Settings, *, idempotent: bool) -> AIOKafkaProducer:
 
 
 def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes | None]]]:
-    """The rows of ``changes`` under the changelog partition each belongs to."""
+    """Return the rows of ``changes`` by the partition of the changelog that each belongs to."""
     found: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
     for key, (tool_name, value) in changes.rows.items():
         found[owner_partition(tool_name, partitions)].append((key, value))

@@ -1,13 +1,13 @@
-"""Events that their producer may have sent before (header ``switchgear.resent``): a copy is acknowledged and not counted.
+"""Events that their producer may have sent before. A copy is acknowledged and not counted.
 
-A producer that does not know whether a batch was written sends it again, so marked. Which copy counts follows from the log alone,
-however often it is replayed: the first of its partition. An event that is marked is a copy where an earlier record of the partition,
-appended at most :data:`SLACK_S` before the event was recorded, is a valid execution with the same ``metric_id``. What the window holds
-before the batch is read back from Kafka, once for all marked events of a batch, and remembered for the next batches.
+A producer that does not know whether a batch was written sends it again with the header ``switchgear.resent``. The first copy in the
+partition counts, so every replay of the log gives the same result. A marked event is a copy if an earlier record of its partition is a
+valid execution with the same ``metric_id``. That record must be appended at most :data:`SLACK_S` before the event was recorded. The fence
+reads this part of the partition (the window) once for all marked events of a batch, and remembers it for the next batches.
 
-Not covered: copies without the mark (or without ``metric_id``), and a marked event that overtakes its first copy: of two requests that a
-stalled broker took the later one first, or the first copy went to a wrong partition (a producer with another partitioner than ours)
-and was sent on from there after the second had come.
+Not covered: a copy without the mark or without ``metric_id``, and a marked event that overtakes its first copy. It can overtake when a
+stalled broker takes the later of two requests first. It can also overtake when the producer's partitioner sent the first copy to a wrong
+partition.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from switchgear_schemas import InvalidExecutionError
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution, decode_execution
-from switchgear_stream.log_window import LogWindow
 from switchgear_stream.metrics import WorkerMetrics
+from switchgear_stream.topic_reader import PartitionReader, open_partition
 
 log = structlog.get_logger()
 _R = TypeVar("_R", bound=LogRecord)
 
 SLACK_S: Final = 60.0
-"""How far the producer's clock may be ahead of the broker's for its first copy to be found."""
+"""How far the producer's clock may be ahead of the broker's, so that the first copy is still found."""
 LIMIT_S: Final = 10.0
-"""Longest reading of one batch's window. Then its marked events are counted: a call too many in a circuit that is being hit anyway does
-less than a worker that decides nothing meanwhile. It happens where the window holds millions of records, and is told."""
+"""Longest reading of one batch's window. After it the marked events are counted, and a metric says so. One call too many does less harm
+than a worker that decides nothing. Only a window of millions of records takes so long."""
 AWAY_S: Final = 30.0
-"""Longest wait for a broker that gives nothing, as for its acknowledgements: then the batch is folded again after a restart."""
+"""Longest wait for a broker that delivers nothing. After it the process ends, and the batch is folded again after a restart."""
 SILENCE: Final = 0.2
-"""Share of the limit. A broker that gave nothing for so long at the end of it went away; the window is not what is too long."""
+"""Share of the limit. If the broker delivered nothing during the last such part, the broker is away. Else the window is too long."""
 AGAIN_S: Final = 0.5
 ROUND_MS: Final = 60_000
-"""Windows begin on a whole minute, so that the next batches of the same outage find theirs remembered."""
+"""Windows begin on a whole minute, so that the next batches of the same outage can use the same window."""
 REMEMBERED: Final = 200_000
-"""Ids kept between batches, about 30 MB; beyond it the next marked event reads its window anew."""
+"""Ids kept between batches, about 30 MB. With more, the next marked event reads its window again."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """The log from broker time ``since_ms``, or offset ``first``, up to offset ``end``: when each ``metric_id`` was last appended."""
+    """The log from broker time ``since_ms`` (offset ``first``) up to offset ``end``: when each ``metric_id`` was last appended."""
 
     since_ms: int
     first: int
@@ -59,25 +59,25 @@ class Memory:
     appended_ms: dict[bytes, int] = field(default_factory=dict)
 
     def add(self, record: LogRecord, identity: bytes | None) -> None:
-        """The next record of the partition."""
+        """Add the next record of the partition."""
         self.end = record.offset + 1
         if identity is not None:
             self.appended_ms[identity] = record.timestamp
 
     def put_before(self, older: Memory) -> None:
-        """Lengthen it to the front by what lies right before."""
+        """Prepend the records directly before it."""
         self.since_ms, self.first = older.since_ms, older.first
         self.appended_ms = older.appended_ms | self.appended_ms
 
 
 class ResentFence:
-    """Takes copies out of the batches of the executions topic.
+    """Removes copies from the batches of the executions topic.
 
     Args:
-        settings: brokers and ``late_after_s``: an event that comes later than that is not counted anyway.
-        metrics: where copies are counted.
-        limit_s: of reading back, a batch.
-        away_s: of waiting for a broker that gives nothing.
+        settings: The brokers, and ``late_after_s``: an event that arrives later is not counted anyway.
+        metrics: Where copies are counted.
+        limit_s: Longest reading of the window, per batch.
+        away_s: Longest wait for a broker that delivers nothing.
     """
 
     def __init__(
@@ -91,16 +91,19 @@ class ResentFence:
         self._memories: dict[int, Memory] = {}
 
     def forget(self) -> None:
-        """Partitions changed hands."""
+        """Forget every partition, because their assignment changes."""
         self._memories.clear()
 
     async def without_copies(self, records: list[_R]) -> list[_R]:
-        """The records of one poll of one partition, in order, without those that are copies of earlier ones.
+        """Return the records of one batch without the copies of earlier records.
 
-        Where the window is too long to be read in time, its marked events stay.
+        If the window is too long to be read in time, the marked events stay.
+
+        Args:
+            records: The records of one poll of one partition, in order.
 
         Raises:
-            TimeoutError, KafkaError: the broker gave nothing for 30 s.
+            TimeoutError, KafkaError: The broker delivered nothing for 30 s.
         """
         marked = {record.offset: event for record in records if (event := self._marked(record)) is not None}
         if not marked:
@@ -129,7 +132,7 @@ class ResentFence:
         return kept
 
     def _marked(self, record: LogRecord) -> Execution | None:
-        """The event, where it has to be looked up: marked, valid, with an id, and not too late to be counted."""
+        """Return the event if it must be looked up: it is marked, valid, has an id, and is not too late to be counted."""
         if not record.headers or all(name != RESENT for name, _ in record.headers):
             return None
         event = _decoded(record)
@@ -140,14 +143,14 @@ class ResentFence:
         return None if late else event
 
     def _start(self, record: LogRecord, event: Execution) -> int:
-        """The earliest broker time, in milliseconds, at which the first copy can have been appended."""
+        """Return the earliest broker time, in milliseconds, at which the first copy can have been appended."""
         recorded_ms = _recorded_ms(event)
         if recorded_ms is None:
             recorded_ms = record.timestamp - int(self._settings.late_after_s * 1000)
         return max(0, min(recorded_ms, record.timestamp) - int(SLACK_S * 1000))
 
     async def _reach_in_time(self, partition: int, end: int, start_ms: int) -> Memory | None:
-        """:meth:`_reach`, tried again while the broker is away; null where it gives more than can be read in time."""
+        """Call :meth:`_reach`, and try again while the broker is away. Return None if the window is too long to be read in time."""
         give_up = time.monotonic() + self._away_s
         while True:
             self._got_at = -math.inf
@@ -164,34 +167,34 @@ class ResentFence:
             await asyncio.sleep(AGAIN_S)
 
     async def _reach(self, partition: int, end: int, start_ms: int) -> Memory:
-        """What the partition holds from ``start_ms`` up to offset ``end``.
+        """Return what the partition holds from ``start_ms`` up to offset ``end``.
 
         Raises:
-            TimeoutError, KafkaError: the broker did not give it.
+            TimeoutError, KafkaError: The broker did not deliver it.
         """
-        known = self._memories.pop(partition, None)  # not to be used again where this fails half way
+        known = self._memories.pop(partition, None)  # it must not be used again if this fails halfway
         if known is not None and known.end == end and known.since_ms <= start_ms:
             return known
         since_ms = start_ms - start_ms % ROUND_MS
-        async with LogWindow(self._settings, self._settings.topics.executions, partition) as window:
-            first = await window.offset_at(since_ms)
+        async with open_partition(self._settings, self._settings.topics.executions, partition) as reader:
+            first = await reader.offset_at(since_ms)
             first = end if first is None else min(first, end)
             if known is None or not first <= known.end <= end:
-                return await self._read(window, since_ms, first, end)
-            newer = await self._read(window, known.since_ms, known.end, end)
+                return await self._read(reader, since_ms, first, end)
+            newer = await self._read(reader, known.since_ms, known.end, end)
             newer.put_before(known)
             if since_ms < newer.since_ms:
-                newer.put_before(await self._read(window, since_ms, first, newer.first))
+                newer.put_before(await self._read(reader, since_ms, first, newer.first))
             return newer
 
-    async def _read(self, window: LogWindow, since_ms: int, first: int, end: int) -> Memory:
+    async def _read(self, reader: PartitionReader, since_ms: int, first: int, end: int) -> Memory:
         memory = Memory(since_ms, first, first)
-        async for records in window.records(first, end):
+        async for records in reader.records(first, end):
             for record in records:
                 memory.add(record, _identity(record))
             if records:
                 self._got_at = time.monotonic()
-            await asyncio.sleep(0)  # heartbeats and the health of the process go on
+            await asyncio.sleep(0)  # let the watchdog and the HTTP server run
         memory.end = max(first, end)
         return memory
 
@@ -201,7 +204,7 @@ class ResentFence:
 
 
 def _identity(record: LogRecord) -> bytes | None:
-    """Of a valid execution: what was refused was never counted, and its repaired copy is none."""
+    """Return the id of a valid execution. A refused one was never counted, so its repaired version isn't a copy."""
     event = _decoded(record)
     return None if event is None or event.metric_id is None else event.metric_id.bytes
 

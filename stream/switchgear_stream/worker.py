@@ -1,4 +1,4 @@
-"""The worker process: start everything, end it well, and never look alive when it isn't."""
+"""The worker process: its checks before the start, its parts, and its end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
 
 import faust
 import structlog
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from faust.types import StreamT, TopicT
 from mode.types.signals import BaseSignalT
@@ -21,22 +22,24 @@ from mode.types.signals import BaseSignalT
 from switchgear.fleet import FleetFold
 from switchgear.fleet.registry import Limits
 from switchgear.policies import PolicySet
-from switchgear_schemas import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas import BrokerUnavailableError, SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
-from switchgear_stream.grouping import Grouping
+from switchgear_stream.batching import BatchQueue
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.http import build_http, serving
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
-from switchgear_stream.preflight import check_topics
 from switchgear_stream.publisher import Publisher
 from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
 EX_SOFTWARE: Final = 70
+CHECK_S: Final = 10.0
+"""Longest wait for a first answer of Kafka. Faust itself would wait indefinitely."""
+RETRY_S: Final = 0.5
 STOP_S: Final = 5.0
-"""Longest wait for Faust to leave its group; after it the session timeout does."""
+"""Longest wait for Faust to leave its group. After it, the group's session timeout ends the membership."""
 FLUSH_S: Final = 3.0
 
 
@@ -44,11 +47,11 @@ def run_worker(settings: Settings, *, instance_id: str | None = None) -> NoRetur
     """Run a worker in this process until SIGTERM or SIGINT (exit code 0) or a failure (70).
 
     Args:
-        settings: as loaded.
-        instance_id: a stable name of this worker (a pod's, a slot's), for static membership.
+        settings: The settings, as loaded.
+        instance_id: A stable name of this worker (of its pod or slot), for static membership.
 
     Raises:
-        SwitchgearError: it could not start: broker away, topics missing or different, address in use, wrong policy file.
+        SwitchgearError: The worker could not start: no broker, wrong topics, an address in use, or a wrong policy file.
     """
     try:
         code = asyncio.run(_run(settings, instance_id))
@@ -62,7 +65,7 @@ def run_worker(settings: Settings, *, instance_id: str | None = None) -> NoRetur
 
 async def _run(settings: Settings, instance_id: str | None) -> int:
     policies = PolicySet.load(settings.policy_file)
-    await check_topics(settings)
+    await _check_topics(settings)
     watchdog = Watchdog(settings.worker_session_timeout_s)
     stop = _stop_on_signal()
     metrics = WorkerMetrics()
@@ -84,7 +87,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         watchdog=watchdog,
         metrics=metrics,
     )
-    watch = HealthMonitor(
+    monitor = HealthMonitor(
         settings=settings,
         app=app,
         table=table,
@@ -94,16 +97,16 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         kafka_answers=publisher.answers,
     )
     _attach(app, topic, owner)
-    async with serving(build_http(owner, watch, metrics), settings.worker_http), _started(publisher, settings):
+    async with serving(build_http(owner, monitor, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
-            asyncio.create_task(watchdog.run(), name="watchdog"): "watchdog",
-            asyncio.create_task(watch.run(), name="watch"): "watch",
-            asyncio.create_task(_life_of(app), name="faust"): "faust",
+            asyncio.create_task(watchdog.run()): "watchdog",
+            asyncio.create_task(monitor.run()): "health monitor",
+            asyncio.create_task(_run_faust(app)): "faust",
         }
-        code = await _first_end(tasks, stop, watchdog)
-        _backstop(code)
+        code = await wait_for_end(tasks, stop, watchdog)
+        _exit_in_time(code)
         if code == 0:
-            await _leave(app)
+            await leave(app)
         for task in tasks:
             task.cancel()
     return code
@@ -112,18 +115,18 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
 def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     async def fold(stream: StreamT[Any]) -> None:
         assert isinstance(stream, faust.Stream)
-        grouping = Grouping(owner.batch)
+        queue = BatchQueue(owner.batch)
         async with asyncio.TaskGroup() as tasks:
-            working = tasks.create_task(grouping.run())
-            # noack: a batch is acknowledged by its owner when the broker has all that came of it, and by nobody else.
+            processing = tasks.create_task(queue.run())
+            # noack: only the owner acknowledges a batch, when the broker has everything that the batch changed.
             async for event in stream.noack().events():
-                await grouping.put(event)
-            working.cancel()
+                await queue.put(event)
+            processing.cancel()
 
     async def revoked(_app: object, /, *_: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - mode's signature
         await owner.on_revoked()
 
-    async def assigned(_app: object, /, *given: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - likewise
+    async def assigned(_app: object, /, *given: Any, signal: BaseSignalT[Any], **__: Any) -> None:  # noqa: ARG001 - mode's signature
         await owner.on_assigned(given[0])
 
     app.on_partitions_assigned.connect(assigned, weak=False)
@@ -131,15 +134,16 @@ def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     app.on_partitions_revoked.connect(revoked, weak=False)
 
 
-async def _life_of(app: WorkerApp) -> None:
-    """Start Faust and return when it has stopped or crashed."""
+async def _run_faust(app: WorkerApp) -> None:
+    """Start Faust, and return when it has stopped or crashed."""
     await app.start()
     await app.wait_until_stopped()
     if app.crash_reason is not None:
         raise app.crash_reason
 
 
-async def _first_end(tasks: dict[asyncio.Task[None], str], stop: asyncio.Event, watchdog: Watchdog) -> int:
+async def wait_for_end(tasks: dict[asyncio.Task[None], str], stop: asyncio.Event, watchdog: Watchdog) -> int:
+    """Wait until ``stop`` is set, a task ends or the watchdog reports a failure. Return the exit code; any end but ``stop`` is a failure."""
     stopping = asyncio.create_task(stop.wait())
     waiting: set[asyncio.Future[Any]] = {*tasks, stopping, watchdog.failed}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -151,18 +155,14 @@ async def _first_end(tasks: dict[asyncio.Task[None], str], stop: asyncio.Event, 
     return EX_SOFTWARE if watchdog.failed.done() else 0
 
 
-async def _leave(app: WorkerApp) -> None:
-    """Commit and leave the group, so that the circuits move at once."""
+async def leave(app: WorkerApp, limit_s: float = STOP_S) -> None:
+    """Commit and leave the group, so that the circuits move at once. Give up after ``limit_s``."""
     log.info("stopping")
-    await _bounded(app.stop(), STOP_S, "Faust did not stop")
-
-
-async def _bounded(work: Awaitable[object], limit_s: float, what: str) -> None:
     try:
         async with asyncio.timeout(limit_s):
-            await work
+            await app.stop()
     except TimeoutError:
-        log.warning("stop_timeout", what=what, seconds=limit_s)
+        log.warning("stop_timeout", what="Faust did not stop", seconds=limit_s)
 
 
 @asynccontextmanager
@@ -170,10 +170,7 @@ async def _started(publisher: Publisher, settings: Settings) -> AsyncIterator[No
     try:
         await publisher.start()
     except (TimeoutError, KafkaError) as error:
-        raise BrokerUnavailableError(
-            f"No Kafka broker answered at {settings.kafka_bootstrap_servers} ({error!r}).",
-            hint="Start one (`switchgear up`), or set SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
-        ) from error
+        raise _broker_unavailable(settings, f"({error!r})") from error
     try:
         yield
     finally:
@@ -188,16 +185,62 @@ def _stop_on_signal() -> asyncio.Event:
     return stop
 
 
-def _backstop(code: int) -> None:
-    """End the process even where something hangs while it closes: a stop in the middle of a rebalance ignores its cancellation."""
+def _exit_in_time(code: int) -> None:
+    """End the process later even if closing hangs: a stop of Faust during a rebalance ignores its cancellation."""
     timer = threading.Timer(STOP_S + FLUSH_S, _exit, args=(code,))
     timer.daemon = True
     timer.start()
 
 
 def _exit(code: int) -> NoReturn:
-    """Leave without waiting for Faust's threads: everything that must be on the broker is."""
+    """Exit without waiting for Faust's threads. Everything that must be on the broker is there."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+async def _check_topics(settings: Settings) -> None:
+    """Check that every topic exists with the number of partitions in the settings.
+
+    Raises:
+        BrokerUnavailableError: No broker answered in time.
+        SwitchgearError: A topic is missing.
+        SettingsError: A topic has another number of partitions.
+    """
+    try:
+        async with asyncio.timeout(CHECK_S):
+            found = await _partition_counts(settings)
+    except (TimeoutError, KafkaError) as error:
+        raise _broker_unavailable(settings, f"within {CHECK_S:g} s") from error
+    wanted = settings.topic_definitions()
+    missing = [topic.name for topic in wanted if topic.name not in found]
+    if missing:
+        raise SwitchgearError(
+            f"Kafka has no topic {', '.join(missing)}.", hint="Create what is missing with `switchgear topics ensure`."
+        )
+    for topic in wanted:
+        if found[topic.name] != topic.partitions and topic.name != settings.topics.dead:
+            raise SettingsError(
+                f"The topic {topic.name} has {found[topic.name]} partitions, topic_partitions says {topic.partitions}.",
+                hint="Set SWITCHGEAR_TOPIC_PARTITIONS to what the topics have.",
+            )
+
+
+async def _partition_counts(settings: Settings) -> dict[str, int]:
+    while True:
+        admin = AIOKafkaAdminClient(**settings.kafka.options(), request_timeout_ms=10_000)
+        try:
+            await admin.start()
+            return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+        except KafkaError:
+            await asyncio.sleep(RETRY_S)
+        finally:
+            await admin.close()
+
+
+def _broker_unavailable(settings: Settings, how: str) -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        f"No Kafka broker answered at {settings.kafka_bootstrap_servers} {how}.",
+        hint="Start one (`switchgear up`), or set SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
+    )

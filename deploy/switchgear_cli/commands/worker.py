@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -37,9 +36,8 @@ def worker(
     a partition each at the least; those beyond the number of partitions are spares.
     Everything else is in the settings (SWITCHGEAR_*). Exit codes: 0 stopped, 1 could not start, 70 failed while running.
     """
-    from switchgear_stream.app import CHATTY_LOGGERS  # noqa: PLC0415 - Faust takes half a second to import
-    from switchgear_stream.log_throttle import Repeats  # noqa: PLC0415 - likewise
-    from switchgear_stream.worker import run_worker  # noqa: PLC0415 - likewise
+    from switchgear_stream.logs import quiet_libraries  # noqa: PLC0415 - beside the next import
+    from switchgear_stream.worker import run_worker  # noqa: PLC0415 - Faust takes half a second to import
 
     settings = load_settings(
         kafka_bootstrap_servers=bootstrap_servers,
@@ -52,8 +50,5 @@ def worker(
         log_format=log_format,
     )
     configure_logging(settings)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(Repeats("aiokafka"))
-    for name in CHATTY_LOGGERS:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    quiet_libraries()
     run_worker(settings, instance_id=instance_id)

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
@@ -25,7 +25,7 @@ from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 from switchgear_stream.inspect import take_row
-from switchgear_stream.topic_reader import read_to_end, start
+from switchgear_stream.topic_reader import read_bounds, read_to_end
 
 READ_S: Final = 20.0
 
@@ -96,15 +96,13 @@ async def commands_wait(settings: Settings) -> bool:
         BrokerUnavailableError: the broker didn't answer in time.
     """
     topic = settings.topics.commands
-    consumer = AIOKafkaConsumer(**settings.kafka.options(), group_id=None, enable_auto_commit=False)
     admin = AIOKafkaAdminClient(**settings.kafka.options())
     try:
         async with asyncio.timeout(READ_S):
-            await start(consumer)
             await admin.start()
             (described,) = await admin.describe_topics([topic])
             places = [TopicPartition(topic, entry["partition"]) for entry in described["partitions"]]
-            ends, starts = await consumer.end_offsets(places), await consumer.beginning_offsets(places)
+            starts, ends = await read_bounds(settings, places, timeout_s=READ_S)
             read = await admin.list_consumer_group_offsets(settings.topics.worker_group)
             return any(ends[place] > max(starts[place], read[place].offset if place in read else 0) for place in places)
     except (TimeoutError, KafkaError) as error:
@@ -113,7 +111,6 @@ async def commands_wait(settings: Settings) -> bool:
             hint="See whether its broker is up.",
         ) from error
     finally:
-        await consumer.stop()
         await admin.close()
 
 

@@ -1,40 +1,68 @@
-"""BoundedLog: what goes wrong in a user's extractor, adapter or marker is logged, once a minute, and goes no further."""
+"""Log lines that repeat: one per subject and interval, with the number of those left out."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 AGAIN_S: Final = 60.0
 MOST_SUBJECTS: Final = 1_000
 
 
-class BoundedLog:
-    """A warning a subject and minute, with the number of those kept back since.
+class Throttle:
+    """Let one of each key pass per interval, and count the others. It remembers a bounded number of keys.
 
     Args:
-        logger: Where to.
+        interval_s: Seconds between two that pass.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, interval_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._passed: dict[Hashable, tuple[float, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._passed)
+
+    def admit(self, key: Hashable, amount: int = 1) -> int | None:
+        """Return how much was left out since the last one of ``key`` passed; None if this one must not pass."""
+        now = self._clock()
+        passed_at, left_out = self._passed.get(key, (float("-inf"), 0))
+        if now - passed_at < self._interval_s:
+            self._passed[key] = (passed_at, left_out + amount)
+            return None
+        if key not in self._passed and len(self._passed) >= MOST_SUBJECTS:
+            self._passed.clear()
+        self._passed[key] = (now, 0)
+        return left_out
+
+
+class BoundedLog:
+    """Log one warning per subject and minute, with the number of those left out.
+
+    Args:
+        logger: Where the warnings go.
         clock: Monotonic seconds.
     """
 
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
-        self._clock = clock
-        self._subjects: dict[str, tuple[float, int]] = {}
+        self._throttle = Throttle(AGAIN_S, clock=clock)
 
     def warning(self, subject: str, error: BaseException | None = None) -> None:
-        """Tell that ``subject`` (a stable sentence: it is the key) failed by ``error``."""
-        now = self._clock()
-        silent_until, kept_back = self._subjects.get(subject, (float("-inf"), 0))
-        if now < silent_until:
-            self._subjects[subject] = (silent_until, kept_back + 1)
+        """Log that ``subject`` failed with ``error``.
+
+        Args:
+            subject: A sentence that stays the same for the same cause: it is the key.
+            error: The error, if there is one.
+        """
+        left_out = self._throttle.admit(subject)
+        if left_out is None:
             return
-        if len(self._subjects) >= MOST_SUBJECTS:
-            self._subjects.clear()
-        self._subjects[subject] = (now + AGAIN_S, 0)
-        more = f" ({kept_back} more since the last report)" if kept_back else ""
+        more = f" ({left_out} more since the last report)" if left_out else ""
         self._logger.warning("%s%s%s", subject, "" if error is None else f": {_shown(error)}", more)
 
 

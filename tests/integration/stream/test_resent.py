@@ -16,10 +16,9 @@ from switchgear_schemas.headers import RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import resent
 from switchgear_stream.inspect import read_rows
-from switchgear_stream.log_window import LogWindow
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.resent import ResentFence
-from switchgear_stream.topic_reader import read_to_end
+from switchgear_stream.topic_reader import PartitionReader, read_to_end
 from tests.support.sinking import Message, produce
 from tests.support.stream import eventually, metric
 
@@ -113,13 +112,13 @@ async def test_only_the_window_is_read_back(settings, monkeypatch):
 
 async def test_what_has_been_read_back_is_not_read_again(settings, monkeypatch):
     windows = []
-    real = resent.LogWindow
+    real = resent.open_partition
 
     def counted_window(*given):
         windows.append(given)
         return real(*given)
 
-    monkeypatch.setattr(resent, "LogWindow", counted_window)
+    monkeypatch.setattr(resent, "open_partition", counted_window)
     first = [event(number) for number in range(30)]
     await produce(
         settings,
@@ -135,7 +134,7 @@ async def test_what_has_been_read_back_is_not_read_again(settings, monkeypatch):
 async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_events_are_counted(settings, monkeypatch):
     await produce(settings, [event("a"), event("b"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
-    whole = LogWindow.records
+    whole = PartitionReader.records
 
     async def endless(window, first, end):
         found = [each async for each in whole(window, first, end)]
@@ -144,7 +143,7 @@ async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_even
                 yield each
             await asyncio.sleep(0.05)
 
-    monkeypatch.setattr(LogWindow, "records", endless)
+    monkeypatch.setattr(PartitionReader, "records", endless)
     found = await ResentFence(settings, metrics, limit_s=3.0).without_copies(records[1:])
     assert found == records[1:]
     assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (1, 0)
@@ -162,14 +161,14 @@ async def test_while_the_broker_gives_nothing_no_copy_is_counted_and_in_the_end_
 async def test_a_broker_that_comes_back_in_time_gives_the_window(settings, monkeypatch):
     await produce(settings, [event("a"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
-    whole, tries = LogWindow.offset_at, itertools.count()
+    whole, tries = PartitionReader.offset_at, itertools.count()
 
     async def away_at_first(window, timestamp_ms):
         if next(tries) == 0:
             raise KafkaConnectionError
         return await whole(window, timestamp_ms)
 
-    monkeypatch.setattr(LogWindow, "offset_at", away_at_first)
+    monkeypatch.setattr(PartitionReader, "offset_at", away_at_first)
     assert await ResentFence(settings, metrics).without_copies(records[1:]) == []
     assert counted(metrics, "copy") == 1
 
@@ -179,7 +178,7 @@ async def test_a_broker_that_goes_away_while_it_gives_the_window_is_waited_for_a
 ):
     await produce(settings, [event("a"), event("b"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
-    whole, tries = LogWindow.records, itertools.count()
+    whole, tries = PartitionReader.records, itertools.count()
 
     async def cut_off_at_first(window, first, end):
         away = next(tries) == 0
@@ -188,7 +187,7 @@ async def test_a_broker_that_goes_away_while_it_gives_the_window_is_waited_for_a
             if away:
                 await asyncio.sleep(60)
 
-    monkeypatch.setattr(LogWindow, "records", cut_off_at_first)
+    monkeypatch.setattr(PartitionReader, "records", cut_off_at_first)
     assert await ResentFence(settings, metrics, limit_s=3.0).without_copies(records[2:]) == []
     assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (0, 1)
 

@@ -39,7 +39,7 @@ async def test_a_written_row_is_in_memory_at_once(table):
 
 
 async def test_a_row_can_not_be_set_past_the_awaited_changelog(table):
-    with pytest.raises(TypeError, match="not durable"):
+    with pytest.raises(TypeError, match="not be durable"):
         table.on_key_set(b"search", b"")
 
 

@@ -8,14 +8,17 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import KafkaConnectionError
 from faust.types import TP
+from structlog.testing import capture_logs
 
 from switchgear.fleet import Changes, FleetFold, Message
+from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app
 from switchgear_stream.metrics import WorkerMetrics
-from switchgear_stream.owner import Owner
+from switchgear_stream.owner import LETTERS_EVERY_S, Owner
 from switchgear_stream.watchdog import Watchdog
+from tests.support.clock import Clock
 from tests.support.fleet import OnePolicy, event
 
 SETTINGS = load_settings(topic_prefix="t.", topic_partitions=4)
@@ -55,7 +58,8 @@ class Bench:
         self.app = SimpleNamespace(flow_control=self.flow, consumer_generation_id=3, consumer=consumer)
         self.order: list[str] = []
         self.publisher = Recorder(self.order)
-        self.watchdog = Watchdog(6)
+        self.clock = Clock()
+        self.watchdog = Watchdog(6, clock=self.clock)
         self.metrics = WorkerMetrics()
         self.owner = Owner(
             settings=SETTINGS,
@@ -124,7 +128,7 @@ async def test_a_batch_of_an_older_generation_is_neither_folded_nor_acknowledged
 
 
 async def test_a_worker_that_was_paused_past_its_session_writes_nothing(bench):
-    bench.watchdog._ticked -= 7
+    bench.clock.now += 7
     await bench.owner.batch(bench.batch(event()))
     assert bench.watchdog.failed.done()
     assert bench.order == []
@@ -174,7 +178,7 @@ async def test_a_group_is_folded_and_written_together_and_acknowledged_at_the_en
     rows = sorted(f"rows of {tp.partition}: 1" for tp in (PLACE, other.message.tp))
     assert sorted(bench.order[:2]) == rows
     assert bench.order[2:] == ["records: 1, dead: 0", "acknowledged", "acknowledged"]
-    assert [bench.owner.continuity.position(tp) for tp in (PLACE, other.message.tp)] == [3, 1]
+    assert [bench.owner.offsets.position(tp) for tp in (PLACE, other.message.tp)] == [3, 1]
 
 
 async def test_of_a_group_only_what_is_current_and_whole_is_folded(bench):
@@ -213,7 +217,21 @@ async def test_one_group_at_a_time_and_partitions_leave_when_those_at_work_are_d
     await asyncio.gather(*work)
 
 
-async def test_a_write_that_is_cancelled_keeps_nobody_waiting(bench):
+async def test_dead_letters_are_logged_once_in_a_while_with_their_number(bench, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(bench.owner, "_letter_throttle", Throttle(LETTERS_EVERY_S, clock=clock))
+    with capture_logs() as lines:
+        await bench.owner.batch(bench.batch(b"bad"))
+        await bench.owner.batch(bench.batch(b"bad", b"bad", first=1))
+        clock.now += LETTERS_EVERY_S
+        await bench.owner.batch(bench.batch(event(), first=3))
+        await bench.owner.batch(bench.batch(b"bad", first=4))
+    letters = [line for line in lines if line["event"] == "dead_letters"]
+    place = f"{PLACE.topic}-{PLACE.partition}"
+    assert [(line["count"], line["last"]) for line in letters] == [(1, f"{place}-0"), (3, f"{place}-4")]
+
+
+async def test_a_cancelled_write_does_not_block_a_revocation(bench):
     async def never(_partition, _rows):
         await asyncio.Event().wait()
 

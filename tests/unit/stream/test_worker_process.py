@@ -1,14 +1,13 @@
-"""How the process ends."""
-
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 from switchgear.fleet import Changes
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.publisher import by_partition
 from switchgear_stream.watchdog import Watchdog
-from switchgear_stream.worker import EX_SOFTWARE, _bounded, _first_end
+from switchgear_stream.worker import EX_SOFTWARE, leave, wait_for_end
 
 
 async def _forever() -> None:
@@ -20,31 +19,31 @@ async def _broken() -> None:
 
 
 async def _end(work, *, stop: bool = False, cancel: bool = False) -> tuple[int, Watchdog]:
-    watchdog, told = Watchdog(6), asyncio.Event()
+    watchdog, stopping = Watchdog(6), asyncio.Event()
     task = asyncio.create_task(work)
     if stop:
-        told.set()
+        stopping.set()
     if cancel:
         task.cancel()
-    code = await asyncio.wait_for(_first_end({task: "faust"}, told, watchdog), 5)
+    code = await asyncio.wait_for(wait_for_end({task: "faust"}, stopping, watchdog), 5)
     task.cancel()
     return code, watchdog
 
 
-async def test_a_signal_ends_it_with_zero():
+async def test_a_signal_ends_the_worker_with_code_zero():
     code, watchdog = await _end(_forever(), stop=True)
     assert code == 0
     assert not watchdog.failed.done()
 
 
-async def test_a_task_that_dies_ends_it_with_a_reason():
+async def test_a_task_that_raises_ends_the_worker_with_its_reason():
     code, watchdog = await _end(_broken())
     assert code == EX_SOFTWARE
     assert "faust" in watchdog.failed.result()
     assert "Faust is gone" in watchdog.failed.result()
 
 
-async def test_a_task_that_is_cancelled_or_returns_is_a_failure_too():
+async def test_a_task_that_is_cancelled_or_returns_is_a_failure_of_the_worker():
     for work, cancel in ((_forever(), True), (asyncio.sleep(0), False)):
         code, watchdog = await _end(work, cancel=cancel)
         assert code == EX_SOFTWARE
@@ -52,16 +51,16 @@ async def test_a_task_that_is_cancelled_or_returns_is_a_failure_too():
 
 
 async def test_a_failure_wins_over_a_signal():
-    watchdog, told = Watchdog(6), asyncio.Event()
-    told.set()
+    watchdog, stopping = Watchdog(6), asyncio.Event()
+    stopping.set()
     watchdog.report("no broker")
     task = asyncio.create_task(_forever())
-    assert await _first_end({task: "faust"}, told, watchdog) == EX_SOFTWARE
+    assert await wait_for_end({task: "faust"}, stopping, watchdog) == EX_SOFTWARE
     task.cancel()
 
 
-async def test_stopping_is_bounded():
-    await asyncio.wait_for(_bounded(_forever(), 0.01, "it"), 1)
+async def test_leaving_the_group_ends_after_its_limit():
+    await asyncio.wait_for(leave(SimpleNamespace(stop=_forever), 0.01), 5)
 
 
 def test_rows_go_to_the_partition_of_their_tool():

@@ -10,7 +10,7 @@ from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear_stream.grouping import MOST_RECORDS, MOST_WAITING, Grouping
+from switchgear_stream.batching import MOST_RECORDS, MOST_WAITING, BatchQueue
 
 
 def batch(partition: int, *, records: int = 1, topic: str = "t.executions") -> SimpleNamespace:
@@ -32,20 +32,20 @@ class Work:
 @pytest.fixture
 async def running():
     work = Work()
-    grouping = Grouping(work)
-    task = asyncio.create_task(grouping.run())
-    yield grouping, work
+    queue = BatchQueue(work)
+    task = asyncio.create_task(queue.run())
+    yield queue, work
     assert not task.done()
     task.cancel()
 
 
 async def test_what_arrives_while_a_group_is_at_work_is_the_next_group(running):
-    grouping, work = running
+    queue, work = running
     first, second, third = batch(1), batch(2), batch(3)
-    await grouping.put(first)
+    await queue.put(first)
     await asyncio.sleep(0)
-    await grouping.put(second)
-    await grouping.put(third)
+    await queue.put(second)
+    await queue.put(third)
     await asyncio.sleep(0)
     assert work.groups == [[first]]
     work.gate.set()
@@ -54,39 +54,39 @@ async def test_what_arrives_while_a_group_is_at_work_is_the_next_group(running):
 
 
 async def test_a_second_batch_of_a_partition_waits_for_the_next_group():
-    grouping = Grouping(Work())
+    queue = BatchQueue(Work())
     first, other, second = batch(1), batch(2), batch(1)
     for event in (first, other, second):
-        await grouping.put(event)
-    assert grouping.take() == [first, other]
-    assert grouping.take() == [second]
-    assert grouping.take() == []
+        await queue.put(event)
+    assert queue.take() == [first, other]
+    assert queue.take() == [second]
+    assert queue.take() == []
 
 
 async def test_an_execution_and_a_command_of_one_partition_may_go_together():
-    grouping = Grouping(Work())
+    queue = BatchQueue(Work())
     execution, command = batch(1), batch(1, topic="t.commands")
-    await grouping.put(execution)
-    await grouping.put(command)
-    assert grouping.take() == [execution, command]
+    await queue.put(execution)
+    await queue.put(command)
+    assert queue.take() == [execution, command]
 
 
 async def test_a_group_ends_where_it_has_records_enough():
-    grouping = Grouping(Work())
+    queue = BatchQueue(Work())
     large, small = batch(1, records=MOST_RECORDS), batch(2)
-    await grouping.put(large)
-    await grouping.put(small)
-    assert grouping.take() == [large]
-    assert grouping.take() == [small]
+    await queue.put(large)
+    await queue.put(small)
+    assert queue.take() == [large]
+    assert queue.take() == [small]
 
 
 async def test_who_brings_too_many_waits_until_a_group_is_taken(running):
-    grouping, work = running
-    await grouping.put(batch(0))
+    queue, work = running
+    await queue.put(batch(0))
     await asyncio.sleep(0)
     for number in range(MOST_WAITING):
-        await grouping.put(batch(number))
-    one_more = asyncio.create_task(grouping.put(batch(99)))
+        await queue.put(batch(number))
+    one_more = asyncio.create_task(queue.put(batch(99)))
     await asyncio.sleep(0.01)
     assert not one_more.done()
     work.gate.set()
@@ -96,11 +96,11 @@ async def test_who_brings_too_many_waits_until_a_group_is_taken(running):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3_000)), max_size=40))
 def test_every_batch_is_in_one_group_and_a_partition_keeps_its_order(made):
     async def groups() -> list[list[SimpleNamespace]]:
-        grouping = Grouping(Work())
+        queue = BatchQueue(Work())
         for partition, records in made:
-            await grouping.put(batch(partition, records=records))
+            await queue.put(batch(partition, records=records))
         found = []
-        while group := grouping.take():
+        while group := queue.take():
             found.append(group)
         return found
 
