@@ -1,4 +1,4 @@
-"""Every command: its name, where its function is, its group in the help, and its sentence."""
+"""Every command: its name, its function, its group in the help, and its summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ GROUPS: Final = (RUN, ASK, CHANGE, ABOUT)
 
 
 class Entry(NamedTuple):
-    """One command; ``target`` is ``module:function`` under ``switchgear_cli.commands``, imported when it is used."""
+    """One command.
+
+    ``target`` is ``module:function`` under ``switchgear_cli.commands``; it is imported when it runs.
+    """
 
     name: str
     target: str
@@ -25,7 +28,7 @@ COMMANDS: Final = (
     Entry("worker", "worker:worker", RUN, "Fold the fleet's executions into circuits."),
     Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
     Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
-    Entry("demo", "demo:demo", RUN, "Send believable demo traffic of a small agent fleet."),
+    Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
     Entry("tools", "reads:tools", ASK, "List the tools with their calls, errors and latency."),
     Entry("tool", "reads:tool", ASK, "Report one tool's health."),
     Entry("circuits", "reads:circuits", ASK, "List the circuits and their state."),
@@ -33,14 +36,14 @@ COMMANDS: Final = (
     Entry("errors", "reads:errors", ASK, "List the latest errors."),
     Entry("sql", "reads:sql", ASK, "Run one read-only SELECT on the stored data."),
     Entry("emit", "emit:emit", CHANGE, "Send executions from a file of JSON lines."),
-    Entry("dead", "dead:dead", CHANGE, "List, show and send again what was rejected."),
+    Entry("dead", "dead:dead", CHANGE, "List, show and resend rejected messages."),
     Entry("replay", "replay:replay", CHANGE, "Show what a policy would have done with a recording."),
     Entry("open", "operate:force_open", CHANGE, "Refuse a tool's calls, in every process."),
     Entry("close", "operate:close", CHANGE, "Let a tool's calls through again."),
     Entry("reset", "operate:reset", CHANGE, "Close a tool's circuits and forget their evidence."),
     Entry("disable", "operate:disable", CHANGE, "Let every call of a tool through and count none."),
     Entry("metrics-only", "operate:metrics_only", CHANGE, "Let every call of a tool through, and count."),
-    Entry("auto", "operate:auto", CHANGE, "Take an operator's command back: the policy decides."),
+    Entry("auto", "operate:auto", CHANGE, "Remove an operator's command: the policy decides again."),
     Entry("policy", "policy:policy", CHANGE, "Check, explain and set the policies of tools."),
     Entry("retention", "retention:retention", CHANGE, "Show or set how long rows are kept."),
     Entry("migrate", "migrate:migrate", CHANGE, "Make or change the tables, or show what would be done."),

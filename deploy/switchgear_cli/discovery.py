@@ -1,4 +1,7 @@
-"""Where a client command finds the system: option, then SWITCHGEAR_*, then a running `up`, then the default."""
+"""Find the system that a client command talks to.
+
+Option, then SWITCHGEAR_*, then a running ``up``, then the default.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ _ATTEMPTS: Final = 3
 
 
 def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Settings:
-    """Settings for a command that talks to a running system. ``api_url`` is never None.
+    """Return the settings of a command that talks to a running system. ``api_url`` is never None.
 
-    An address that an option, the environment or the settings file gives names the system; a `switchgear up` with that
-    address completes the other one and the topic prefix. So does the one that runs on a ``data_dir`` that was given.
-    Where nothing was given, it is the `up` of this user that runs; where several do, the person at the terminal is asked.
+    An address from an option, the environment or the settings file names the system. If a ``switchgear up`` with that address runs, it
+    completes the other address and the topic prefix. The same holds for a ``data_dir``. Without any of these, the command uses this
+    user's running ``up``. If several run, it asks the person at the terminal.
 
     Args:
         use: The addresses that the command uses, of ``KAFKA`` and ``API``. They must be of one system.
@@ -36,7 +39,7 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
 
     Raises:
         SettingsError: A setting is wrong.
-        WrongUsageError: Several systems run and nothing says which is meant, or the addresses are of two systems.
+        WrongUsageError: Several systems run and none is named, or the addresses are of two systems.
     """
     settings = load_settings(**overrides)
     addresses = _given(settings)
@@ -65,10 +68,10 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
 def store_settings(
     *, clickhouse: str | None, data_dir: Path | None, api_url: str | None = None, **overrides: Any
 ) -> Settings | None:
-    """Settings of the store that a command opens itself; None where it was not named.
+    """Return the settings of the store that a command opens itself, or None if no store is named.
 
-    An option names it (``--clickhouse``, ``--data-dir``), or the setting ``clickhouse_url`` does, if it is a server. A
-    folder of the embedded engine is opened only where an option of this very command names it.
+    An option names it (``--clickhouse``, ``--data-dir``), or the setting ``clickhouse_url`` does if it is a server. A folder of the
+    embedded engine is opened only if an option of this command names it.
 
     Raises:
         SettingsError: A setting is wrong.
@@ -85,13 +88,13 @@ def store_settings(
 
 
 def check_only_sink(settings: Settings) -> None:
-    """See that no `switchgear up` stores what a sink with these settings would: each would have part of the rows.
+    """Check that no ``switchgear up`` stores the same events: each store would have part of the rows.
 
     Raises:
         WrongUsageError: One does.
     """
     if settings.clickhouse_url == "chdb:" and UpRecord.running(settings.data_dir) is not None:
-        return  # the sink of that very system; a second one is refused by the lock of its store
+        return  # the sink of that same system: the lock of its store refuses a second one
     for system in UpRecord.all_running(settings.data_dir):
         if system.topic_prefix == settings.topic_prefix and _is_of(system, KAFKA, settings.kafka_bootstrap_servers):
             raise WrongUsageError(
@@ -102,7 +105,7 @@ def check_only_sink(settings: Settings) -> None:
 
 
 def _given(settings: Settings) -> dict[str, str]:
-    """The addresses that an option, the environment or the settings file gives."""
+    """Return the addresses that an option, the environment or the settings file gives."""
     found = {}
     if KAFKA in settings.model_fields_set:
         found[KAFKA] = settings.kafka_bootstrap_servers
@@ -114,14 +117,14 @@ def _given(settings: Settings) -> dict[str, str]:
 
 
 def _named_otherwise(settings: Settings, addresses: Mapping[str, str]) -> str:
-    """What was given instead of a default address, and names another system than any `up` that runs."""
+    """Return the addresses that were given and belong to no running ``up``."""
     for name in _given(settings):
         return f"{name} is {addresses[name]}"
     return f"No `switchgear up` runs on {settings.data_dir}"
 
 
 def _is_of(system: UpRecord, name: str, address: str) -> bool:
-    """Whether an address is that of a running `up`, which listens at 127.0.0.1."""
+    """Return whether an address is that of a running ``up``, which listens on 127.0.0.1."""
     if name == API:
         return _place(address) == _place(system.api_url)
     return _place(system.kafka_bootstrap_servers) in map(_place, address.split(","))
@@ -131,7 +134,7 @@ def _place(address: str) -> tuple[str, int | None]:
     try:
         parts = urlsplit(address.strip() if "://" in address else f"//{address.strip()}")
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:  # whoever connects to it says what is wrong with it
+    except ValueError:  # connecting to it will show what is wrong with it
         return address, None
     host = (parts.hostname or "").lower()
     return "127.0.0.1" if host == "localhost" else host, port
@@ -140,16 +143,16 @@ def _place(address: str) -> tuple[str, int | None]:
 def _check_one_system(
     system: UpRecord, addresses: Mapping[str, str], use: Collection[str], default: Mapping[str, str]
 ) -> None:
-    """See that the addresses in use are all of ``system``, or none is.
+    """Check that the addresses in use are all of ``system``, or that none is.
 
     Args:
-        system: One that runs.
-        addresses: Of Kafka and the API.
-        use: Those that the command uses.
+        system: A running system.
+        addresses: The addresses of Kafka and the API.
+        use: The addresses that the command uses.
         default: Why each address that is a default can't be of ``system``.
 
     Raises:
-        WrongUsageError: They are not.
+        WrongUsageError: They are of different systems.
     """
     of_it = [name for name in use if _is_of(system, name, addresses[name])]
     for name in of_it:
@@ -171,7 +174,7 @@ def _which(running: list[UpRecord]) -> UpRecord:
     """Ask which of several systems is meant.
 
     Raises:
-        WrongUsageError: There is no one to ask, or no answer; it lists the systems.
+        WrongUsageError: There is no terminal to ask at, or no answer. The error lists the systems.
     """
     if _can_ask():
         print(f"{len(running)} systems run on this machine:", file=sys.stderr)
@@ -190,15 +193,15 @@ def _which(running: list[UpRecord]) -> UpRecord:
 
 
 def _can_ask() -> bool:
-    """A person sits at the terminal, and no program reads the output."""
+    """Return whether a person sits at the terminal and no program reads the output."""
     if os.environ.get("CI") or {"--json", "--jsonl"} & set(sys.argv):
         return False
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def _answer(question: str) -> str:
-    """A line from the terminal; empty where none comes in time."""
-    # in a command that is a coroutine, the first Ctrl-C would only cancel the task, which can't end while this waits
+    """Return a line from the terminal, or nothing if none comes in time."""
+    # In a coroutine's command the first Ctrl-C only cancels the task, which can't end while this waits.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         print(question, end="", file=sys.stderr, flush=True)
@@ -216,6 +219,9 @@ def _described(system: UpRecord) -> str:
 
 
 def _url(address: str) -> str:
-    """The URL at which this machine reaches a listener; one on every address is reached at the loopback."""
+    """Return the URL at which this machine reaches a listener.
+
+    A listener on every address is reached at the loopback.
+    """
     host, _, port = address.rpartition(":")
     return f"http://{'127.0.0.1' if host in {'0.0.0.0', '::', '[::]'} else host}:{port}"  # noqa: S104 - compared, not bound

@@ -1,4 +1,4 @@
-"""Logging of our processes: structlog, and the standard library's loggers through it, on standard error."""
+"""Configure logging: structlog, and the standard library's loggers through it, on standard error."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from switchgear_cli.terminal import styled
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
 
-# They tell of every connection attempt and every rebalance at INFO.
+# They log every connection attempt and every rebalance at INFO.
 _QUIET: Final = ("aiokafka", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
 
-# Without the variables of every frame, which both renderers show by default: they hold passwords, and one failure of a worker with 18 circuits
-# took 50,000 lines and half a minute to write (measured), while its circuits waited for another owner.
+# Both renderers show the variables of every frame by default. Those hold passwords, and one failure with them can fill
+# tens of thousands of lines while the process should go on. So tracebacks go without them.
 _OF_MANY_LINES: Final = frozenset({"exception", "stack"})
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
@@ -66,7 +66,7 @@ def configure_logging(settings: Settings) -> None:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.getLogger("uvicorn").setLevel(
         max(level, logging.ERROR)
-    )  # it warns of every malformed request: strangers would fill the disk
+    )  # it warns of every malformed request, so strangers could fill the disk
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -80,7 +80,7 @@ def configure_logging(settings: Settings) -> None:
 
 
 def _one_line_each(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Names and messages of strangers can't colour the log, nor begin a line of their own."""
+    """Escape foreign names and messages: they can't colour the log or begin a line of their own."""
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = visible.escaped(value) if key in _OF_MANY_LINES else visible.line(value)
@@ -94,7 +94,7 @@ def _traceback(stream: TextIO, failure: ExcInfo) -> None:
 
 
 def configure_client_logging(settings: Settings) -> None:
-    """Logging of a command that asks and prints: as above, without Kafka's connection attempts.
+    """Configure logging of a command that asks and prints: as above, without Kafka's connection attempts.
 
     Such a command limits its wait and says in one sentence that no broker answered.
     """

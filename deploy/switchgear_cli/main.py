@@ -29,12 +29,12 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage and nothing was done, 130 interrupted, 141 the reader of the output went away."
 NARROW: Final = 60
-"""Below so many columns, help is plain lines."""
+"""Below this many columns, help is printed as plain lines."""
 _LEAST_COLUMNS: Final = 40
 
 
 def build_app(invoked: str | None = None) -> App:
-    """The command line. Commands are imported when they are used, so that ``--help`` is quick.
+    """Return the command line's application. Commands are imported when they run, so that ``--help`` is fast.
 
     Args:
         invoked: The command that is about to run: its own docstring is its help, not its line in the overview.
@@ -64,7 +64,7 @@ def build_app(invoked: str | None = None) -> App:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. A command's own int is its exit code."""
+    """Run one command line and return its exit code. If a command returns an int, that is its exit code."""
     with safe_output():
         return _run(list(arguments))
 
@@ -79,11 +79,11 @@ def _run(tokens: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes standard output once more at exit: give it somewhere to go.
+        # Python flushes standard output once more at exit, so it needs an open file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except SystemExit as asked:
-        if isinstance(asked.__context__, BrokenPipeError):  # how rich ends a console whose reader is gone
+        if isinstance(asked.__context__, BrokenPipeError):  # rich ends like this if the console's reader is gone
             return BROKEN_PIPE
         raise
     except OSError as error:
@@ -115,7 +115,7 @@ def _call(tokens: list[str]) -> int:
 
 
 def _check_columns() -> None:
-    """Leave no width in ``COLUMNS`` that nothing can be printed in: rich never ends with one or two columns."""
+    """Remove a width from ``COLUMNS`` that nothing can be printed in: with one or two columns rich never ends."""
     columns = os.environ.get("COLUMNS")
     if columns is None:
         return
@@ -126,7 +126,7 @@ def _check_columns() -> None:
 
 
 def _help(app: App, tokens: list[str]) -> None:
-    """Print help: in boxes, or as plain lines where a terminal is so narrow that boxes would cut the names of options in two."""
+    """Print help: in boxes, or as plain lines if boxes would break the names of options."""
     from rich.console import Console  # noqa: PLC0415 - 50 ms that other commands need not wait
 
     width = Console().width
@@ -147,7 +147,7 @@ def _help(app: App, tokens: list[str]) -> None:
 
 
 def _explained(error: SwitchgearError | ImportError) -> str:
-    """What to say of ``error``. One about something else than a third-party package that is not installed is raised again."""
+    """Return the message for a third-party package that isn't installed. Raise any other error again."""
     if isinstance(error, SwitchgearError):
         return str(error)
     cause: BaseException | None = error
@@ -174,7 +174,7 @@ def _version() -> str:
 
 
 def main() -> NoReturn:
-    """Entry point of the console script and of ``python -m switchgear_cli``."""
+    """Run the console script and ``python -m switchgear_cli``."""
     with safe_output():
         code = run(sys.argv[1:])
     sys.exit(code)

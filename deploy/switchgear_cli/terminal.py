@@ -1,4 +1,7 @@
-"""The standard streams of a command: the one place where all of its output passes, and where nothing unseen gets through."""
+"""The standard streams of a command.
+
+All of its output goes through them, and they escape control and invisible characters.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ from typing import Any, Final, TextIO, cast
 from switchgear_schemas.visible import escaped
 
 _STYLE: Final = re.compile(r"(\r?(?:\x1b\[[0-9;?]*[A-Za-z])+|\x1b\]8;[\x20-\x7e]*\x1b\\|\r(?=\n|$))")
-"""What rich and structlog write to a terminal: colours, movements of the cursor, links."""
+"""What rich and structlog write to a terminal: colours, cursor movements, links."""
 
 
 class SafeStream:
-    """A text stream that escapes what a terminal would obey and what can't be seen; line feeds and tabs pass.
+    """A text stream that escapes control and invisible characters. Line feeds and tabs pass.
 
     Args:
-        stream: Where to.
-        styled: Let colours and movements of the cursor pass, too: for rich and for logs, whose texts are escaped before.
+        stream: The stream to write to.
+        styled: Let colours and cursor movements pass too. For rich and for logs, whose texts are escaped before.
     """
 
     def __init__(self, stream: TextIO, *, styled: bool = False) -> None:
@@ -28,11 +31,11 @@ class SafeStream:
 
     @property
     def rich_proxied_file(self) -> TextIO:
-        """Where rich's consoles write that are made without a file of their own; rich asks for it."""
+        """Return the stream for rich's consoles that were made without a file. rich asks for it."""
         return styled(self.stream)
 
     def write(self, text: str) -> int:
-        """Write ``text`` escaped; how much of it was written."""
+        """Write ``text`` escaped. Return its length."""
         if self._styled and ("\x1b" in text or "\r" in text):
             parts = _STYLE.split(text)
             self.stream.write("".join(part if place % 2 else escaped(part) for place, part in enumerate(parts)))
@@ -41,7 +44,7 @@ class SafeStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each."""
+        """Write each line."""
         for line in lines:
             self.write(line)
 
@@ -50,13 +53,13 @@ class SafeStream:
 
 
 def styled(stream: TextIO) -> TextIO:
-    """``stream`` for a writer of colours, whose texts are escaped before."""
+    """Return ``stream`` for a writer of colours whose texts are escaped before."""
     return cast("TextIO", SafeStream(stream.stream if isinstance(stream, SafeStream) else stream, styled=True))
 
 
 @contextlib.contextmanager
 def safe_output() -> Iterator[None]:
-    """Standard output and standard error are safe streams while the block runs."""
+    """Make standard output and standard error safe while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
         cast("TextIO", stream if isinstance(stream, SafeStream) else SafeStream(stream)) for stream in before

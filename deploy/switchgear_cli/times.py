@@ -1,4 +1,4 @@
-"""Durations and instants as people write them: 90s, 10m, 2h, 1d, 1h30m; 2026-11-21T10:00:00Z."""
+"""Parse durations and instants: 90s, 10m, 2h, 1d, 1h30m; 2026-11-21T10:00:00Z."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LONGEST: Final = timedelta(days=365)
 
 
 def parse_duration(text: str) -> timedelta:
-    """``text`` as a duration.
+    """Return ``text`` as a duration.
 
     Raises:
-        WrongUsageError: it is not a duration, or not between 0 and a year.
+        WrongUsageError: It is not a duration, or not between 0 and a year.
     """
     found = _span(text)
     if found is None:
@@ -33,15 +33,15 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_instant(option: str, text: str | None, now: datetime) -> datetime | None:
-    """``text`` as an instant: a date and time (UTC if it has no offset), or a duration before ``now``.
+    """Return ``text`` as an instant: a date and time (UTC if it has no offset), or a duration before ``now``.
 
     Args:
-        option: what gave the text, for the message.
-        text: None is passed on.
-        now: what a duration counts back from.
+        option: The option's name, for the error.
+        text: The text. None is returned as None.
+        now: The instant that a duration counts back from.
 
     Raises:
-        WrongUsageError: it is neither.
+        WrongUsageError: It is neither.
     """
     if text is None:
         return None

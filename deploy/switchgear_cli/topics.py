@@ -1,4 +1,4 @@
-"""Create the topics, and compare those that exist with what the settings ask for."""
+"""Create the topics, and compare existing ones with the settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TopicStatus = Literal["created", "ok", "differs"]
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as the cluster has it; ``config`` holds the values in force, defaults included."""
+    """A topic as the cluster has it. ``config`` holds the values in force, defaults included."""
 
     name: str
     partitions: int
@@ -30,7 +30,7 @@ class FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One property that is not as wanted: ``partitions``, ``replication_factor`` or a configuration key."""
+    """One property that differs: ``partitions``, ``replication_factor`` or a configuration key."""
 
     name: str
     wanted: str
@@ -39,7 +39,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """What became of one topic."""
+    """The report on one topic."""
 
     name: str
     status: TopicStatus
@@ -47,7 +47,7 @@ class TopicReport:
 
 
 def differences(wanted: TopicDefinition, found: FoundTopic) -> tuple[Difference, ...]:
-    """Every property of ``found`` that is not as ``wanted``, partitions and replication first."""
+    """Return every property of ``found`` that differs from ``wanted``, partitions and replication first."""
     pairs: list[tuple[str, str, str | None]] = [
         ("partitions", str(wanted.partitions), str(found.partitions)),
         ("replication_factor", str(wanted.replication_factor), str(found.replication_factor)),
@@ -61,7 +61,7 @@ def differences(wanted: TopicDefinition, found: FoundTopic) -> tuple[Difference,
 
 
 def _normal(value: str) -> object:
-    """``compact,delete`` is ``delete,compact``, and ``0.10`` is ``0.1``."""
+    """Normalise a value: ``compact,delete`` equals ``delete,compact``, and ``0.10`` equals ``0.1``."""
     try:
         return float(value)
     except ValueError:
@@ -73,7 +73,7 @@ _LEADER_POLL_S: Final = 0.02
 
 
 async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[TopicReport]:
-    """Make every topic exist. What exists already is compared and left alone.
+    """Create the topics that are missing. Compare existing ones and leave them unchanged.
 
     Returns:
         One report a topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
@@ -99,7 +99,7 @@ async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[
 
 
 async def _connected(settings: Settings) -> AIOKafkaAdminClient:
-    """An admin client, as soon as a broker answers; the caller limits the wait."""
+    """Return an admin client as soon as a broker answers. The caller limits the wait."""
     while True:
         admin = AIOKafkaAdminClient(**settings.kafka.options(), request_timeout_ms=10_000)
         try:
@@ -147,7 +147,7 @@ async def _create(admin: AIOKafkaAdminClient, missing: list[TopicDefinition], ti
         error = for_code(code)
         if code == 0:
             created.add(name)
-        elif error is not TopicAlreadyExistsError:  # another process was faster: compared like any other
+        elif error is not TopicAlreadyExistsError:  # another process created it first: compare it like any other
             raise SwitchgearError(
                 f"Kafka refused to create the topic {name}: {(rest[0] if rest else '') or error.__name__}",
                 hint="Correct the setting, or have the cluster's operator create the topic.",
@@ -173,7 +173,10 @@ async def _found(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, 
 
 
 async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dict[str, str | None]]:
-    """Values in force by topic. A broker that has not heard of a new topic yet is asked again; the caller limits it."""
+    """Return the values in force by topic.
+
+    The broker may not know a new topic yet, so this asks again; the caller limits the wait.
+    """
     configs: dict[str, dict[str, str | None]] = {}
     while asked := sorted(names - configs.keys()):
         answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in asked])
@@ -183,7 +186,7 @@ async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dic
                 configs[name] = {entry[0]: entry[1] for entry in entries}
             elif error is not UnknownTopicOrPartitionError:
                 raise SwitchgearError(
-                    f"Kafka did not tell the configuration of the topic {name}: {message or error.__name__}",
+                    f"Kafka did not return the configuration of the topic {name}: {message or error.__name__}",
                     hint="Allow this user DescribeConfigs on it.",
                 )
         if names - configs.keys():
@@ -192,7 +195,7 @@ async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dic
 
 
 async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None:
-    """Until each partition has a leader: a producer that comes sooner only retries. The caller limits the wait."""
+    """Wait until each partition has a leader, so that producers can start. The caller limits the wait."""
 
     def led(topic: dict[str, Any]) -> bool:
         return topic["error_code"] == 0 and all(

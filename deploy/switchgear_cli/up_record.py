@@ -1,7 +1,7 @@
-"""Where a running ``switchgear up`` can be found, whatever its data folder is.
+"""The record of a running ``switchgear up``, by which other commands find it.
 
 ``up.json`` in the data folder has the addresses. One small file for each running ``up``, in a folder of the user, names the
-data folder. Both are written when ``up`` is ready and removed when it ends.
+data folder. ``up`` writes both when it is ready and removes them when it ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_PATH_BYTES: Final = 8192
 
 
 class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses and process ids of one running system. ``data_dir`` is for people to read."""
+    """Addresses and process ids of one running system. ``data_dir`` is informative."""
 
     pid: int
     data_dir: str
@@ -38,21 +38,21 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
     pids: dict[str, int] = {}
 
     def write(self, data_dir: Path) -> None:
-        """Replace the record of ``data_dir`` in one step: a reader sees a whole one or none."""
+        """Replace the record of ``data_dir`` in one step, so that a reader never sees half of it."""
         staging = data_dir / f"{RECORD_NAME}.new"
         staging.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
         staging.rename(data_dir / RECORD_NAME)
 
     @staticmethod
     def remove(data_dir: Path) -> None:
-        """Take the record away, also from the user's folder; harmless where there is none."""
+        """Remove the record, also from the user's folder. Does nothing if there is none."""
         (data_dir / RECORD_NAME).unlink(missing_ok=True)
         with suppress(OSError):
             _pointer(data_dir).unlink()
 
     @staticmethod
     def announce(data_dir: Path) -> None:
-        """Name ``data_dir`` in the user's folder of running systems; harmless where it is named already.
+        """Name ``data_dir`` in the user's folder of running systems. Does nothing if it is named already.
 
         Raises:
             OSError: The folder cannot be made or written.
@@ -68,20 +68,20 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def running(cls, data_dir: Path) -> UpRecord | None:
-        """The record of a system that runs on ``data_dir`` now; None where none does.
+        """Return the record of the system that runs on ``data_dir`` now, or None.
 
-        A record that a killed ``up`` left behind is not believed: nobody holds the folder's lock.
+        The record of a killed ``up`` doesn't count: no process holds the folder's lock.
         """
         if not FileLock(data_dir / LOCK_NAME).is_held():
             return None
         try:
             return msgspec.json.decode((data_dir / RECORD_NAME).read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
-            return None  # it is starting or stopping, or is of another version: not to be found this way
+            return None  # it is starting or stopping, or is of another version
 
     @classmethod
     def all_running(cls, default_dir: Path) -> list[UpRecord]:
-        """The records of every system that this user runs now, oldest first.
+        """Return the records of every system that this user runs now, oldest first. Remove what killed ones left.
 
         What killed ones left in the user's folder is removed.
 
@@ -97,7 +97,7 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(found, key=lambda record: record.started_at)
 
     def exports(self) -> list[str]:
-        """The lines of shell that name this system to every process started after them."""
+        """Return the lines of shell that name this system to every process started after them."""
         values = {
             "SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": self.kafka_bootstrap_servers,
             "SWITCHGEAR_API_URL": self.api_url,
@@ -108,13 +108,13 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _pointers() -> Path:
-    """The user's folder of running systems.
+    """Return the user's folder of running systems.
 
     Raises:
         OSError: The user has no home.
     """
     try:
-        return user_state_path("switchgear") / "up" / platform.node()  # a home may be shared by machines
+        return user_state_path("switchgear") / "up" / platform.node()  # machines may share a home
     except RuntimeError:
         raise FileNotFoundError(errno.ENOENT, "This user has no home", "HOME") from None
 
@@ -124,21 +124,21 @@ def _pointer(data_dir: Path) -> Path:
 
 
 def _named_by(pointer: Path) -> Path | None:
-    """The data folder that a file of ours names; None, and the file removed, where no system runs on it."""
+    """Return the data folder that a file names, or None if no system runs on it; then the file is removed."""
     if not _is_ours(pointer):
         return None
-    with suppress(OSError, ValueError):  # a path may not have a NUL, which is what a crash of the machine leaves
+    with suppress(OSError, ValueError):  # a path can't have a NUL, and a crash of the machine leaves some
         with pointer.open("rb") as stream:
             folder = Path(os.fsdecode(stream.read(_MAX_PATH_BYTES)))
         if folder.is_absolute() and FileLock(folder / LOCK_NAME).is_held():
             return folder.resolve()
     with suppress(OSError):
-        pointer.unlink()  # an `up` that starts on the folder at this instant puts it back within a second
+        pointer.unlink()  # an ``up`` that starts on the folder at this moment writes the file again within a second
     return None
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether this user owns the file: what another one wrote could send our commands anywhere."""
+    """Return whether this user owns the file. Another user's file could send commands anywhere."""
     try:
         return file.lstat().st_uid == os.geteuid()
     except OSError:

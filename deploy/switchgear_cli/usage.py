@@ -1,4 +1,7 @@
-"""What is wrong with a command line, in a sentence that names the argument and the way out. Exit code 2, nothing was done."""
+"""Errors about a command line.
+
+What is wrong with which argument, and what to write. Exit code 2; nothing was done.
+"""
 
 from __future__ import annotations
 
@@ -67,16 +70,18 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "--workers": "2",
     "DAYS": "30",
 }
-"""A value for every option that takes one, and for arguments that are not text. Each meaning has one spelling in all commands."""
+"""An example value for every option that takes one, and for arguments that aren't text. Each meaning has one
+spelling in all commands.
+"""
 _KINDS: Final = {int: "a whole number", float: "a number"}
 
 
 class WrongUsageError(SwitchgearError):
-    """An argument is wrong in itself, found after the command line was parsed."""
+    """An argument is wrong, found after the command line was parsed."""
 
 
 def sentence(error: CycloptsError, invoked: str | None) -> str:
-    """What the parser found, for a person.
+    """Return what the parser found, for a person.
 
     Args:
         error: as cyclopts raised it.
@@ -148,11 +153,11 @@ _SENTENCES: Final[Mapping[str, Callable[[Any, str], str | None]]] = {
     "UnusedCliTokensError": _too_many,
     "RepeatArgumentError": _twice,
 }
-"""By the name of the error's class: cyclopts is an extra, and nothing here needs it before there is an error. None: its own words."""
+"""By the name of the error's class, because cyclopts is an extra. None uses cyclopts's own words."""
 
 
 def _name(argument: Argument, keyword: str | None) -> str:
-    """As it was written; an argument without a name is written in capitals."""
+    """Return the argument as it was written. An argument without a name is in capitals."""
     return keyword or argument.name
 
 
@@ -161,7 +166,7 @@ def _is_positional(argument: Argument) -> bool:
 
 
 def _usage(error: CycloptsError, command: str) -> str:
-    """The command with its positional arguments."""
+    """Return the command with its positional arguments."""
     arguments = error.app.assemble_argument_collection() if error.app is not None else ()
     words = [command]
     for each in filter(_is_positional, arguments):
@@ -178,5 +183,5 @@ def _kind(hint: Any) -> str:
 
 
 def _written(name: str) -> str:
-    """The argument with a value, as one would type it."""
+    """Return the argument with a value, as a person would type it."""
     return f"{name} {EXAMPLES[name]}" if name.startswith("-") else EXAMPLES[name]

@@ -1,1 +1,1 @@
-"""One module a command: parse, load the settings, call the package, print."""
+"""One module per command: parse the options, load the settings, call the package, print."""

@@ -1,4 +1,4 @@
-"""``switchgear dead``: look at rejected messages, repair them, send them again."""
+"""``switchgear dead``: list rejected messages, repair them, send them again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Where:
     topic_prefix: str | None = None
 
     def settings(self) -> Settings:
-        """The settings, logging prepared."""
+        """Return the settings and configure logging."""
         found = client_settings(kafka_bootstrap_servers=self.bootstrap_servers, topic_prefix=self.topic_prefix)
         configure_client_logging(found)
         return found
@@ -75,7 +75,7 @@ class Which:
     since: str | None = None
 
     def selection(self) -> Selection:
-        """The same as a filter, read at this moment."""
+        """Return the options as a filter, as of now."""
         return Selection(
             self.reason, self.component, self.tool, self.field, parse_instant("--since", self.since, datetime.now(UTC))
         )
@@ -165,14 +165,14 @@ async def retry(
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=_MAX_RETRIES))] = 1_000,
     where: Where | None = None,
 ) -> int:
-    """Send dead letters to the executions topic again, repaired or as they are; those that are still bad stay.
+    """Send dead letters to the executions topic again, repaired or unchanged; those that are still bad stay.
 
-    Each message is checked as the worker checks it. A letter is taken out of the list when the broker has acknowledged the
-    message. Sent twice by accident it is stored once. The exit code is 0 when every letter was sent.
+    Each message is checked as the worker checks it. A letter leaves the list when the broker has acknowledged the message.
+    A message that is sent twice by accident is stored once. The exit code is 0 when every letter was sent.
 
     Args:
         keys: topic-partition-offset, as `dead list` shows it.
-        all_letters: Every letter that the filters mean.
+        all_letters: Every letter that passes the filters.
         which: Which letters.
         file: Repaired messages, one {"key": …, "value": …} a line (`dead list --jsonl` writes them); without keys or
             --all, those in the file are sent.
@@ -208,7 +208,7 @@ async def retry(
 
 
 async def _meant(settings: Settings, which: Which) -> list[StoredLetter]:
-    """The letters that the filters mean, oldest first.
+    """Return the letters that pass the filters, oldest first.
 
     Raises:
         WrongUsageError: no letter's reason contains the one that was asked for; it names those there are.
@@ -252,7 +252,7 @@ def _repairs(file: Path) -> dict[str, bytes]:
 
 
 def _readable(text: str) -> str:
-    """JSON indented; anything else line by line, without what a terminal would obey."""
+    """Return JSON indented, and anything else line by line with control characters escaped."""
     try:
         value: Any = json_module.loads(text)
     except (ValueError, RecursionError):

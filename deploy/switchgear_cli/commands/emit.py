@@ -31,7 +31,7 @@ INTERRUPTED: Final = 130
 
 
 def _known_option(_type: object, value: str) -> None:
-    """A single hyphen is the standard input; anything longer that starts with one is a mistyped option."""
+    """Refuse a mistyped option. A single hyphen is standard input."""
     if value.startswith("-") and value != "-":
         raise ValueError(f"Unknown option: {value}.")
 
@@ -50,26 +50,26 @@ def emit(
 ) -> int:
     """Send recorded calls to Kafka, one JSON object a line.
 
-    A line that is not an execution is reported with its number and reason, and the others go. Unknown fields are kept;
-    a missing metric_id or recorded_at is filled in; secrets in error messages are taken out. The exit code is 0 when
+    A line that is not an execution is reported with its number and reason, and the others are sent. Unknown fields are kept;
+    a missing metric_id or recorded_at is filled in; secrets in error messages are removed. The exit code is 0 when
     every line was acknowledged.
 
     Args:
-        file: The file, plain or gzipped; - for the standard input.
+        file: The file, plain or gzipped; - for standard input.
         restamp: Shift the clock so that the last call is now.
-        speed: Pace by the recorded clock: 1 is real time, 60 a minute a second. Unpaced unless given.
+        speed: Pace by the recorded clock: 1 is real time, 60 is a minute a second. Unpaced unless given.
         service: Service name to write on every call.
         dry_run: Check every line, send nothing.
         timeout: Longest wait for Kafka to be reached, and for its next acknowledgement, in seconds.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
     """
-    # a dry run uses no system, and must not ask which
+    # a dry run uses no system, so it must not ask which one
     settings = (load_settings if dry_run else client_settings)(
         kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix
     )
     configure_client_logging(settings)
-    logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary says it
+    logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary reports what this logger would
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     say = partial(_say, console)
     tally = Tally()
@@ -123,7 +123,7 @@ def _say(console: Console, remark: str) -> None:
 
 def _connect(settings: Settings, timeout: float, file: str) -> Emitter:
     if file != "-":
-        next(read_history(file), None)  # a wrong path is told before Kafka is asked for
+        next(read_history(file), None)  # report a wrong path before connecting to Kafka
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, exit_timeout=0.0)
     if not emitter.connect(timeout):
         why = emitter.status().last_error
@@ -142,7 +142,7 @@ def _as_it_is(file: str) -> Iterator[str]:
 
 
 def _progress(console: Console) -> Progress:
-    """A bar on a terminal, nothing elsewhere."""
+    """Return a progress bar. It shows on a terminal only."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.completed:,.0f} lines"),

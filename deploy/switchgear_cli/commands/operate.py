@@ -1,4 +1,7 @@
-"""``switchgear open | close | reset | disable | metrics-only | auto TOOL...``: an operator's word to the whole fleet."""
+"""``switchgear open | close | reset | disable | metrics-only | auto TOOL...``.
+
+Operator commands to the whole fleet.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def auto(
     which: Which = _ALL,
     how: How = _DEFAULT,
 ) -> int:
-    """Take an operator's command back: the policy decides again. What a rule opened stays open.
+    """Remove an operator's command: the policy decides again. What a rule opened stays open.
 
     Args:
         tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.

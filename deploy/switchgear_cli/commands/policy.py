@@ -28,12 +28,12 @@ _DEFAULT = How()
 _NAMES = Names()
 _READ_S: Final = 20.0
 _GLANCE_S: Final = 3.0
-"""Longest look for values set by `policy set` where --live was not given, in seconds."""
+"""Longest read of the values set by ``policy set`` without --live, in seconds."""
 
 
 @policy.command
 def check(policy_file: Path | None = None) -> int:
-    """Read a policy file and say what is wrong with it, or how many tables it has.
+    """Check a policy file: report what is wrong with it, or how many tables it has.
 
     Args:
         policy_file: Policy file, TOML or YAML, with the keys default and tools; the settings' policy_file where it is not given.
@@ -59,13 +59,13 @@ def show(
 ) -> int:
     """Print a tool's effective policy and where each value came from.
 
-    Values that operators have set over the file's (`policy set`) are shown with --live. Without it a remark says whether there are any, where
-    Kafka tells that within a few seconds.
+    With --live it includes the values that operators have set over the file's (`policy set`). Without it, a remark says whether there
+    are any, if Kafka answers within a few seconds.
 
     Args:
         tool: Name of the tool.
         policy_file: Policy file, TOML or YAML; the settings' policy_file where it is not given.
-        live: With what operators have set over it, asked of Kafka. --no-live doesn't ask at all.
+        live: Include what operators have set, as Kafka has it. --no-live doesn't connect to Kafka.
         json: One JSON object instead of a table.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
@@ -108,10 +108,10 @@ def set_values(
     names: Names = _NAMES,
     how: How = _DEFAULT,
 ) -> int:
-    """Set values of a tool's policy while everything runs, over the policy file's. What is not named stays as it is.
+    """Set values of a tool's policy over the policy file's, while everything runs. Other values stay as they are.
 
-    They outlive restarts, until `policy clear`. A glob holds for every tool that it covers, those to come included; the more specific
-    one wins, and a tool's own values win over all globs.
+    The values survive restarts, until `policy clear`. A glob applies to every tool that it matches, also to later ones. The more
+    specific glob wins, and a tool's own values win over all globs.
 
     Args:
         tool: Name of a tool, or a glob (quote it).
@@ -125,7 +125,7 @@ def set_values(
 
 @policy.command
 def clear(tool: str, /, *, how: How = _DEFAULT) -> int:
-    """Take back what was set for a tool or a glob: the policy file's values hold again.
+    """Remove what was set for a tool or a glob: the policy file's values apply again.
 
     Args:
         tool: The very name or glob that was given to `policy set`.

@@ -1,4 +1,4 @@
-"""``switchgear tools``: the health of every tool."""
+"""The commands that read: ``switchgear tools | tool | circuits | errors | slow | sql``."""
 
 from __future__ import annotations
 

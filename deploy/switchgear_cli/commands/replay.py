@@ -1,4 +1,4 @@
-"""``switchgear replay``: what a policy would have done with recorded calls."""
+"""``switchgear replay``: show what a policy would have done with recorded calls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def replay(
 
 
 class NothingToReplayError(SwitchgearError):
-    """The history holds no execution."""
+    """Return the error for a history without any execution."""
 
 
 class _File:

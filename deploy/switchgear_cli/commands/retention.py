@@ -75,11 +75,11 @@ def set_days(
     new_rows_only: Annotated[bool, Parameter(negative=())] = False,
     where: Where | None = None,
 ) -> None:
-    """Keep rows for so many days after they arrived. It holds over the setting retention_days, until `retention reset`.
+    """Keep rows for so many days after they arrived. This overrides the setting retention_days, until `retention reset`.
 
-    New rows get the days at once. Rows that are stored get them in the background, and those whose days are over are
-    deleted; in a folder that this command opens itself that is done before it returns. Rollups, which name no user, are
-    kept for 400 days whatever the rules say.
+    New rows get the days at once. Stored rows get them in the background, and those whose days are over are deleted. In a folder
+    that this command opens itself, that is done before it returns. Rollups name no user; they are kept for 400 days whatever the
+    rules say.
 
     Args:
         days: 1 to 3650.
@@ -103,7 +103,7 @@ def reset(
     new_rows_only: Annotated[bool, Parameter(negative=())] = False,
     where: Where | None = None,
 ) -> None:
-    """Take back what `retention set` said: the tenant gets the default again, the default the setting retention_days.
+    """Remove what `retention set` said: a tenant gets the default again, the default gets the setting retention_days.
 
     Args:
         tenant: This tenant's rule; the default's unless given.
@@ -135,7 +135,7 @@ def _change(tenant: str | None, days: int | None, *, new_rows_only: bool) -> _Wo
 def _ask(
     where: Where | None, by_api: Callable[[ApiClient], dict[str, Any]], directly: _Work
 ) -> tuple[Mapping[str, Any], str]:
-    """The rules, from the running system or from the store that is opened here; and which store that was.
+    """Return the rules, and which store they are of: the running system's, or one that is opened here.
 
     Raises:
         ApiUnavailableError: No system runs, and no store was named.

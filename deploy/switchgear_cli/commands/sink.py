@@ -30,9 +30,9 @@ async def sink(
     log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
 ) -> None:
-    """Run a sink until SIGTERM or Ctrl-C: every execution is stored once, every bad one is in the dead letters.
+    """Run a sink until SIGTERM or Ctrl-C: it stores every execution once, and sends every bad one to the dead letters.
 
-    It needs Kafka, the topics (`switchgear topics ensure`) and ClickHouse, whose tables it makes and migrates. Start as
+    It needs Kafka, the topics (`switchgear topics ensure`) and ClickHouse. It creates and migrates the tables. Start as
     many as you like on a ClickHouse server: they share the partitions. Everything else is in the settings (SWITCHGEAR_*).
     """
     from switchgear_sinks.service import run_sink  # noqa: PLC0415 - ClickHouse's client takes half a second to import

@@ -1,4 +1,4 @@
-"""``switchgear topics``: the Kafka topics as the settings want them."""
+"""``switchgear topics``: create and compare the Kafka topics."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def ensure(
     timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 20.0,  # noqa: ASYNC109 - an option of the command line, handed to the call that limits itself
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Create the topics that are missing; report, without touching them, those that exist and differ.
+    """Create the topics that are missing; report those that differ from the settings, and leave them unchanged.
 
-    A topic that differs may be meant so (more partitions, a longer retention): it is reported, and the exit code is 0.
+    A topic may differ on purpose (more partitions, a longer retention), so the exit code is 0.
 
     Args:
         bootstrap_servers: Kafka brokers, host:port, comma-separated.

@@ -25,8 +25,8 @@ async def up(
 ) -> None:
     """Run Kafka, a stream worker, the sink with ClickHouse's engine, and the HTTP API, until Ctrl-C.
 
-    Nothing but this command is needed: no Docker, no Java, no server. The data are kept; the next start finds them. Other
-    commands find the running system by themselves. Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
+    It needs no Docker, no Java and no server. The data stay for the next start. Other commands find the running system by
+    themselves. Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
     """
     settings = load_settings(data_dir=data_dir)
     configure_client_logging(settings)

@@ -1,4 +1,4 @@
-"""``switchgear version``."""
+"""``switchgear version``: print versions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LIBRARIES: Final = ("aiokafka", "faust-streaming", "clickhouse-connect", "chdb"
 
 
 def own_version() -> str:
-    """The installed version of Switchgear."""
+    """Return the installed version of Switchgear."""
     return metadata.version("switchgear")
 
 
 def versions() -> dict[str, str | None]:
-    """Version by name; None for a part that is not installed (they come with extras)."""
+    """Return the version of each part; None for a part that is not installed (parts come with extras)."""
     found: dict[str, str | None] = {"switchgear": own_version(), "python": platform.python_version()}
     for library in _LIBRARIES:
         try:

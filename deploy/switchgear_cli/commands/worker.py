@@ -32,9 +32,9 @@ def worker(
 ) -> None:
     """Run a stream worker until SIGTERM or Ctrl-C.
 
-    It needs Kafka and the topics (`switchgear topics ensure`). Start as many as you like: they share the tools,
-    a partition each at the least; those beyond the number of partitions are spares.
-    Everything else is in the settings (SWITCHGEAR_*). Exit codes: 0 stopped, 1 could not start, 70 failed while running.
+    It needs Kafka and the topics (`switchgear topics ensure`). Start as many as you like: they share the tools by partition.
+    Workers beyond the number of partitions are spares. Everything else is in the settings (SWITCHGEAR_*).
+    Exit codes: 0 stopped, 1 could not start, 70 failed while running.
     """
     from switchgear_stream.logs import quiet_libraries  # noqa: PLC0415 - beside the next import
     from switchgear_stream.worker import run_worker  # noqa: PLC0415 - Faust takes half a second to import

@@ -1,1 +1,1 @@
-"""Demo traffic: a believable small agent fleet on the real SDK. Every event says that it is a demo's."""
+"""Demo traffic: a small agent fleet on the real SDK. Every event is marked as the demo's."""

@@ -21,7 +21,7 @@ SESSIONS: Final = 5
 CALLS_PER_SESSION: Final = (20, 60)
 THINKING_S: Final = (0.15, 0.7)
 DEMO_METADATA: Final = {"demo": True}
-# A process's own breaker waits no longer than the demo fleet's: the viewer is to see the fleet's circuit at work.
+# A process's own breaker waits no longer than the demo fleet's, so that the viewer sees the fleet's circuit at work.
 LOCAL_POLICY: Final = BreakerPolicy(consecutive_failures=5, wait_duration_in_open_state_s=4)
 _CLOSE_S: Final = 4.0
 
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 
 class Agent:
-    """Several sessions at once, each calling tools through one guard.
+    """Run several sessions at once. Each calls tools through one guard.
 
     Args:
         gear: The guard of this process.
@@ -45,7 +45,7 @@ class Agent:
         self.refusals = 0
 
     async def session(self) -> None:
-        """One session after the other, until cancelled."""
+        """Run one session after the other until cancelled."""
         while True:
             session_id = f"demo-{self._chance.randrange(16**12):012x}"
             user_id = f"demo-user-{self._chance.randrange(8)}"
@@ -54,7 +54,7 @@ class Agent:
                 await asyncio.sleep(self._chance.uniform(*THINKING_S))
 
     async def call(self, tool: DemoTool, session_id: str, user_id: str) -> None:
-        """Call one tool; a refusal and a failure are what an agent lives with."""
+        """Call one tool. Refusals and failures are expected."""
         try:
             async with self._gear.permit(tool.name, user_id=user_id, session_id=session_id) as permit:
                 self.calls += 1

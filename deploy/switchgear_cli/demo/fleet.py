@@ -1,4 +1,4 @@
-"""The demo's fleet: a few agent processes, started and ended together."""
+"""Start and end the demo's agent processes together."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import PREFIX, Settings
 
-# Two processes at least: the fleet's policy opens a circuit on the word of two.
+# At least two processes: the fleet's policy needs reports from two to open a circuit.
 SERVICES: Final = ("demo-planner", "demo-researcher", "demo-support")
 _POLL_S: Final = 0.2
 _STOP_S: Final = 6.0
 
 
 async def run_fleet(settings: Settings, *, seconds: float | None = None) -> None:
-    """Run the agents until SIGINT, SIGTERM, or ``seconds`` have passed. Main thread only.
+    """Run the agents until SIGINT or SIGTERM, or for ``seconds``. Call it in the main thread.
 
     Raises:
         SwitchgearError: An agent ended by itself.

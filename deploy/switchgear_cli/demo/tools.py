@@ -1,4 +1,4 @@
-"""The demo's tools and how each of them behaves: a pure function of the tool, the time and a source of chance."""
+"""The demo's tools. How each behaves is a pure function of the tool, the time and a source of randomness."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-# The failing tool's cycle: it is well, breaks, stays broken long enough for a probe to fail, and recovers.
+# The failing tool's cycle: it works, breaks, stays broken long enough for a probe to fail, and recovers.
 HEALTHY_S: Final = 20.0
 BROKEN_S: Final = 25.0
 RECOVERED_S: Final = 35.0
@@ -17,11 +17,11 @@ SLOW_SHARE: Final = 0.4
 
 
 class DemoServerError(ConnectionError):
-    """The tool's server failed, or could not be reached."""
+    """The tool's server failed or could not be reached."""
 
 
 class DemoToolError(ValueError):
-    """The tool works and says no: its answer to a bad argument."""
+    """The tool works and refuses a bad argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ TOOLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DemoCall:
-    """How one call goes: it takes ``duration_ms`` and then raises ``error``, where there is one."""
+    """How one call goes: it takes ``duration_ms`` and then raises ``error``, if there is one."""
 
     duration_ms: float
     error: Exception | None
 
 
 def broken(tool: DemoTool, elapsed_s: float) -> bool:
-    """Whether the tool is in a bad stretch, ``elapsed_s`` seconds after the demo began."""
+    """Return whether the tool is in a bad stretch, ``elapsed_s`` seconds after the demo began."""
     if tool.behaviour == "failing":
         return HEALTHY_S <= elapsed_s % FAILING_CYCLE_S < HEALTHY_S + BROKEN_S
     if tool.behaviour == "flapping":
@@ -83,7 +83,7 @@ def broken(tool: DemoTool, elapsed_s: float) -> bool:
 
 
 def call(tool: DemoTool, elapsed_s: float, chance: random.Random) -> DemoCall:
-    """One call of the tool at this time."""
+    """Return how a call of the tool goes at this time."""
     bad = broken(tool, elapsed_s)
     duration_ms = chance.lognormvariate(0, 0.45) * tool.median_ms
     if tool.behaviour == "slow" and bad:
@@ -108,5 +108,5 @@ def _failure(tool: DemoTool, chance: random.Random) -> Exception:
 
 
 def choose(chance: random.Random) -> DemoTool:
-    """The tool that an agent calls next."""
+    """Return the tool that an agent calls next."""
     return chance.choices(TOOLS, weights=[tool.weight for tool in TOOLS])[0]

@@ -1,1 +1,1 @@
-"""Sending recorded calls to Kafka: what ``switchgear emit`` does."""
+"""Send recorded calls to Kafka for ``switchgear emit``."""

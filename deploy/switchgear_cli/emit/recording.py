@@ -1,4 +1,4 @@
-"""A recording that may have to be read twice: a shift of the clock needs its last instant first."""
+"""Read a recording, twice if its clock is shifted: the shift needs the last instant first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from switchgear_schemas.wire import Amount, Count
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """First and last instant of a recording, None where no line has a clock, and its number of lines."""
+    """First and last instant of a recording (None if no line has a clock), and its number of lines."""
 
     first: datetime | None
     last: datetime | None
@@ -34,7 +34,7 @@ class Extent:
 
 @contextmanager
 def rereadable(source: str) -> Iterator[str]:
-    """A path that can be read again: the standard input is copied to a temporary file first."""
+    """Yield a path that can be read twice. Standard input is copied to a temporary file."""
     if source != "-":
         yield source
         return
@@ -66,7 +66,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class _Rest(msgspec.Struct, frozen=True):
-    """The fields of ToolExecution that the worker does not read but ClickHouse stores; null is as good as absent."""
+    """Fields of ToolExecution that ClickHouse stores and the worker doesn't read. Null counts as absent."""
 
     metric_id: UUID | None = None
     request_id: str | None = None
@@ -88,7 +88,7 @@ _encode: Final = msgspec.json.encode
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A record ready to go. ``recorded_at`` is its clock after any shift; None where the line had none."""
+    """A record ready to send. ``recorded_at`` is its clock after any shift, or None if the line had none."""
 
     tool: str
     value: bytes
@@ -97,7 +97,7 @@ class Prepared:
 
 
 def recorded_at(line: HistoryLine) -> datetime | None:
-    """The line's own clock, in UTC (a naive one is taken as UTC); None where it has none."""
+    """Return the line's own clock in UTC, or None if it has none. A clock without an offset is UTC."""
     text = None if line.event is None else line.event.get("recorded_at")
     if text is None:
         return None
@@ -106,7 +106,7 @@ def recorded_at(line: HistoryLine) -> datetime | None:
 
 
 def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, service: str | None) -> Prepared:
-    """Make a line into a record. Unknown fields are passed through; an untouched line goes byte for byte.
+    """Make a line into a record. Unknown fields stay; a line without changes is sent byte for byte.
 
     Args:
         line: a line that is an execution.

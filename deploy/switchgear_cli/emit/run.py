@@ -1,4 +1,4 @@
-"""The loop of ``switchgear emit``: read, prepare, pace, send, count."""
+"""Run ``switchgear emit``: read, prepare, pace, send, count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from switchgear_schemas.errors import InvalidExecutionError
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do with a recording. ``speed``: 1 is real time, None as fast as Kafka takes it."""
+    """What to do with a recording. ``speed`` 1 is real time; None sends as fast as Kafka accepts."""
 
     source: str
     restamp: bool = False
@@ -25,7 +25,7 @@ class Plan:
 
 
 def shift_of(found: Extent, speed: float | None, now: datetime) -> timedelta:
-    """What to add to every clock so that the last call is recorded at the moment it is sent: now, or at the paced end."""
+    """Return what to add to every clock so that the last call is recorded at the moment it is sent."""
     if found.last is None or found.first is None:
         return timedelta(0)
     span = found.last - found.first
@@ -41,18 +41,18 @@ def emit_lines(
     advance: Callable[[int], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Send every line of the plan's source; ``sending`` None is a dry run.
+    """Send every line of the plan's source. With ``sending`` None, only check the lines (a dry run).
 
     Args:
-        plan: what to do.
-        tally: counts, also right after an interruption.
-        sending: where the records go.
-        complain: told of each of the first refused lines, and of recordings too old to keep.
-        advance: told of every so many lines done.
-        sleep: waits between paced lines.
+        plan: What to do.
+        tally: Counts. They are right after an interruption too.
+        sending: Where the records go.
+        complain: Called with a sentence for each of the first refused lines.
+        advance: Called with the number of lines that were done since the last call.
+        sleep: Waits between paced lines, in seconds.
 
     Raises:
-        HistoryError: the file can't be read (further); what was read before was sent.
+        HistoryError: The file can't be read to its end. The lines before were sent.
         BrokerUnavailableError: Kafka stopped answering.
     """
     now = datetime.now(UTC)
@@ -86,14 +86,17 @@ def emit_lines(
 
 
 class Pace:
-    """When to send a line, by the recorded clock divided by ``speed``. The first line goes at once, late ones too."""
+    """Decides when to send a line.
+
+    By the recorded clock divided by ``speed``. The first line and late lines go at once.
+    """
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
         self._origin: tuple[datetime, float] | None = None
 
     def wait(self, recorded: datetime | None, now: float) -> float:
-        """Seconds to wait before the line may go; ``now`` in seconds of a monotonic clock."""
+        """Return the seconds to wait before the line may go. ``now`` is in seconds of a monotonic clock."""
         if self._speed is None or recorded is None:
             return 0.0
         if self._origin is None:

@@ -1,4 +1,4 @@
-"""Sending in chunks: many under way, a bounded number, every answer counted, and no wait without an end."""
+"""Send records in chunks, a bounded number at a time, and count every answer. Each wait has a limit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ OLDEST_S: Final = 0.05
 
 
 class Sending:
-    """``add`` records one by one; ``finish`` waits for the last answers. ``stall_s``: longest wait without any answer.
+    """Sends records that :meth:`add` takes one by one. :meth:`finish` waits for the last answers.
 
-    Raises (both):
+    Args:
+        emitter: A connected emitter.
+        tally: Where the answers are counted.
+        stall_s: Longest wait without any answer, in seconds.
+
+    Raises (both methods):
         BrokerUnavailableError: Kafka answered nothing for ``stall_s`` seconds.
     """
 
@@ -35,10 +40,10 @@ class Sending:
         self._stalled = False
         self._under_way: deque[Future[Receipt]] = deque()
         self.reasons: list[str] = []
-        """Why the broker refused what it refused, the first few."""
+        """The broker's first few reasons for refusing a record."""
 
     def add(self, tool: str, value: bytes) -> None:
-        """Take one record; sends when the chunk is full or old."""
+        """Take one record. Send the chunk if it is full or old."""
         if not self._chunk:
             self._begun = time.monotonic()
         self._chunk.append((tool, value))
@@ -46,7 +51,7 @@ class Sending:
             self.push()
 
     def push(self) -> None:
-        """Send what has been taken so far."""
+        """Send the records taken so far."""
         if self._chunk:
             while len(self._under_way) >= UNDER_WAY:
                 self._settle_oldest()
@@ -57,7 +62,7 @@ class Sending:
             self._settle_oldest()
 
     def finish(self) -> None:
-        """Send the rest and wait for every answer. After a stall there is nothing more to wait for."""
+        """Send the rest and wait for every answer, unless Kafka stopped answering before."""
         if self._stalled:
             return
         self.push()
@@ -81,7 +86,7 @@ class Sending:
                     why = f" ({status.last_error})" if status.last_error else ""
                     raise BrokerUnavailableError(
                         f"Kafka has acknowledged nothing for {self._stall_s:g} s{why}.",
-                        hint="What was not acknowledged may be sent again: its metric_id tells it apart.",
+                        hint="What was not acknowledged may be sent again: its metric_id identifies it.",
                     ) from None
             except (SwitchgearError, concurrent.futures.CancelledError) as error:
                 self._under_way.popleft()
@@ -104,11 +109,14 @@ REMEMBERED: Final = 1_000_000
 
 @dataclass(slots=True)
 class Tally:
-    """Every line that is not blank is refused here, refused by the broker, acknowledged, or not acknowledged."""
+    """Counts of lines.
+
+    Each line is refused here, refused by the broker, acknowledged, or not acknowledged. Blank lines don't count.
+    """
 
     lines: int = 0
     refused: int = 0
-    """Not an execution: never sent."""
+    """Not an execution, so not sent."""
     sent: int = 0
     acknowledged: int = 0
     rejected: int = 0
@@ -121,7 +129,7 @@ class Tally:
 
     @property
     def unacknowledged(self) -> int:
-        """Sent without an answer: in the log or not, nobody knows."""
+        """Sent without an answer. These may be in the log or not."""
         return self.sent - self.acknowledged - self.rejected
 
     @property
@@ -130,14 +138,14 @@ class Tally:
         return self.acknowledged == self.lines
 
     def note_id(self, metric_id: str) -> None:
-        """Count an identity that was there before, among the first million."""
+        """Count a ``metric_id`` that an earlier line had. The first million are compared."""
         if metric_id in self._seen:
             self.repeated += 1
         elif len(self._seen) < REMEMBERED:
             self._seen.add(metric_id)
 
     def summary(self, seconds: float, *, dry_run: bool = False) -> str:
-        """One line for the end."""
+        """Return one line for the end."""
         if dry_run:
             return f"{self.lines - self.refused:,} lines would be sent, {self.refused:,} refused. Nothing was sent (--dry-run)."
         rate = self.acknowledged / seconds if seconds > 0 else 0.0

@@ -1,1 +1,1 @@
-"""One machine, no containers: Kafka from wheels and Maven coordinates, started and stopped by us."""
+"""Kafka on this machine without containers. The broker comes from Maven jars, the Java runtime from a wheel."""

@@ -1,4 +1,4 @@
-"""A lock between processes: ``flock`` on a file. The kernel frees it when its holder dies, however it dies."""
+"""A lock between processes: ``flock`` on a file. The kernel frees it when its holder dies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _POLL_S = 0.05
 
 
 class FileLock:
-    """An exclusive lock on ``path``, whose text is the holder's process id.
+    """An exclusive lock on ``path``. The file's text is the holder's process id.
 
     Attributes:
-        path: The lock file; made, with its folders, when first acquired, and never removed (removing it would let
-            two processes hold two locks of one name).
+        path: The lock file. ``acquire`` makes it and its folders. It is never removed: if it were, two processes could hold two
+            locks of one name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,7 +24,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self, timeout_s: float = 0.0) -> bool:
-        """Take the lock, waiting at most ``timeout_s`` seconds. False: another process has it."""
+        """Take the lock, waiting at most ``timeout_s`` seconds. Return False if another process has it."""
         if self._descriptor is not None:
             raise RuntimeError(f"{self.path} is already held by this object.")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class FileLock:
                 return True
 
     def holder(self) -> int | None:
-        """Process id written by the present or last holder; None where nobody ever held it."""
+        """Return the process id that the present or last holder wrote, or None if the lock was never held."""
         try:
             text = self.path.read_text()
         except FileNotFoundError:
@@ -53,9 +53,9 @@ class FileLock:
         return int(text) if text.isdigit() else None
 
     def is_held(self) -> bool:
-        """Whether another process (or object) holds it now.
+        """Return whether another process, or another object of this one, holds the lock.
 
-        Asking gets in the way of an ``acquire`` for an instant: one that must not fail for it waits a little.
+        The check takes a shared lock for a moment. An ``acquire`` at that moment fails unless it waits.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -70,7 +70,7 @@ class FileLock:
         return False
 
     def release(self) -> None:
-        """Give the lock back; harmless where it is not held."""
+        """Release the lock. Does nothing if it isn't held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

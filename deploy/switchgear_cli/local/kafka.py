@@ -24,7 +24,7 @@ _POLL_S: Final = 0.02
 
 
 class LocalKafka:
-    """One broker that is its own controller (KRaft). Its data outlive it: the next start on the folder has them.
+    """One broker that is its own controller (KRaft). Its data stay in the folder for the next start.
 
     ``with LocalKafka(folder, port) as kafka:`` starts and stops it. It dies with the process that started it.
 
@@ -50,25 +50,25 @@ class LocalKafka:
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._jars: list[Path] = []
-        self._log_start = 0  # where in the log the present start begins
+        self._log_start = 0  # where the present start begins in the log
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` for clients."""
+        """The clients' address, ``host:port``."""
         return f"{HOST}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """Process id while it runs."""
+        """The process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs or before it was started."""
+        """The exit code, or None while it runs and before it was started."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Prepare, spawn, and wait until it serves. Main thread only.
+        """Prepare, start, and wait until the broker serves. Call it in the main thread.
 
         Raises:
             SwitchgearError: With the way out: no Java, jars not fetched or refused, port in use, disk full, data in use.
@@ -79,7 +79,7 @@ class LocalKafka:
         self.wait_ready()
 
     def prepare(self) -> None:
-        """Fetch the jars and format the data folder where that was not done before. Blocks; any thread."""
+        """Download the jars, and format the data folder if it is new. Blocks; any thread may call it."""
         java_binary()
         self._jars = kafka_jars(self._cache_dir)
         try:
@@ -101,7 +101,10 @@ class LocalKafka:
             ) from error
 
     def spawn(self) -> None:
-        """Start the process; ``prepare`` was called before. Main thread only (it dies with the thread)."""
+        """Start the process after :meth:`prepare`.
+
+        Call it in the main thread: the broker ends with the thread that started it.
+        """
         if self.pid is not None:
             raise RuntimeError("This broker runs already.")
         if not is_free(self.port):
@@ -115,11 +118,11 @@ class LocalKafka:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal is for us: we stop it, last
+                start_new_session=True,  # Ctrl-C in the terminal goes to this process, which ends the broker last
             )
 
     def wait_ready(self) -> None:
-        """Block until the broker serves. Any thread."""
+        """Block until the broker serves. Any thread may call it."""
         deadline = time.monotonic() + self._start_timeout_s
         while brokers_online(HOST, self.port) == 0:
             if (reason := self.failure()) is not None:
@@ -132,7 +135,7 @@ class LocalKafka:
             time.sleep(_POLL_S)
 
     def failure(self) -> SwitchgearError | None:
-        """Why it ended, in one sentence with the way out; None while it runs."""
+        """Return why it ended, with what to do, in one sentence; None while it runs."""
         if self.exit_code is None:
             return None
         return explain(
@@ -145,7 +148,10 @@ class LocalKafka:
         )
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """End it: SIGTERM, and SIGKILL after ``timeout_s`` seconds. Harmless where it does not run. Any thread."""
+        """End it.
+
+        SIGTERM, then SIGKILL after ``timeout_s`` seconds. Does nothing if it doesn't run. Any thread may call it.
+        """
         self.terminate()
         if self._process is not None:
             try:
@@ -154,12 +160,12 @@ class LocalKafka:
                 self.kill()
 
     def terminate(self) -> None:
-        """SIGTERM, without waiting for what it does."""
+        """Send SIGTERM without waiting."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def kill(self) -> None:
-        """``kill -9``, as a crash would; it has ended when this returns."""
+        """Send SIGKILL, as a crash would, and wait until the process has ended."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -193,13 +199,13 @@ class LocalKafka:
             ]
 
     def _format(self) -> None:
-        """Write the cluster's first metadata, in a folder that is renamed when whole: a crash leaves no half."""
+        """Write the cluster's first metadata. The folder is renamed when complete, so a crash leaves no half of it."""
         staging = self.data_dir / "log.formatting"
         shutil.rmtree(staging, ignore_errors=True)
         properties = self.data_dir / "server.properties"
         properties.write_text(server_properties(staging, self.port, any_free_port()), "ascii")
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if cluster.startswith("-"):  # would read as an option
+        if cluster.startswith("-"):  # a leading hyphen would read as an option
             cluster = f"A{cluster[1:]}"
         command = self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         with self._output.open("wb") as output:
@@ -225,12 +231,12 @@ class LocalKafka:
 
 NODE_ID: Final = 1
 HOST: Final = "127.0.0.1"
-# Above the largest max.message.bytes of our topics, which a follower or consumer must be able to fetch whole.
+# Larger than max.message.bytes of each topic: a follower or consumer must be able to fetch a whole batch.
 _MESSAGE_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
-    """The broker's configuration as Java properties.
+    """Return the broker's configuration as Java properties.
 
     Args:
         log_dir: Kafka's ``log.dirs``: the messages and the cluster's metadata.
@@ -249,7 +255,7 @@ def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
         "log.dirs": _escaped(log_dir),
         "message.max.bytes": _MESSAGE_MAX_BYTES,
         "replica.fetch.max.bytes": _MESSAGE_MAX_BYTES,
-        # A mistyped topic name must fail, not make a topic with the wrong settings.
+        # A mistyped topic name must fail. Otherwise Kafka makes a topic with the wrong settings.
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 4,
@@ -258,7 +264,7 @@ def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
         "transaction.state.log.num.partitions": 4,
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
-        # Nobody else is about to join: waiting for them (3 s by default) only delays a restart.
+        # No other consumer is about to join. The default wait of 3 s only delays a restart.
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
         "controlled.shutdown.max.retries": 1,
@@ -267,7 +273,7 @@ def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
 
 
 def _escaped(path: Path) -> str:
-    """A path as a Java properties value, where a backslash escapes and a comma separates folders."""
+    """Return a path as a Java properties value, where a backslash escapes and a comma separates folders."""
     text = str(path.absolute())
     if "," in text:
         raise ValueError(f"Kafka cannot keep its data in a folder with a comma in its name: {text}")
@@ -282,7 +288,7 @@ _TAIL_BYTES: Final = 32_768
 def explain(
     code: int, *, port: int, data_dir: Path, output: Path, log_file: Path, log_start: int = 0
 ) -> SwitchgearError:
-    """The error for a broker that ended with ``code`` though nobody asked.
+    """Return the error for a broker that ended with ``code`` unexpectedly.
 
     Args:
         code: Its exit code.
@@ -312,7 +318,7 @@ def _tail(file: Path, start: int = 0) -> str:
     if not file.is_file():
         return ""
     size = file.stat().st_size
-    if start > size:  # it was rotated since
+    if start > size:  # the log was rotated since
         start = 0
     with file.open("rb") as stream:
         stream.seek(max(size - _TAIL_BYTES, start))
@@ -325,7 +331,9 @@ _HEADER: Final = struct.Struct(">iii")  # size, correlation id, number of broker
 
 
 def brokers_online(host: str, port: int, timeout_s: float = 1.0) -> int:
-    """How many brokers the broker at this address reports as usable; 0 where none answers within ``timeout_s``.
+    """Return how many brokers the broker at this address reports as usable.
+
+    0 if none answers within ``timeout_s``.
 
     An open port is not enough: the listener opens before the controller has let the broker in, and a topic created
     in between fails for want of a replica.

@@ -1,4 +1,4 @@
-"""TCP ports of 127.0.0.1: is one free, and which is the next free one."""
+"""Find free TCP ports of 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _TRIES: Final = 200
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: TIME_WAIT is not in use
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port in TIME_WAIT is free
         try:
             listener.bind((HOST, port))
         except OSError as error:
@@ -27,14 +27,14 @@ def is_free(port: int) -> bool:
 
 
 def any_free_port() -> int:
-    """A port that nobody listens on now, chosen by the kernel."""
+    """Return a port that is free now, chosen by the kernel."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.bind((HOST, 0))
         return int(listener.getsockname()[1])
 
 
 def choose_port(requested: int | None, default: int, *, flag: str, taken: Collection[int] = ()) -> int:
-    """The requested port, or the default, or the next free one above it.
+    """Return the requested port. Without one, return the default or the next free port above it.
 
     Args:
         requested: What the user asked for by ``flag``; None where nothing.

@@ -1,1 +1,1 @@
-"""Operator commands: what is told, how it is sent, and how it is seen to have been applied."""
+"""Operator commands: parse them, send them, and confirm that they were applied."""

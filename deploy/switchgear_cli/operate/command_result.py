@@ -1,4 +1,4 @@
-"""What became of a command."""
+"""The result of an operator command, and how it is confirmed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,19 @@ STATES = {
     "disable": ("disabled",),
     "metrics_only": ("metrics_only",),
 }
-"""The states that show a command; any shows ``auto`` and ``set_policy``."""
+"""The states that show a command. Any state shows ``auto`` and ``set_policy``."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """``circuit``: the record that shows the command, or, where nothing changed, the newest one; None where there is none."""
+    """What became of a command.
+
+    Attributes:
+        command: The command.
+        outcome: ``sent`` is a success if the caller didn't wait.
+        circuit: The record that shows the command. If nothing changed, the newest record, or None if there is none.
+        reason: Why it was refused or not confirmed, or what else there is to say.
+    """
 
     command: Command
     outcome: Outcome
@@ -47,11 +54,11 @@ class CommandResult:
 
     @property
     def done(self) -> bool:
-        """The command is in force, or nobody asked to wait for that."""
+        """The command is in force, or the caller didn't wait for that."""
         return self.outcome in {"applied", "unchanged", "sent"}
 
     def sentence(self) -> str:
-        """For a person."""
+        """Return one sentence for a person."""
         name, reason = named(self.command.circuit_id or self.command.tool_name), plain(self.reason)
         if self.outcome == "sent":
             return f"{name}: sent, not waited for."
@@ -72,7 +79,7 @@ class CommandResult:
         return "these values are set already; nothing changed" if unchanged else "the policy is set"
 
     def document(self) -> dict[str, Any]:
-        """For a program."""
+        """Return the JSON object for a program."""
         return {
             "command_id": str(self.command.command_id),
             "tool_name": self.command.tool_name,
@@ -84,7 +91,7 @@ class CommandResult:
 
 
 def shows(circuit: Circuit, command: Command) -> bool:
-    """The record came of this command, or of one that says the same."""
+    """Return whether the record came of this command, or of one that says the same."""
     cause = circuit.cause
     if cause is None or cause.actor != command.actor or (cause.reason or "") != command.reason:
         return False
@@ -102,7 +109,7 @@ def _state(circuit: Circuit | None) -> str:
 
 
 def _evidence(circuit: Circuit | None) -> str:
-    """Say why it is in its state, unless an operator commanded it."""
+    """Return why it is in its state, or nothing if an operator commanded it."""
     if circuit is None or circuit.cause is None or circuit.cause.actor:
         return ""
     return f": {plain(explain(circuit.cause, circuit.counts, state=circuit.state))}"
@@ -118,24 +125,24 @@ def _why(circuit: Circuit | None) -> str:
 
 _POLL_MS: Final = 100
 _ASK_S: Final = 0.3
-"""Between two looks at what the workers have committed: they commit twice a second."""
+"""Seconds between two reads of the workers' committed offsets. Workers commit twice a second."""
 _EXPLAIN_S: Final = 3.0
 _SETTLE_S: Final = 10.0
-"""For reading what is in the topics already, after the workers have committed past a command."""
+"""Seconds to read what is in the topics, after the workers have committed past a command."""
 
 
 class Sent(NamedTuple):
-    """A command, and where its copies are: partition of the commands topic to offset."""
+    """A command and its copies: partition of the commands topic to offset."""
 
     command: Command
     places: Mapping[int, int]
 
 
 class Confirmation:
-    """Follows the circuits of the commands' partitions, and the dead letters, from the moment it was started.
+    """Follows the circuits of the commands' partitions, and the dead letters, from :meth:`start` on.
 
-    A command shows in a record of its own where it changed anything. Where it did not, the workers' committed offset past it says
-    that it was applied: records are on the broker before the offset is.
+    A command that changes something writes a circuit record of its own. If it changes nothing, the workers' committed offset shows
+    that they applied it: a worker writes records before it commits the offset.
     """
 
     def __init__(self, settings: Settings, commands: Sequence[Command]) -> None:
@@ -148,10 +155,10 @@ class Confirmation:
         self._letters: dict[str, DeadLetter] = {}
 
     async def start(self, partitions: int) -> None:
-        """Stand at the present end of both topics; call before the commands are sent.
+        """Go to the present end of both topics. Call it before the commands are sent.
 
         Args:
-            partitions: of the commands topic, as the broker has it: an owner's number is the same in the circuits topic.
+            partitions: Number of partitions of the commands topic. The circuits topic has the same.
         """
         topics = self._settings.topics
         owners = {owner_partition(command.tool_name, partitions) for command in self._commands.values()}
@@ -169,7 +176,7 @@ class Confirmation:
         await self._admin.close()
 
     async def wait(self, sent: Sequence[Sent], timeout_s: float) -> list[CommandResult]:
-        """Wait for all of them, together at most ``timeout_s`` seconds; the answers are in the order of ``sent``."""
+        """Wait for all of them, together at most ``timeout_s`` seconds. The results are in the order of ``sent``."""
         deadline = time.monotonic() + timeout_s
         look_at = time.monotonic() + _ASK_S
         given: dict[str, CommandResult] = {}
@@ -190,7 +197,10 @@ class Confirmation:
         return [given[_circuit_id(one.command)] for one in sent]
 
     def _seen(self, sent: Mapping[str, Sent], *, settled: bool) -> dict[str, CommandResult]:
-        """What is known of each by now; ``settled``: they were applied for certain, and what they changed was read."""
+        """Return what is known of each.
+
+        ``settled``: the workers applied them, and every record up to then was read.
+        """
         found: dict[str, CommandResult] = {}
         for circuit_id, (command, places) in sent.items():
             refused = self._refused(places)
@@ -215,7 +225,7 @@ class Confirmation:
 
     def _take(self, record: Any) -> None:
         if record.topic == self._settings.topics.dead:
-            with contextlib.suppress(KeyError, ValueError):  # a retried letter's tombstone, or a stranger's record
+            with contextlib.suppress(KeyError, ValueError):  # the tombstone of a retried letter, or a foreign record
                 letter = DeadLetter.from_record(record.value, record.headers)
                 self._letters[letter.key.decode()] = letter
             return
@@ -228,7 +238,7 @@ class Confirmation:
             return None
         try:
             circuit = Circuit.model_validate_json(record.value)
-        except ValidationError:  # of a newer worker, or a stranger's: it shows nothing to us
+        except ValidationError:  # a record of a newer worker or a foreign producer shows nothing
             return None
         return circuit if circuit.circuit_id in self._commands else None
 
@@ -238,10 +248,10 @@ class Confirmation:
         return next((self._letters[key] for key in keys if key in self._letters), None)
 
     async def _passed(self, waiting: Mapping[str, Sent]) -> dict[str, Sent]:
-        """Those that the workers have committed past."""
+        """Return those that the workers have committed past."""
         try:
             found = await self._admin.list_consumer_group_offsets(self._settings.topics.worker_group)
-        except KafkaError:  # a broker that goes away or moves its groups: asked again until the deadline
+        except KafkaError:  # the broker is away or moves its groups; the loop asks again until the deadline
             return {}
         commands = self._settings.topics.commands
         known = {tp.partition: entry.offset for tp, entry in found.items() if tp.topic == commands}
@@ -252,7 +262,7 @@ class Confirmation:
         return {circuit_id: one for circuit_id, one in waiting.items() if passed(one)}
 
     async def _read_to_end(self) -> bool:
-        """Take everything that is in the topics now; False where that took too long."""
+        """Read everything that is in the topics now. Return False if that took too long."""
         try:
             async with asyncio.timeout(_SETTLE_S):
                 ends = await self._consumer.end_offsets(self._consumer.assignment())
@@ -263,7 +273,7 @@ class Confirmation:
         return True
 
     async def _show_unchanged(self, given: dict[str, CommandResult]) -> None:
-        """Give the newest record of each circuit that did not change, from the beginning of its partition."""
+        """Add the newest record of each circuit that did not change, read from the beginning of its partition."""
         unchanged = {circuit_id for circuit_id, one in given.items() if one.outcome == "unchanged"}
         if not unchanged:
             return
@@ -289,7 +299,7 @@ class Confirmation:
                         newest[circuit.circuit_id] = circuit
 
     async def _learn(self, topic: str) -> set[int]:
-        """The partitions of a topic that this client has not met yet."""
+        """Return the partitions of a topic that this client has not used yet."""
         description = await self._admin.describe_topics([topic])
         return {entry["partition"] for entry in description[0]["partitions"]}
 
@@ -300,7 +310,7 @@ class Confirmation:
             async with asyncio.timeout(_EXPLAIN_S):
                 (answer,) = await self._admin.describe_consumer_groups([group])
                 members = answer.groups[0][-2 if answer.API_VERSION >= 3 else -1]
-        except Exception as error:  # noqa: BLE001 - the command was sent; why nobody confirms it is a courtesy
+        except Exception as error:  # noqa: BLE001 - the command was sent; the reason why it is not confirmed is extra
             return f"not confirmed within {timeout_s:g} s ({type(error).__name__} asking for the workers). {later}"
         if not members:
             return f"not confirmed: no worker runs (the group {group} has no members). {later}"

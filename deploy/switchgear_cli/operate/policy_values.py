@@ -1,4 +1,4 @@
-"""Policy values from a command line or a file, checked before anything is sent."""
+"""Check policy values from a command line or a file before anything is sent."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ SOURCE = "policy set"
 
 
 def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
-    """The values named, as a policy that has nothing else set.
+    """Return a policy that has only the named values set.
 
     Args:
-        assignments: ``key=value``; a value is read as JSON where it is some, else as text. ``off`` turns a rule off, ``cusum.key=value`` names
-            a part, a list is JSON or comma-separated.
-        file: TOML or YAML with the same keys at its top level; what is assigned goes over it.
+        assignments: ``key=value``. The value is JSON if it parses as JSON, else text. ``off`` turns a rule off, ``cusum.key=value``
+            names a part, a list is JSON or comma-separated.
+        file: TOML or YAML with the same keys at its top level. Assignments override it.
 
     Raises:
-        WrongUsageError: nothing is named, a key is unknown (the nearest is told), a value is out of range, or values can't be had together.
+        WrongUsageError: No value is named, a key is unknown (the error suggests the nearest), a value is out of range, or values
+            don't fit together.
     """
     try:
         values = {} if file is None else dict(read_file(file))
@@ -47,7 +48,7 @@ def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
 
 
 def _assign(values: dict[str, Any], assignment: str) -> str:
-    """Put the value where it belongs; which key it has."""
+    """Put the value where it belongs, and return its key."""
     key, equals, text = assignment.partition("=")
     if not (key and equals and text):
         raise WrongUsageError(f"{assignment!r} is not key=value.", hint="Write e.g. minimum_reporters=3.")
@@ -83,7 +84,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose keys differ."""
+    """Return a JSON object whose keys differ."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -93,7 +94,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _checked(values: Mapping[str, Any], source: str) -> BreakerPolicy:
-    """By the rules of a policy file, over the fleet's default; then the values alone."""
+    """Check by the rules of a policy file over the fleet's default, then check the values alone."""
     import pydantic  # noqa: PLC0415 - costs 50 ms that `--help` must not
 
     known = PolicySet(values, source=source)
@@ -111,11 +112,11 @@ _SET: Final = "policy set "
 
 
 async def in_force(settings: Settings, explained: Explanation, *, timeout_s: float = READ_S) -> Explanation:
-    """``explained`` with the operators' values over it; the source of each is ``policy set`` and the name or glob.
+    """Return ``explained`` with the operators' values over it. The source of each is ``policy set`` and the name or glob.
 
     Raises:
-        BrokerUnavailableError: the broker didn't give the changelog within ``timeout_s`` seconds.
-        PolicyError: the file has changed since, and the values are impossible over it: the worker keeps to the file's.
+        BrokerUnavailableError: The broker didn't deliver the changelog within ``timeout_s`` seconds.
+        PolicyError: The policy file has changed since, and the values don't fit over it. The worker uses the file's values.
     """
     layers = _layers(await read_known(settings, [explained.tool_name], timeout_s=timeout_s), explained.tool_name)
     sources = dict(explained.sources)
@@ -128,13 +129,13 @@ async def in_force(settings: Settings, explained: Explanation, *, timeout_s: flo
 
 
 def overridden(explained: Explanation) -> dict[str, str]:
-    """The values that `policy set` gave: field to the name or glob that they were set for."""
+    """Values that ``policy set`` gave: field to the name or glob that they were set for."""
     found = {field: source for field, source in explained.sources.items() if source.startswith(_SET)}
     return {field: source.removeprefix(_SET) for field, source in sorted(found.items())}
 
 
 def _layers(known: Known, tool_name: str) -> list[tuple[str, bytes]]:
-    """Name or glob and its values, topmost last."""
+    """Return each name or glob and its values, the strongest last."""
     found = [(glob, kept.tables[glob]) for kept in known.standing.values() for glob in kept.covering(tool_name)]
     row = known.circuits.get(tool_name)
     return found if row is None or row.policy is None else [*found, (tool_name, row.policy)]

@@ -1,4 +1,4 @@
-"""From a command line to commands, their answers printed."""
+"""Run an operator command from its options to the printed results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERRUPTED: Final = 130
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What every operator command takes.
+    """The options of every operator command.
 
     Args:
         reason: Why, for the record and for those whose calls it refuses.
@@ -53,7 +53,7 @@ class How:
     topic_prefix: str | None = None
 
     def settings(self, names: Names | None = None) -> Settings:
-        """The settings, logging prepared; ``names`` where the API is asked for them, too."""
+        """Return the settings and configure logging. With ``names``, the settings include the API's address."""
         found = client_settings(
             use=(KAFKA,) if names is None else (KAFKA, API),
             kafka_bootstrap_servers=self.bootstrap_servers,
@@ -64,7 +64,7 @@ class How:
         return found
 
     def command(self, tool: str, verb: Verb, **fields: Any) -> Command:
-        """One command.
+        """Return one command.
 
         Raises:
             WrongUsageError: it can't be one.
@@ -81,7 +81,7 @@ class How:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Which names are known.
+    """The options that say which names are known.
 
     Args:
         create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
@@ -95,7 +95,7 @@ class Names:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Which(Names):
-    """Which circuits: all of the tools named, and those to come, where none is chosen.
+    """The options that choose circuits. Without them, a command goes to all circuits of a tool, also to new ones.
 
     Args:
         yes: Don't ask before the tools that a glob matches are changed.
@@ -110,7 +110,7 @@ class Which(Names):
     session: str | None = None
 
     def check(self, words: Sequence[str]) -> None:
-        """See that the choice is one.
+        """Check that the choice is possible.
 
         Raises:
             WrongUsageError: more than one is given, or ``--circuit`` for several tools.
@@ -121,7 +121,7 @@ class Which(Names):
             raise WrongUsageError("--circuit names one circuit of one tool.", hint="Name that tool alone.")
 
     def circuit_of(self, tool: str) -> str:
-        """The id of the circuit that is meant; the tool's name stands for all of its circuits."""
+        """Return the id of the chosen circuit. A tool's name stands for all of its circuits."""
         if self.circuit is not None:
             return self.circuit
         for scope, whose in (("user", self.user), ("session", self.session)):
@@ -130,7 +130,7 @@ class Which(Names):
         return tool
 
     def fields(self, circuit_id: str) -> dict[str, str]:
-        """The circuit chosen, as a field of the command."""
+        """Return the chosen circuit as a field of the command."""
         chosen = (self.circuit, self.user, self.session) != (None, None, None)
         return {"circuit_id": circuit_id} if chosen else {}
 
@@ -138,7 +138,7 @@ class Which(Names):
 def operate(
     command: str, verb: Verb, words: Sequence[str], how: How, which: Which, *, duration: str | None = None
 ) -> int:
-    """Send the verb to every tool that ``words`` mean, and print what became of it.
+    """Send the verb to every tool that ``words`` name, and print the results.
 
     Args:
         command: Name of the command, for messages.
@@ -166,14 +166,14 @@ def operate(
     targets = asyncio.run(resolve(settings, words, create=which.create, circuit_of=which.circuit_of))
     if not agreed(targets, command, yes=which.yes):
         return NOT_DONE
-    if duration is not None:  # the answer may have taken its time
+    if duration is not None:  # the person may have taken a while to answer
         fields = {"until": datetime.now(UTC) + parse_duration(duration)}
     commands = [how.command(tool, verb, **fields, **which.fields(cid)) for tool, cid in targets.circuits.items()]
     return send(settings, commands, how)
 
 
 def set_policy(name: str, policy: BreakerPolicy, how: How, names: Names) -> int:
-    """Set values of a tool's or a glob's policy; a glob is not expanded, it holds for the tools to come too.
+    """Set values of a tool's or a glob's policy. A glob isn't expanded: it applies to later tools too.
 
     Returns:
         The exit code, as of :func:`operate`.
@@ -191,7 +191,7 @@ def set_policy(name: str, policy: BreakerPolicy, how: How, names: Names) -> int:
 
 
 def clear_policy(name: str, how: How) -> int:
-    """Take back what was set for a tool or a glob.
+    """Remove the values that were set for a tool or a glob.
 
     Returns:
         The exit code, as of :func:`operate`; 1 where nothing was set.
@@ -214,7 +214,7 @@ def send(
     *,
     done: Collection[Outcome] = ("applied", "unchanged", "sent"),
 ) -> int:
-    """Send the commands and print what became of each.
+    """Send the commands and print the result of each.
 
     Returns:
         The exit code: 0 where every outcome is among ``done``.

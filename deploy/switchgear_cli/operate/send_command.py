@@ -1,4 +1,7 @@
-"""Give: send commands, each to the partition of its tool's owner (a policy by glob to every partition), and see them applied."""
+"""Send commands, each to the partition of its tool's owner, and wait until they are applied.
+
+A policy by glob goes to every partition.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,18 @@ _CLOSE_S: Final = 3.0
 
 
 async def send_command(settings: Settings, commands: Sequence[Command], *, wait_s: float | None) -> list[CommandResult]:
-    """Send them and wait at most ``wait_s`` seconds, for all together, until the fleet shows them; None does not wait.
+    """Send the commands, and wait until the fleet shows them.
+
+    Args:
+        settings: The brokers and topics.
+        commands: The commands to send.
+        wait_s: Longest wait in seconds for all together. None doesn't wait.
 
     Returns:
-        What became of each, in the order of ``commands``.
+        The results, in the order of ``commands``.
 
     Raises:
-        BrokerUnavailableError: no broker took them. Of several, some may be in the log: sent again they change nothing more.
+        BrokerUnavailableError: No broker accepted them. Some of several commands may be in the log; to send them again is harmless.
     """
     producer = AIOKafkaProducer(**settings.kafka.options(), acks="all", enable_idempotence=True)
     confirmation = None if wait_s is None else Confirmation(settings, commands)
@@ -59,7 +67,7 @@ async def send_command(settings: Settings, commands: Sequence[Command], *, wait_
 
 
 async def _send(producer: AIOKafkaProducer, settings: Settings, commands: Sequence[Command], count: int) -> list[Sent]:
-    """Every copy acknowledged."""
+    """Wait until every copy is acknowledged."""
     topic = settings.topics.commands
     waiting = []
     for command in commands:
@@ -84,7 +92,7 @@ async def _close(producer: AIOKafkaProducer, confirmation: Confirmation | None) 
 
 
 def this_person() -> str:
-    """``user@host`` of this machine; the host alone where the user has no name."""
+    """Return ``user@host`` of this machine, or the host alone if the user has no name."""
     host = socket.gethostname()
     try:
         return f"{getpass.getuser()}@{host}"

@@ -1,4 +1,4 @@
-"""Find the circuits that the words of a command line mean."""
+"""Find the circuits that the words of a command line name."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ READ_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The newest rows: ``circuits`` by circuit id, ``standing`` by the number of its partition."""
+    """The newest rows of the changelog: ``circuits`` by circuit id, ``standing`` by the number of its partition."""
 
     circuits: dict[str, Row]
     standing: dict[int, PolicyOverrides]
 
     def tools(self) -> list[str]:
-        """The names of the tools, sorted."""
+        """Return the names of the tools, sorted."""
         return sorted(row.circuit_id for row in self.circuits.values() if row.scope == "tool")
 
     def policies_set(self) -> list[str]:
-        """The names and globs that `policy set` holds values of, sorted."""
+        """Return the names and globs that ``policy set`` has values for, sorted."""
         names = {row.circuit_id for row in self.circuits.values() if row.policy is not None}
         return sorted(names.union(*(standing.tables for standing in self.standing.values())))
 
@@ -54,16 +54,16 @@ async def read_known(
     enough: Collection[str] | None = None,
     timeout_s: float = READ_S,
 ) -> Known:
-    """Read the changelog up to its end. Rows that no worker can have written are left out, as the workers leave them out.
+    """Read the changelog to its end. Foreign rows are left out, as the workers do.
 
     Args:
-        settings: the brokers.
-        tools: only what concerns these tools, from the partitions of their owners; None for everything.
-        enough: circuit ids; the reading ends as soon as a row of each is seen.
-        timeout_s: limit of the whole reading, in seconds.
+        settings: The brokers and topics.
+        tools: Read only the rows of these tools, from the partitions of their owners. None reads everything.
+        enough: Circuit ids. Reading stops when a row of each was read.
+        timeout_s: Limit of the whole reading, in seconds.
 
     Raises:
-        BrokerUnavailableError: the broker didn't give the changelog in time.
+        BrokerUnavailableError: The broker didn't deliver the changelog in time.
     """
     newest: dict[bytes, bytes] = {}
     sought = None if enough is None else {circuit_id.encode() for circuit_id in enough}
@@ -90,7 +90,7 @@ async def read_known(
 
 
 async def commands_wait(settings: Settings) -> bool:
-    """Whether the commands topic holds commands that the workers have not read yet, as far as they have committed.
+    """Return whether the commands topic has commands that no worker has committed yet.
 
     Raises:
         BrokerUnavailableError: the broker didn't answer in time.
@@ -122,7 +122,7 @@ def _concerns(key: bytes, tools: Collection[str]) -> bool:
 
 
 async def _partitions(settings: Settings) -> int:
-    """Partitions of the changelog, as the broker has it.
+    """Return the partitions of the changelog.
 
     Raises:
         BrokerUnavailableError: no broker answered, or the topic does not exist.
@@ -148,12 +148,12 @@ _API_S: Final = 5.0
 _NAMES_IN_AN_ERROR: Final = 5
 _NAMES_IN_A_LIST: Final = 200
 _COMPARED: Final = 5_000
-"""Names that a misspelt one is compared with: together they cost up to a second."""
+"""Most names to compare a misspelt name with. Together they take up to a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Tools by name, each with the id of the circuit that is meant.
+    """The circuits that a command goes to: tools by name, each with the id of the chosen circuit.
 
     Attributes:
         circuits: Tool to circuit id; the tool's name stands for all of its circuits.
@@ -169,31 +169,31 @@ class Targets:
 
 
 def own_circuit(tool: str) -> str:
-    """All circuits of a tool: its name."""
+    """Return the id that stands for all circuits of a tool: its name."""
     return tool
 
 
 class NothingSetError(SwitchgearError):
-    """`policy set` holds no values for the name or glob."""
+    """``policy set`` has no values for the name or glob."""
 
 
 async def resolve(
     settings: Settings, words: Iterable[str], *, create: bool = False, circuit_of: Callable[[str], str] = own_circuit
 ) -> Targets:
-    """Expand globs over the known tools, and see that every name is known.
+    """Expand globs over the known tools, and check that every name is known.
 
-    A tool is known to the workers' table, by a plain name in the policy file, or by a stored call. A word that is the name of a known tool
-    means that tool, also where it has wildcards in it.
+    A tool is known from the workers' table, from a plain name in the policy file, or from a stored call. If a word with wildcards is
+    itself the name of a known tool, it means that tool.
 
     Args:
-        settings: the brokers, the API and the policy file.
-        words: names and globs.
-        create: names that nothing knows are meant, too.
-        circuit_of: the circuit of a tool that is meant; one that is not the tool's own must exist.
+        settings: The brokers, the API and the policy file.
+        words: Names and globs.
+        create: Accept unknown names.
+        circuit_of: Returns the chosen circuit of a tool. If it isn't the tool's own circuit, it must exist.
 
     Raises:
-        WrongUsageError: a glob matches nothing, or nothing knows a name.
-        BrokerUnavailableError: the broker didn't say what the workers know.
+        WrongUsageError: A glob matches nothing, or a name is unknown.
+        BrokerUnavailableError: The broker didn't deliver what the workers know.
     """
     named = list(dict.fromkeys(words))
     wanted = {word: circuit_of(word) for word in named}
@@ -216,7 +216,7 @@ class _Atlas:
     known: Known
     tools: frozenset[str]
     remarks: tuple[str, ...]
-    """Sources that could not be asked, one sentence each."""
+    """The sources that could not be read, one sentence each."""
 
     def find(self, words: Sequence[str], create: bool, circuit_of: Callable[[str], str]) -> Targets:
         circuits: dict[str, str] = {}
@@ -265,23 +265,23 @@ class _Atlas:
         return WrongUsageError(f"{glob!r} matches no known tool.", hint=" ".join([listed, *remarks]))
 
     def _unknown(self, words: Sequence[str], circuit_of: Callable[[str], str]) -> WrongUsageError:
-        told = []
+        described = []
         for word in words:
             circuit_id = circuit_of(word)
             near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.known.circuits))
-            told.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
+            described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
-            f"No circuit, policy or stored call knows {', '.join(told)}. Nothing was sent.",
+            f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
             hint=" ".join(["Give --create if the name is right.", *self.remarks]),
         )
 
 
 async def check_is_set(settings: Settings, name: str) -> None:
-    """See that `policy set` holds values for a name or glob. Where the workers have commands left to read, they may set some.
+    """Check that ``policy set`` has values for a name or glob, or that unread commands may set some.
 
     Raises:
-        NothingSetError: it holds none.
-        BrokerUnavailableError: the broker didn't say what the workers know.
+        NothingSetError: It has none.
+        BrokerUnavailableError: The broker didn't deliver what the workers know.
     """
     if name in (await read_known(settings, [name])).policies_set():
         return
@@ -297,7 +297,7 @@ async def check_is_set(settings: Settings, name: str) -> None:
 
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:
-    """Up to five names that ``word`` may have been meant for, the likeliest first."""
+    """Return up to five known names that are similar to ``word``, the most similar first."""
     known = sorted(names)[:_COMPARED]
     return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
 
@@ -313,7 +313,7 @@ async def _atlas(settings: Settings) -> _Atlas:
 
 
 def _stored(settings: Settings) -> tuple[list[str], list[str]]:
-    """The tools that calls are stored of, and why they may not be all."""
+    """Return the tools of the stored calls, and why the list may be incomplete."""
     try:
         with ApiClient(settings.api_url or "", answer_limit_s=_API_S) as api:
             answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
@@ -324,7 +324,7 @@ def _stored(settings: Settings) -> tuple[list[str], list[str]]:
 
 
 def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
-    """Whether to go on: at once where every tool was named or ``yes`` was given, else as the person at the terminal says.
+    """Return whether to go on. Asks the person at the terminal if a glob was expanded and ``yes`` is False.
 
     Raises:
         WrongUsageError: there is no terminal to ask at.

@@ -1,1 +1,1 @@
-"""Reading a running Switchgear from the command line: the HTTP API's answers, as tables for people."""
+"""Read a running Switchgear from the command line: the HTTP API's answers as tables."""

@@ -1,4 +1,4 @@
-"""ApiClient: the HTTP API, asked from the command line."""
+"""The command line's client of the HTTP API."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ ANSWER_LIMIT_S: Final = 120.0
 
 
 class ApiUnavailableError(SwitchgearError):
-    """Nobody answers at the API's address, or somebody else does."""
+    """No Switchgear API answers at the address."""
 
 
 class ApiAnswerError(SwitchgearError):
-    """The API answered with an error; the message and hint are its own."""
+    """The API answered with an error. The message and hint are the API's."""
 
 
 class ApiClient:
-    """One API: everything that it tells, and the retention, which it changes. Use it as ``with``.
+    """A client of the HTTP API. Use it in a ``with`` block.
+
+    Every method returns the JSON object as the API sent it.
 
     Args:
-        url: Where the API is, e.g. ``http://127.0.0.1:8620``.
-        answer_limit_s: How long to wait for an answer, in seconds.
+        url: The API's address, for example ``http://127.0.0.1:8620``.
+        answer_limit_s: Longest wait for an answer, in seconds.
 
-    Every method returns the JSON object as it came, and raises:
-        ApiUnavailableError: the API could not be reached, did not answer in time, or is no Switchgear.
-        ApiAnswerError: it refused the request.
+    Raises (every method):
+        ApiUnavailableError: The API could not be reached, did not answer in time, or is not Switchgear.
+        ApiAnswerError: The API refused the request.
     """
 
     def __init__(self, url: str, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
         self.url = url.rstrip("/")
         try:
-            # a proxy of the environment is not asked for: the API is on this machine, or in the same network
+            # trust_env is off: the API is on this machine or in the same network, so no proxy is needed
             self._http = httpx.Client(
                 base_url=self.url, timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S), trust_env=False
             )
@@ -46,19 +48,19 @@ class ApiClient:
             raise ApiUnavailableError(f"{url!r} is no address: {error}.", hint=_WAY_OUT) from None
 
     def tools(self, hours: float | None = None) -> dict[str, Any]:
-        """The health of every tool."""
+        """Return the health of every tool."""
         return self._get("/v1/tools", hours=hours)
 
     def tool(self, name: str, hours: float | None = None) -> dict[str, Any]:
-        """Everything about one tool."""
+        """Return everything about one tool."""
         return self._get(f"/v1/tools/{quote(name, safe='')}", hours=hours)
 
     def circuits(self) -> dict[str, Any]:
-        """Every circuit as it is."""
+        """Return the present state of every circuit."""
         return self._get("/v1/circuits")
 
     def circuit_history(self, circuit_id: str | None = None, limit: int | None = None) -> dict[str, Any]:
-        """The records of a circuit, or of all, newest first."""
+        """Return the records of a circuit, or of all, newest first."""
         if circuit_id is None:
             return self._get("/v1/circuits", history=1, limit=limit)
         return self._get(f"/v1/circuits/{quote(circuit_id, safe='')}/history", limit=limit)
@@ -70,27 +72,27 @@ class ApiClient:
         tool: str | None = None,
         hours: float | None = None,
     ) -> dict[str, Any]:
-        """The slowest calls."""
+        """Return the slowest calls."""
         return self._get("/v1/slow", threshold_ms=threshold_ms, limit=limit, tool=tool, hours=hours)
 
     def errors(self, tool: str | None = None, limit: int | None = None) -> dict[str, Any]:
-        """The newest errors and timeouts."""
+        """Return the newest errors and timeouts."""
         return self._get("/v1/errors", tool=tool, limit=limit)
 
     def sql(self, query: str) -> dict[str, Any]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})
 
     def retention(self) -> dict[str, Any]:
-        """How long rows are kept, and in which store."""
+        """Return how long rows are kept, and in which store."""
         return self._get("/v1/retention")
 
     def set_retention(self, days: int, tenant: str | None = None, *, new_rows_only: bool = False) -> dict[str, Any]:
-        """Keep rows for so many days; the rules in force then."""
+        """Keep rows for so many days. Return the rules that then hold."""
         return self._send("PUT", "/v1/retention", json={"days": days, "tenant": tenant, "new_rows_only": new_rows_only})
 
     def reset_retention(self, tenant: str | None = None, *, new_rows_only: bool = False) -> dict[str, Any]:
-        """Take a rule back; the rules in force then."""
+        """Remove a rule. Return the rules that then hold."""
         given = {} if tenant is None else {"tenant": tenant}
         return self._send("DELETE", "/v1/retention", params=given | {"new_rows_only": str(int(new_rows_only))})
 
@@ -128,11 +130,11 @@ _WAY_OUT: Final = "Start it with `switchgear up`, or say where it is with --api-
 
 
 def connect(api_url: str | None = None) -> ApiClient:
-    """The client of the API that the option, the settings or a running `switchgear up` name.
+    """Return a client of the API that the option, the settings or a running ``switchgear up`` names.
 
     Raises:
-        SettingsError: a setting is wrong.
-        ApiUnavailableError: the address is none.
+        SettingsError: A setting is wrong.
+        ApiUnavailableError: The address is not a URL.
     """
     url = client_settings(use=(API,), api_url=api_url).api_url
     assert url is not None  # client_settings fills it

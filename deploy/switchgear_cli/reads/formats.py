@@ -1,4 +1,4 @@
-"""How values read in a table: numbers, durations, times, text from strangers."""
+"""Format values for tables: numbers, durations, times, and text from other producers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ NOTHING: Final = "-"
 
 
 def count(value: float) -> str:
-    """12345 as ``12,345``."""
+    """Return 12345 as ``12,345``."""
     return f"{int(value):,}"
 
 
 def share(value: float) -> str:
-    """0.98765 as ``98.8 %``; 100 % is said of nothing less."""
-    tenths = int(value * 1000 + 1e-9) if value > 0.999 else round(value * 1000)  # 0.9996 is not all of them
+    """Return 0.98765 as ``98.8 %``. Only 1 is ``100 %``."""
+    tenths = int(value * 1000 + 1e-9) if value > 0.999 else round(value * 1000)  # 0.9996 must not read as 100 %
     return "100 %" if tenths == 1000 else f"{tenths / 10:.1f} %"
 
 
 def duration(milliseconds: float) -> str:
-    """``0.4 ms``, ``150 ms``, ``1.25 s``, ``95 s``, ``12 min``."""
+    """Return ``0.4 ms``, ``150 ms``, ``1.25 s``, ``95 s`` or ``12 min``."""
     if milliseconds < 10:
         return f"{milliseconds:.1f} ms" if milliseconds else "0 ms"
     if milliseconds < 999.5:
@@ -54,7 +54,10 @@ def duration(milliseconds: float) -> str:
 
 
 def ago(moment: str | None, now: str | None) -> str:
-    """How long before ``now``: ``12 s ago``, ``5 min ago``, ``3 h ago``, ``2 d ago``; both RFC 3339."""
+    """Return how long before ``now`` it was.
+
+    ``12 s ago``, ``5 min ago``, ``3 h ago``, ``2 d ago``. Both are RFC 3339.
+    """
     if moment is None:
         return NOTHING
     seconds = (_time(now) - _time(moment)).total_seconds()
@@ -64,7 +67,7 @@ def ago(moment: str | None, now: str | None) -> str:
 
 
 def clock(moment: str | None) -> str:
-    """``2026-11-21 22:39:16``, in UTC."""
+    """Return ``2026-11-21 22:39:16``, in UTC."""
     return NOTHING if moment is None else f"{_time(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
@@ -78,17 +81,17 @@ def moment(value: str | None, now: str | None = None) -> Moment:
 
 
 def state(name: str | None) -> Text:
-    """A state or status in its colour."""
+    """Return a state or status in its colour."""
     return Text(NOTHING if name is None else name.replace("_", " "), style=STATE_STYLES.get(name or "", ""))
 
 
 def plain(value: Any) -> str:
-    """A stranger's sentence on one line: what a terminal would obey, and what can't be seen, is escaped."""
+    """Return a foreign sentence on one line. Control and invisible characters are escaped."""
     return "" if value is None else visible.sentence(str(value))
 
 
 def named(value: Any) -> str:
-    """A stranger's name on one line: two that differ look different."""
+    """Return a foreign name on one line. Two names that differ look different."""
     return "" if value is None else visible.name(str(value))
 
 

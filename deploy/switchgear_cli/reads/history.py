@@ -1,4 +1,4 @@
-"""Stored calls as a history, read page by page over the HTTP API, in the order in which they ended."""
+"""Read stored calls as a history over the HTTP API: page by page, in the order in which they ended."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from switchgear.replay.history import HistoryLine, parse_line
 from switchgear_cli.usage import WrongUsageError
 
 PAGE: Final = 5_000
-"""Calls a page; the API may give fewer (``sql_max_rows``)."""
+"""Calls per page. The API may send fewer (``sql_max_rows``)."""
 _PLACE: Final = ("toString(toUnixTimestamp64Micro(recorded_at)) AS at", "kafka_partition", "kafka_offset")
 _TEXT: Final = ("tool_name", "status", "error_class", "emitter_id", "user_id", "session_id")
 _NUMBERS: Final = ("execution_time_ms", "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens")
 
 
 class StoredHistoryError(WrongUsageError):
-    """The stored history can't be read as asked for."""
+    """The stored history can't be read as requested."""
 
 
 class Sql(Protocol):
-    """What answers a query: :class:`switchgear_cli.reads.client.ApiClient`."""
+    """Runs queries, as :class:`switchgear_cli.reads.client.ApiClient` does."""
 
     def sql(self, query: str) -> dict[str, Any]:
-        """Columns, rows and whether they were truncated."""
+        """Return columns, rows, and whether the rows were truncated."""
         ...
 
 
 def stored_history(api: Sql, since: datetime, until: datetime) -> Iterator[HistoryLine]:
-    """The calls that ended in ``[since, until)``; naive instants are UTC. Calls at one instant come in Kafka's order.
+    """Return the calls that ended in ``[since, until)``.
+
+    Naive instants are UTC. Calls of one instant come in Kafka's order.
 
     Raises:
         StoredHistoryError: ``until`` is not after ``since``.

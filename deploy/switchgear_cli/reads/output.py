@@ -1,4 +1,4 @@
-"""Printing an answer: a table for people, one JSON document for programs."""
+"""Print an answer: a table for people, one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from switchgear_cli.reads.formats import named
 from switchgear_schemas.visible import escaped
 
 _UNLIMITED: Final = 1_000_000
-"""Columns; no row is that long."""
+"""Columns, more than the longest row has."""
 
 
 def show(renderable: RenderableType) -> None:
-    """Print for people; colours in a terminal only.
+    """Print for people, with colours on a terminal only.
 
     A terminal's width is kept, or that of ``COLUMNS``. In a pipe or a file without ``COLUMNS`` every row is one line, however long.
     """
@@ -33,12 +33,12 @@ def show(renderable: RenderableType) -> None:
 
 
 def show_json(answer: Mapping[str, Any]) -> None:
-    """Print for programs: the API's answer. The stream escapes what a person would not see, as JSON does."""
+    """Print the API's answer for programs."""
     print(json.dumps(answer, ensure_ascii=False, indent=2))
 
 
 def show_rows(answer: Mapping[str, Any]) -> None:
-    """Print the rows of a query in full: columns aligned, numbers as they are, nothing cut or wrapped."""
+    """Print the rows of a query in full. Columns are aligned; nothing is cut or wrapped."""
     headings = [named(column["name"]) for column in answer["columns"]]
     right = [_is_number(column["type"]) for column in answer["columns"]]
     cells = [[_cell(value) for value in row] for row in answer["rows"]]

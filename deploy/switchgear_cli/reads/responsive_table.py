@@ -37,7 +37,7 @@ class Kind(Enum):
 _GIVING_WAY: Final = (
     (Kind.WORDS, EASY_WORDS), (Kind.NAME, NAME_WIDTH), (Kind.WORDS, LEAST_WORDS), (Kind.NAME, LEAST_NAME),
 )  # fmt: skip
-"""Who gives up columns first, and down to how many."""
+"""Which kind of column gets narrower first, and the least width that it keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +62,22 @@ class Column:
 
 
 def name(heading: str) -> Column:
-    """A column of names."""
+    """Return a column of names."""
     return Column(heading, Kind.NAME)
 
 
 def words(heading: str) -> Column:
-    """A column of sentences; at most one a table."""
+    """Return a column of sentences. A table has one at most."""
     return Column(heading, Kind.WORDS)
 
 
 def number(heading: str, lesser: int = 0) -> Column:
-    """A column aligned right."""
+    """Return a column aligned right."""
     return Column(heading, right=True, lesser=lesser)
 
 
 def time(heading: str, lesser: int = 0) -> Column:
-    """A column of :class:`Moment` cells."""
+    """Return a column of :class:`Moment` cells."""
     return Column(heading, Kind.TIME, lesser=lesser)
 
 
@@ -92,7 +92,7 @@ class ResponsiveTable:
         self._rows: list[list[Text | Moment]] = []
 
     def add(self, *cells: str | Text | Moment) -> None:
-        """Add a row, a cell a column."""
+        """Add a row, one cell per column."""
         self._rows.append([Text(escaped(cell)) if isinstance(cell, str) else cell for cell in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

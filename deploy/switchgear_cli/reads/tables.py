@@ -1,4 +1,4 @@
-"""The API's answers as tables."""
+"""Show the API's answers as tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Mapping[str, Any]
 
 
 def tools(answer: Answer) -> RenderableType:
-    """Every tool's health."""
+    """Return a table of every tool's health."""
     reports = answer["tool_reports"]
     if not reports:
         return Text("No tool has been called yet. `switchgear emit FILE` or a guarded call makes the first.")
@@ -47,7 +47,7 @@ def tools(answer: Answer) -> RenderableType:
 
 
 def tool(answer: Answer) -> RenderableType:
-    """One tool: verdict, figures, circuits, errors."""
+    """Return one tool's report: verdict, figures, circuits, errors."""
     report, stats, now = answer["report"], answer["stats"], answer["report"]["checked_at"]
     parts: list[RenderableType] = [
         Text.assemble(
@@ -75,7 +75,7 @@ def tool(answer: Answer) -> RenderableType:
 
 
 def circuits(answer: Answer) -> RenderableType:
-    """Every circuit as it is: the fleet's, and apart from them those that processes opened by themselves."""
+    """Return a table of the fleet's circuits, and another of those that processes opened by themselves."""
     fleets, local, now = answer["circuits"], answer.get("local_circuits"), answer["checked_at"]
     if not local:
         if not fleets:
@@ -94,7 +94,7 @@ def circuits(answer: Answer) -> RenderableType:
 
 
 def circuit_history(answer: Answer) -> RenderableType:
-    """Records of circuits, newest first."""
+    """Return a table of circuit records, newest first."""
     if not answer["history"]:
         return Text("No circuit has changed yet.")
     table = ResponsiveTable(time("time"), name("circuit"), Column("change"), number("version", lesser=1), words("why"))
@@ -146,11 +146,11 @@ _UNJUDGED: Final = {
     "caller_errors": number("caller err.", lesser=2),
     "cancelled_calls": number("cancelled", lesser=3),
 }
-"""Calls that say nothing of the tool: columns where a tool has some."""
+"""Columns of calls that don't count for the tool's health. Shown if a tool has some."""
 
 
 def _error(call: Answer) -> str:
-    """Type and message; the message alone where it begins with the type."""
+    """Return type and message, or the message alone if it begins with the type."""
     kind, message = plain(call["error_type"] or call["error_class"]), plain(call["error_message"])
     return message if message.startswith(kind) else f"{kind}: {message}" if message else kind
 
@@ -197,7 +197,7 @@ def _local_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
 
 
 def _why_and_when(circuit: Answer, now: str, more: str = "") -> str:
-    """The cause, and ``more``; of an open circuit, when it may be probed, too."""
+    """Return the cause and ``more``, and when an open circuit is probed."""
     parts = [_cause(circuit), more]
     if circuit["state"] == "open" and circuit["open_until"] is not None:
         wait = ago(circuit["open_until"], now)

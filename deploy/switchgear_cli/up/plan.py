@@ -1,4 +1,4 @@
-"""What `switchgear up` runs and where: ports, folders, and the environment of the child processes."""
+"""Decide what ``switchgear up`` runs and where: ports, folders, and the environment of the child processes."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Plan:
         return self.settings.model_copy(update=self._decided())
 
     def environment(self, base: Mapping[str, str], *, worker_port: int | None = None) -> dict[str, str]:
-        """Environment of a child: ``base`` with every setting of the system as its ``SWITCHGEAR_*`` variable.
+        """Return the environment of a child: ``base``, and every setting of the system as its ``SWITCHGEAR_*`` variable.
 
-        Explicit in full, so that a settings file or a variable meant for another cluster cannot reach a child: demo
-        traffic must never end in a production broker.
+        Every setting is explicit, so a settings file or a variable for another cluster can't reach a child. Demo traffic must never
+        reach a production broker.
         """
         settings = self.system_settings()
         found = {name: value for name, value in base.items() if not name.startswith(PREFIX)}
@@ -94,7 +94,10 @@ class Plan:
 
 
 def demo_policy_file() -> Path:
-    """The demo's breaker policies: short waits, so that a viewer sees a circuit open, be probed and close."""
+    """Return the demo's breaker policies.
+
+    Their waits are short, so that a viewer sees a circuit open, half-open and close.
+    """
     return Path(str(resources.files("switchgear_cli.demo") / "policies.toml"))
 
 
@@ -117,7 +120,7 @@ def make_plan(
         raise SwitchgearError(
             f"--kafka-port and --api-port are both {api_port}.", hint="Give two ports, or leave one out."
         )
-    # What the user asked for is not handed out to another component before its turn.
+    # A port that the user asked for is reserved for its component.
     given = {port for port in (kafka_port, api_port) if port is not None}
     kafka = choose_port(kafka_port, KAFKA_PORT, flag="--kafka-port", taken=given - {kafka_port})
     given.add(kafka)

@@ -28,12 +28,15 @@ _Result = TypeVar("_Result")
 
 
 async def in_daemon_thread(work: Callable[[], _Result]) -> _Result:
-    """``asyncio.to_thread`` that does not keep the process from ending: a fetch can hang for minutes."""
+    """Run ``work`` in a daemon thread.
+
+    Unlike ``asyncio.to_thread``, it doesn't keep the process from ending when ``work`` hangs.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
 
     def settle(settler: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so the result is not needed
             loop.call_soon_threadsafe(lambda: None if future.done() else settler())
 
     def target() -> None:
@@ -57,7 +60,7 @@ _DRAW_EVERY_S: Final = 0.25
 
 
 async def run_up(plan: Plan, console: Console) -> None:
-    """Run the system of ``plan`` until SIGINT, SIGTERM or SIGHUP; leave no process behind.
+    """Run the system of ``plan`` until SIGINT, SIGTERM or SIGHUP. Leave no process behind.
 
     Raises:
         SwitchgearError: The data folder is in use or cannot be written, or a component did not become ready.
@@ -90,7 +93,7 @@ def _in_use(plan: Plan, holder: int | None) -> str:
 
 
 class _System:
-    """One run."""
+    """One run of the system."""
 
     def __init__(self, plan: Plan, view: View) -> None:
         self._plan = plan
@@ -105,7 +108,7 @@ class _System:
         self._recorded: dict[str, int] | None = None
 
     async def live(self) -> None:
-        """Start, run until told to stop, and end."""
+        """Start the components, run until a signal comes, and end them."""
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for number in signals:
@@ -160,7 +163,7 @@ class _System:
         found = [
             CommandComponent(
                 f"worker-{number}",
-                # As for the sink below: a name of its own, so that it need not wait for its predecessor's session to end.
+                # As for the sink below: a new name doesn't have to wait until its predecessor's session ends.
                 ["worker", "--instance-id", f"worker-{number}"],
                 log_file=plan.logs / f"worker-{number}.log",
                 environment=plan.environment(os.environ, worker_port=port),
@@ -172,7 +175,7 @@ class _System:
         found.append(
             CommandComponent(
                 "sink",
-                ["sink", "--instance-id", "up"],  # started again, it has its partitions back without a wait
+                ["sink", "--instance-id", "up"],  # with this name, a restarted sink gets its partitions back at once
                 log_file=plan.logs / "sink.log",
                 environment=plan.environment(os.environ),
                 ready_url=f"{plan.api_url}/readyz",
@@ -196,7 +199,7 @@ class _System:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         names = [supervised.component.name for supervised in self._supervisor.all]
-        # Traffic first, then what reads it, and the broker last: each can still say what it has to say.
+        # Traffic ends first, then what reads it, and the broker last. So each can still send what it holds.
         await self._supervisor.stop([name for name in names if name == "demo"], CHILDREN_STOP_S, self._hurry)
         await self._supervisor.stop(
             [name for name in names if name not in {"demo", "kafka"}], CHILDREN_STOP_S, self._hurry
@@ -213,7 +216,7 @@ class _System:
             self._readings = await read(self._plan.api_url, self._readings)
             try:
                 self._record()
-            except OSError as error:  # a full disk: what runs goes on
+            except OSError as error:  # a full disk must not end the system
                 self._readings = replace(self._readings, problem=f"up.json cannot be written: {error.strerror}.")
             await asyncio.sleep(_READ_EVERY_S)
 
@@ -233,11 +236,11 @@ class _System:
         )
 
     def _record(self) -> None:
-        """Write the records where they are not current: process ids change when a component is started again."""
+        """Write the records where they are out of date: process ids change when a component restarts."""
         data_dir = self._plan.data_dir
         try:
             UpRecord.announce(data_dir)
-        except OSError as error:  # commands find it by the lines to export
+        except OSError as error:  # commands find this system by the lines to export
             if self._recorded is None:
                 self._view.say(f"Commands can't find this system by themselves: {error.strerror}: {error.filename}.")
         pids = {s.component.name: pid for s in self._supervisor.all if (pid := s.component.pid) is not None}
@@ -258,20 +261,20 @@ class _System:
 
     def _told_to_stop(self) -> None:
         if self._stop.is_set():
-            self._hurry.set()  # the second Ctrl-C: at once
+            self._hurry.set()  # the second Ctrl-C ends everything at once
         self._stop.set()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.create_task(work)
 
     async def _until_stop(self, work: Coroutine[Any, Any, Any], *owned: asyncio.Task[None]) -> None:
-        """Do ``work`` until it is done or we are told to stop; an error of it or of an owned task is ours."""
-        main, told = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        """Do ``work`` until it is done or a signal comes. Raise its error, or that of a background task."""
+        main, stopped = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
         try:
-            done, _ = await asyncio.wait({main, told, *owned}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({main, stopped, *owned}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (main, told):
+            for task in (main, stopped):
                 task.cancel()
-            await asyncio.gather(main, told, return_exceptions=True)
+            await asyncio.gather(main, stopped, return_exceptions=True)

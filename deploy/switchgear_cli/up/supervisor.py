@@ -27,10 +27,10 @@ _TAIL_BYTES: Final = 16_384
 
 
 def rotate(file: Path, max_bytes: int = MAX_BYTES) -> bool:
-    """Copy a file that has grown past ``max_bytes`` to ``<file>.1`` and empty it; two files bound the space.
+    """Copy a file that has grown past ``max_bytes`` to ``<file>.1`` and empty it. The two files bound the space.
 
-    The child keeps writing to the same open file (in append mode, so at its new end). Lines that it writes between
-    the copy and the cut are lost: a log is allowed that, and no child waits for us.
+    The child keeps writing to the same open file. It appends, so it goes on at the new end. Lines that it writes between the copy
+    and the truncation are lost, which is acceptable for a log.
 
     Returns:
         Whether it was rotated.
@@ -43,7 +43,7 @@ def rotate(file: Path, max_bytes: int = MAX_BYTES) -> bool:
     aside = file.with_name(f"{file.name}.1")
     try:
         shutil.copyfile(file, aside)
-    except OSError:  # a full disk: emptying the log is then the more urgent
+    except OSError:  # on a full disk, emptying the log matters more
         aside.unlink(missing_ok=True)
     with file.open("r+b") as stream:
         stream.truncate(0)
@@ -51,7 +51,7 @@ def rotate(file: Path, max_bytes: int = MAX_BYTES) -> bool:
 
 
 def last_line(file: Path) -> str:
-    """The last line that is not empty; ``""`` where there is none. Short: it goes into a sentence."""
+    """Return the last line that isn't empty, cut to 400 characters; ``""`` if there is none."""
     try:
         with file.open("rb") as stream:
             stream.seek(max(file.stat().st_size - _TAIL_BYTES, 0))
@@ -63,24 +63,24 @@ def last_line(file: Path) -> str:
 
 _STEP_S: Final = 0.1
 _TEND_EVERY_S: Final = 5.0
-# A component that dies this often before it was ever ready will not get better by itself.
+# A component that dies this often before it was ever ready won't recover by itself.
 START_ATTEMPTS: Final = 3
 
 
 @dataclass(slots=True)
 class Supervised:
-    """A component and what is known of it."""
+    """A component and its watch."""
 
     component: Component
     watch: Watch
 
 
 class Supervisor:
-    """Owner of the child processes. Everything but ``is_ready`` runs in the main thread.
+    """Owns the child processes. Call everything but ``is_ready`` in the main thread.
 
     Args:
         clock: Monotonic seconds.
-        notify: Told of every change of phase, after it.
+        notify: Called after every change of phase.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Supervisor:
         self.all: list[Supervised] = []
 
     def start(self, component: Component) -> None:
-        """Start a component and watch it from now on."""
+        """Start a component and supervise it from now on."""
         supervised = Supervised(component, Watch())
         self.all.append(supervised)
         self._spawn(supervised)
 
     async def step(self) -> None:
-        """Look at each component once, and do what is due."""
+        """Check each component once, and do what is due."""
         now = self._clock()
         for supervised in self.all:
             watch, component = supervised.watch, supervised.component
@@ -119,13 +119,13 @@ class Supervisor:
                 supervised.component.tend()
 
     async def run(self) -> None:
-        """Step until cancelled."""
+        """Call :meth:`step` until cancelled."""
         while True:
             await self.step()
             await asyncio.sleep(_STEP_S)
 
     async def wait_ready(self, names: Sequence[str], timeout_s: float) -> None:
-        """Until these components were ready once, while ``run`` runs elsewhere.
+        """Wait until these components have been ready once. ``run`` must be running in another task.
 
         Raises:
             SwitchgearError: One died ``START_ATTEMPTS`` times before it was ready, or the time is over; it says which,
@@ -149,9 +149,9 @@ class Supervisor:
             await asyncio.sleep(_STEP_S / 2)
 
     async def stop(self, names: Sequence[str], timeout_s: float, hurry: asyncio.Event) -> None:
-        """End these components together: SIGTERM, then SIGKILL after ``timeout_s`` seconds or at once on ``hurry``.
+        """End these components: SIGTERM, then SIGKILL after ``timeout_s`` seconds, or at once on ``hurry``.
 
-        Nobody steps any more: what ends now is not started again.
+        They are not restarted.
         """
         ending = [supervised for supervised in self.all if supervised.component.name in names]
         for supervised in ending:
@@ -182,12 +182,12 @@ class Supervisor:
 
 FIRST_BACKOFF_S: Final = 0.5
 MAX_BACKOFF_S: Final = 15.0
-# A component that ran this long was well: its next death starts the backoff over.
+# After a component ran this long, its next death starts the backoff from the beginning.
 STABLE_AFTER_S: Final = 30.0
 
 
 class Phase(StrEnum):
-    """Where a component is."""
+    """The phase of a component."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -197,7 +197,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is known of one component. Times are seconds of one monotonic clock.
+    """The state of one component. Times are seconds of one monotonic clock.
 
     Attributes:
         phase: Where it is.
@@ -219,20 +219,20 @@ class Watch:
 
 
 def spawned(watch: Watch, now: float) -> Watch:
-    """Its process was started."""
+    """Return the watch after its process was started."""
     again = watch.phase is Phase.WAITING
     return replace(watch, phase=Phase.STARTING, since=now, restart_at=None, restarts=watch.restarts + again)
 
 
 def became_ready(watch: Watch, now: float) -> Watch:
-    """It answers that it is ready. Nothing changes unless it was starting."""
+    """Return the watch after it answered that it is ready. Changes only a component that is starting."""
     if watch.phase is not Phase.STARTING:
         return watch
     return replace(watch, phase=Phase.RUNNING, since=now, ever_ready=True)
 
 
 def died(watch: Watch, now: float, problem: str) -> Watch:
-    """Its process ended though nobody asked, or could not be started."""
+    """Return the watch after its process ended unexpectedly, or could not be started."""
     stable = watch.phase is Phase.RUNNING and now - watch.since >= STABLE_AFTER_S
     streak = 1 if stable else watch.streak + 1
     return replace(
@@ -246,17 +246,17 @@ def died(watch: Watch, now: float, problem: str) -> Watch:
 
 
 def stopped(watch: Watch, now: float) -> Watch:
-    """It was ended on purpose."""
+    """Return the watch after it was ended on purpose."""
     return replace(watch, phase=Phase.STOPPED, since=now, restart_at=None)
 
 
 def due(watch: Watch, now: float) -> bool:
-    """Whether it is to be started now."""
+    """Return whether it is time to start it."""
     return watch.phase is Phase.WAITING and watch.restart_at is not None and now >= watch.restart_at
 
 
 def backoff_s(streak: int) -> float:
-    """Seconds to wait after the ``streak``-th death in a row: 0.5, 1, 2, 4, 8, then 15."""
+    """Return the seconds to wait after the ``streak``-th death in a row: 0.5, 1, 2, 4, 8, then 15."""
     return min(FIRST_BACKOFF_S * 2.0 ** max(min(streak, 30) - 1, 0), MAX_BACKOFF_S)
 
 
@@ -265,23 +265,23 @@ _OK: Final = 200
 
 
 class Component(Protocol):
-    """Something with a process. Methods but ``is_ready`` return at once; they are called in the main thread."""
+    """Something with a process. All methods return at once. Call them in the main thread, except ``is_ready``."""
 
     @property
     def name(self) -> str:
-        """Short and unique."""
+        """A short, unique name."""
 
     @property
     def address(self) -> str:
-        """Where it listens; empty where it does not."""
+        """Its address, or empty if it doesn't listen."""
 
     @property
     def log_file(self) -> Path:
-        """What it writes."""
+        """Its log file."""
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while it runs."""
 
     def spawn(self) -> None:
         """Start its process.
@@ -291,23 +291,23 @@ class Component(Protocol):
         """
 
     def ended(self) -> str | None:
-        """How its process ended, for a person; None while it runs."""
+        """Return how its process ended, as text; None while it runs."""
 
     async def is_ready(self) -> bool:
-        """Whether it serves now. Never raises."""
+        """Return whether it serves now. Never raises."""
 
     def tend(self) -> None:
-        """Housekeeping, every few seconds: its log stays bounded."""
+        """Keep its log bounded. The supervisor calls this every few seconds."""
 
     def terminate(self) -> None:
         """Ask it to end."""
 
     def kill(self) -> None:
-        """End it now."""
+        """End it at once."""
 
 
 class CommandComponent:
-    """``python -m switchgear_cli COMMAND``, ready when ``ready_url`` answers 200, or at once where that is None."""
+    """``python -m switchgear_cli COMMAND``. It is ready when ``ready_url`` answers 200, or at once without one."""
 
     def __init__(
         self,
@@ -329,11 +329,11 @@ class CommandComponent:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def spawn(self) -> None:
-        """Start it, die_with_parent to this process, its output appended to the log file."""
+        """Start it so that it ends with this process, with its output appended to the log file."""
         try:
             self.log_file.parent.mkdir(parents=True, exist_ok=True)
             with self.log_file.open("ab") as output:
@@ -343,23 +343,23 @@ class CommandComponent:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=self._environment,
-                    start_new_session=True,  # Ctrl-C in the terminal is for us: we end it in order
+                    start_new_session=True,  # Ctrl-C in the terminal goes to this process, which ends the components in order
                 )
         except OSError as error:
             raise SwitchgearError(f"The {self.name} cannot be started: {error.strerror or error}.") from error
 
     def ended(self) -> str | None:
-        """``code 1: <its last line>`` or ``SIGKILL``; None while it runs."""
+        """Return ``code 1: <its last line>`` or ``SIGKILL``; None while it runs."""
         code = None if self._process is None else self._process.poll()
         if code is None:
             return None
-        if code < 0:  # its last line says nothing of a signal from outside
+        if code < 0:  # its last line doesn't explain a signal from outside
             return signal.Signals(-code).name
         line = last_line(self.log_file)
         return f"code {code}: {line}" if line else f"code {code}"
 
     async def is_ready(self) -> bool:
-        """Whether its ready URL answers 200."""
+        """Return whether its ready URL answers 200."""
         if self._ready_url is None:
             return self.pid is not None
         try:
@@ -369,16 +369,16 @@ class CommandComponent:
             return False
 
     def tend(self) -> None:
-        """Rotate the log file that the child writes to."""
+        """Rotate its log file."""
         rotate(self.log_file)
 
     def terminate(self) -> None:
-        """SIGTERM, to it alone: it ends its own children."""
+        """Send SIGTERM to it alone. It ends its own children."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def kill(self) -> None:
-        """SIGKILL, to it and what it started."""
+        """Send SIGKILL to it and its children."""
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -386,7 +386,7 @@ class CommandComponent:
 
 
 class KafkaComponent:
-    """The broker; its jars and data folder were prepared before."""
+    """The broker. Its jars and data folder are prepared before."""
 
     name = "kafka"
 
@@ -397,7 +397,7 @@ class KafkaComponent:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """The process id while it runs."""
         return self._kafka.pid
 
     def spawn(self) -> None:
@@ -405,21 +405,21 @@ class KafkaComponent:
         self._kafka.spawn()
 
     def ended(self) -> str | None:
-        """Why it ended; None while it runs."""
+        """Return why it ended; None while it runs."""
         reason = self._kafka.failure()
         return None if reason is None else str(reason)
 
     async def is_ready(self) -> bool:
-        """Whether it knows itself as a broker."""
+        """Return whether the broker reports itself as usable."""
         return self.pid is not None and await asyncio.to_thread(brokers_online, HOST, self._kafka.port) > 0
 
     def tend(self) -> None:
-        """Nothing: the broker rotates its own log."""
+        """Do nothing: the broker rotates its own log."""
 
     def terminate(self) -> None:
-        """SIGTERM: it flushes and closes its logs."""
+        """Send SIGTERM. The broker flushes and closes its logs."""
         self._kafka.terminate()
 
     def kill(self) -> None:
-        """SIGKILL; the next start recovers its logs."""
+        """Send SIGKILL. The next start recovers the logs."""
         self._kafka.kill()

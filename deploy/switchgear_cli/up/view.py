@@ -1,4 +1,4 @@
-"""Draws a status: one live frame on a terminal, lines of what changed elsewhere."""
+"""Show the status of ``switchgear up``: one live frame on a terminal, lines of changes elsewhere."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from switchgear_schemas.visible import escaped
 
 
 class View(Protocol):
-    """Shows statuses from ``start`` to ``stop``."""
+    """Shows statuses between :meth:`start` and :meth:`stop`."""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to draw."""
 
     def show(self, status: Status) -> None:
         """Show the present status."""
@@ -34,26 +34,26 @@ class View(Protocol):
         """Print a line that stays."""
 
     def stop(self) -> None:
-        """End; what was said stays on the terminal."""
+        """Stop drawing. Printed lines stay on the terminal."""
 
 
 def make_view(console: Console) -> View:
-    """The live view on a terminal, lines elsewhere (a pipe, a log, CI)."""
+    """Return the live view on a terminal, and lines elsewhere (a pipe, a log, CI)."""
     return LiveView(console) if console.is_terminal else LineView(console)
 
 
 class LiveView:
-    """One frame, redrawn in place."""
+    """One frame, drawn again and again in place."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def start(self) -> None:
-        """Begin drawing."""
+        """Begin to draw."""
         self._live.start()
 
     def show(self, status: Status) -> None:
-        """Redraw."""
+        """Draw the status."""
         self._live.update(frame(status), refresh=True)
 
     def say(self, line: str) -> None:
@@ -61,12 +61,12 @@ class LiveView:
         self._live.console.print(escaped(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
-        """Take the frame away."""
+        """Remove the frame."""
         self._live.stop()
 
 
 class LineView:
-    """A line for each thing that changed.
+    """Prints a line for each change.
 
     Args:
         console: Where to.
@@ -81,10 +81,10 @@ class LineView:
         self._problem = ""
 
     def start(self) -> None:
-        """Nothing to begin."""
+        """Do nothing."""
 
     def show(self, status: Status) -> None:
-        """Print what is new since the last status."""
+        """Print what changed since the last status."""
         for component in status.components:
             if self._phases.get(component.name) is not component.phase:
                 self._phases[component.name] = component.phase
@@ -101,11 +101,11 @@ class LineView:
         self._console.print(escaped(line), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
 
 def _newer(transitions: Iterable[TransitionLine], seen: TransitionLine | None, since: datetime) -> list[TransitionLine]:
-    """Those that come before ``seen`` in a list that begins with the newest, and not before ``since``."""
+    """Return the transitions before ``seen``, without those before ``since``. The list begins with the newest."""
     found: list[TransitionLine] = []
     for transition in transitions:
         if transition == seen or transition.at < since:
@@ -115,7 +115,7 @@ def _newer(transitions: Iterable[TransitionLine], seen: TransitionLine | None, s
 
 
 def component_line(component: ComponentStatus) -> str:
-    """``worker-1 running, pid 71, http://127.0.0.1:8621``."""
+    """Return ``worker-1 running, pid 71, http://127.0.0.1:8621``."""
     parts = [f"{component.name} {component.phase.value}"]
     if component.pid is not None:
         parts.append(f"pid {component.pid}")
@@ -126,7 +126,7 @@ def component_line(component: ComponentStatus) -> str:
 
 
 def transition_line(transition: TransitionLine) -> str:
-    """``12:00:01 mcp:a:b closed → open: 5 calls in a row failed (the limit is 5)``."""
+    """Return ``12:00:01 mcp:a:b closed → open: 5 calls in a row failed (the limit is 5)``."""
     why = f": {transition.why}" if transition.why else ""
     at = transition.at.astimezone().strftime("%H:%M:%S")
     return f"{at} {transition.tool_name} {transition.previous or 'new'} → {transition.state}{why}"
@@ -143,7 +143,7 @@ _LAST_TRANSITIONS: Final = 8
 
 
 def frame(status: Status) -> RenderableType:
-    """The whole live view."""
+    """Return the whole frame."""
     parts: list[RenderableType] = [_head(status), _components(status.components)]
     if status.ready_s is not None:
         parts.extend([Text(""), _counts(status.readings), _transitions(status.readings.transitions)])
@@ -216,7 +216,7 @@ class ComponentStatus:
 
     @classmethod
     def of(cls, supervised: Supervised) -> ComponentStatus:
-        """The line of a supervised component; its last problem is shown until it runs again."""
+        """Return the line of a supervised component. It shows its last problem until the component runs again."""
         component, watch = supervised.component, supervised.watch
         return cls(
             name=component.name,
@@ -241,7 +241,7 @@ class TransitionLine:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What the API said last. ``problem`` is why it could not be asked; the rest is then of before."""
+    """The API's last answer. If ``problem`` says why the API could not be read, the rest is an earlier answer."""
 
     circuits: Mapping[str, int] = field(default_factory=dict)
     stored: int | None = None
@@ -251,7 +251,7 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One frame of the view. ``ready_s``: seconds from start to ready; None before that."""
+    """One frame of the view. ``ready_s`` is the seconds from start to ready, or None before that."""
 
     api_url: str
     bootstrap: str
@@ -268,7 +268,7 @@ _HISTORY: Final = 40
 
 
 async def read(api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None) -> Readings:
-    """Ask the API once.
+    """Read the API once.
 
     Args:
         api_url: Its address.
@@ -304,7 +304,10 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
 
 
 def transitions(history: Iterable[Mapping[str, Any]]) -> list[TransitionLine]:
-    """The changes of state among circuit records, newest first; a record that only adds a lease is none."""
+    """Return the changes of state among circuit records, newest first.
+
+    A record that only adds a lease is not a change.
+    """
     return [
         TransitionLine(
             at=datetime.fromisoformat(record["changed_at"]),
