@@ -54,7 +54,7 @@ def test_a_changed_jar_is_refused_by_name(cache):
 
 def test_a_missing_jar_is_named_with_the_way_out(cache):
     (cache / f"kafka-{KAFKA_VERSION}" / "clients.jar").unlink()
-    with pytest.raises(SwitchgearError, match=r"clients\.jar is missing\. Remove .* fetch it anew"):
+    with pytest.raises(SwitchgearError, match=r"clients\.jar is missing\. Remove .* download it"):
         kafka_jars(cache, expected=EXPECTED)
 
 
