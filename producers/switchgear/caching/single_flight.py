@@ -1,84 +1,94 @@
-"""SingleFlight: identical calls at the same time are made once, and all get the answer."""
+"""Make identical calls that are under way at the same time once, and share the result."""
 
 from __future__ import annotations
 
-import sys
+import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from switchgear.numeric import is_number
-from switchgear.runtime.fork import ForkSafe
+from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SettingsError
 
 R = TypeVar("R")
 
-
-class _Leader:
-    """Who makes a call: by it a call within a flight is known, and what that flight waits for."""
-
-    __slots__ = ("loop", "waits_for")
-
-    def __init__(self, loop: object) -> None:
-        self.loop = loop
-        """The event loop that its task needs; None for a thread."""
-        self.waits_for: list[_Leader] = []
-
-
-_aboard: Final[ContextVar[tuple[_Leader, ...]]] = ContextVar("switchgear_single_flight", default=())
-"""The flights that the running code is part of: it must not wait for one of them."""
+_aboard: Final[ContextVar[tuple[Flight, ...]]] = ContextVar("switchgear_single_flight", default=())
+"""The flights that the running code makes the call of. It must not wait for them."""
 
 
 class Shared(NamedTuple, Generic[R]):
-    """``value`` is the very object that every caller got; ``leader``: this caller made the call itself."""
+    """A result. ``value`` is the very object that every caller gets. With ``leader`` this caller made the call."""
 
     value: R
     leader: bool
 
 
-class _Flight:
-    """One execution. ``landed`` tells only that it is over; ``abandoned`` that its leader was cancelled without a result."""
+class Flight:
+    """One execution of a call that several callers wait for."""
 
-    __slots__ = ("abandoned", "error", "landed", "leader", "unshared", "value")
+    __slots__ = ("_error", "_outcome", "_value", "landed")
 
-    def __init__(self, loop: object) -> None:
+    def __init__(self) -> None:
         self.landed: Future[None] = Future()
+        """Done when the execution is over. Its result and errors are in :meth:`shared`."""
         self.landed.set_running_or_notify_cancel()  # a cancelled follower can't cancel what others wait for
-        self.leader = _Leader(loop)
-        self.value: Any = None
-        self.error: Exception | None = None
-        self.abandoned = False
-        self.unshared = False
-        """Its result serves its leader alone: each of the others makes the call itself."""
+        self._outcome: Literal["value", "error", "unshared", "abandoned"] = "abandoned"
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def succeed(self, value: Any, *, shared: bool) -> None:
+        """Set the result. If it isn't ``shared``, it serves the leader alone."""
+        self._value = value
+        self._outcome = "value" if shared else "unshared"
+
+    def fail(self, error: BaseException) -> None:
+        """Set the error. A cancellation or an interruption is the leader's own: another caller makes the call."""
+        if isinstance(error, Exception):
+            self._error = error
+            self._outcome = "error"
+
+    @property
+    def unshared(self) -> bool:
+        """The result serves the leader alone, so each of the others makes the call itself."""
+        return self._outcome == "unshared"
+
+    @property
+    def abandoned(self) -> bool:
+        """The leader was cancelled, so one of the others makes the call."""
+        return self._outcome == "abandoned"
+
+    def shared(self) -> Shared[Any]:
+        """Return the result for a follower, or raise the error. It is the same object in every follower."""
+        if self._error is not None:
+            raise self._error
+        return Shared(self._value, leader=False)
 
 
-class SingleFlight(ForkSafe):
-    """For any number of threads and event loops. Nothing is kept after a flight: this is no cache.
+class SingleFlight:
+    """Share calls among any number of threads and event loops. Keeps nothing after a call: it is no cache.
 
-    * An exception of the call is raised in everybody who waits, the same object, as a Future does.
-    * A follower that is cancelled goes alone. A leader that is cancelled (or interrupted) hands over: one of the followers
-      makes the call anew.
-    * Nobody waits for ever: after ``wait_s`` one of the followers makes the call anew, and the others and later callers
-      wait for that one.
-    * Nobody waits for itself: a call made within the flight it would wait for is made at once, also where that one is
-      two flights away, or needs the event loop that the wait would stop.
+    * An exception is raised in all callers, as the same object.
+    * A follower that is cancelled leaves the others waiting. If the leader is cancelled, one of the followers makes the call.
+    * After ``wait_s`` one of the followers makes the call again, and the others and later callers wait for that one.
+    * A call that is made within its own flight is made at once.
 
     Args:
-        wait_s: Longest wait of a follower for one execution, in seconds.
+        wait_s: The longest wait of a follower for one execution, in seconds.
 
     Raises:
-        SettingsError: for a wait that is no positive number.
+        SettingsError: ``wait_s`` isn't a number above 0.
     """
 
     def __init__(self, wait_s: float = 30.0) -> None:
-        super().__init__()
         if not is_number(wait_s) or not wait_s > 0:
-            raise SettingsError(f"single flight: wait_s must be more than 0 seconds, not {wait_s!r}.")
+            raise SettingsError(f"single flight: wait_s must be a number of seconds above 0, not {wait_s!r}.")
         self._wait_s = wait_s
-        self._lock = threading.Lock()
-        self._flights: dict[Hashable, _Flight] = {}
+        self._flights: dict[Hashable, Flight] = {}
+        self._reset()
+        call_in_child(self._reset)
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -91,32 +101,29 @@ class SingleFlight(ForkSafe):
         wait_s: float | None = None,
         serves: Callable[[R], bool] | None = None,
     ) -> Shared[R]:
-        """The result of ``fn()``, or of the identical call that another thread or task is making.
+        """Return the result of ``fn()``, or of the identical call that another thread is making.
 
         Args:
             key: Equal for identical calls.
             fn: The call, without arguments.
-            wait_s: For a call that may take longer than the longest wait: wait so long.
-            serves: Whether a result can serve several callers; without it every one can.
+            wait_s: For a call that may take longer than the longest wait: wait this long.
+            serves: Returns whether a result can serve several callers. Without it, every result can.
         """
-        longest = max(self._wait_s, wait_s or 0.0)
         while True:
-            flight, part = self._board(key, None, _running_loop())
-            if part == "leads":
-                return Shared(self._fly(key, flight, fn, serves), leader=True)
-            if part == "alone":
-                return Shared(fn(), leader=True)
-            try:
-                flight.landed.result(timeout=min(longest, threading.TIMEOUT_MAX))
-            except TimeoutError:
-                self._give_up(key, flight)
-                continue
-            finally:
-                _left(flight)
-            if flight.unshared:
-                return Shared(fn(), leader=True)
-            if not flight.abandoned:
-                return _landed(flight)
+            flight, role = self.board(key)
+            if role == "leads":
+                with self.leading(key, flight):
+                    value = fn()
+                    flight.succeed(value, shared=serves is None or serves(value))
+                return Shared(value, leader=True)
+            if role == "follows":
+                with contextlib.suppress(TimeoutError):
+                    flight.landed.result(timeout=min(self.longest_wait_s(wait_s), threading.TIMEOUT_MAX))
+                if not self.made(key, flight):
+                    continue
+                if not flight.unshared:
+                    return flight.shared()
+            return Shared(fn(), leader=True)
 
     async def ado(
         self,
@@ -126,140 +133,72 @@ class SingleFlight(ForkSafe):
         wait_s: float | None = None,
         serves: Callable[[R], bool] | None = None,
     ) -> Shared[R]:
-        """:meth:`do` for coroutine functions; does not block the event loop. Flights cross loops."""
-        longest = max(self._wait_s, wait_s or 0.0)
+        """:meth:`do` for coroutine functions, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
         while True:
-            flight, part = self._board(key, _running_loop(), None)
-            if part == "leads":
-                return Shared(await self._afly(key, flight, coroutine_fn, serves), leader=True)
-            if part == "alone":
-                return Shared(await coroutine_fn(), leader=True)
-            try:
-                over = await _over(flight, longest)
-            finally:
-                _left(flight)
-            if not over:
-                self._give_up(key, flight)
-            elif flight.unshared:
-                return Shared(await coroutine_fn(), leader=True)
-            elif not flight.abandoned:
-                return _landed(flight)
+            flight, role = self.board(key)
+            if role == "leads":
+                with self.leading(key, flight):
+                    value = await coroutine_fn()
+                    flight.succeed(value, shared=serves is None or serves(value))
+                return Shared(value, leader=True)
+            if role == "follows":
+                landed = asyncio.wrap_future(flight.landed)
+                try:
+                    await asyncio.wait([landed], timeout=self.longest_wait_s(wait_s))
+                finally:
+                    landed.cancel()  # what is left of a wait that ended early
+                if not self.made(key, flight):
+                    continue
+                if not flight.unshared:
+                    return flight.shared()
+            return Shared(await coroutine_fn(), leader=True)
 
-    def forked(self) -> None:
-        """In a child of a fork: the flights are the parent's, nobody here will land them."""
-        self._lock = threading.Lock()
-        self._flights.clear()
+    # -- the steps of a call ------------------------------------------------------------------------------------------
 
-    # -- inside -------------------------------------------------------------------------------------------------------
-
-    def _board(
-        self, key: Hashable, loop: object, stopped: object
-    ) -> tuple[_Flight, Literal["leads", "follows", "alone"]]:
-        """Which flight the caller is part of, and how; ``loop`` is the one it would lead by, ``stopped`` the one its wait stops."""
-        aboard = _aboard.get()
+    def board(self, key: Hashable) -> tuple[Flight, Literal["leads", "follows", "alone"]]:
+        """Return the flight of ``key``, and whether the caller makes its call, waits for it, or makes a call of its own."""
         with self._lock:
             flight = self._flights.get(key)
             if flight is None:
-                flight = self._flights[key] = _Flight(loop)
+                flight = self._flights[key] = Flight()
                 return flight, "leads"
-            if _would_hang(flight.leader, aboard, stopped):
-                return flight, "alone"
-            for leader in aboard:
-                leader.waits_for.append(flight.leader)
-            return flight, "follows"
+        return flight, "alone" if flight in _aboard.get() else "follows"
 
-    def _fly(self, key: Hashable, flight: _Flight, fn: Callable[[], R], serves: Callable[[R], bool] | None) -> R:
+    @contextlib.contextmanager
+    def leading(self, key: Hashable, flight: Flight) -> Iterator[None]:
+        """Make the call of ``flight`` in this block, and pass its result to :meth:`Flight.succeed`."""
         before = _aboard.get()
-        _aboard.set((*before, flight.leader))
+        _aboard.set((*before, flight))
         try:
-            value = flight.value = fn()
-            flight.unshared = serves is not None and not serves(value)
+            yield
         except BaseException as error:
-            self._failed(flight, error)
+            flight.fail(error)
             raise
         finally:
             _aboard.set(before)
-            self._land(key, flight)
-        return value
+            self.give_up(key, flight)
+            flight.landed.set_result(None)
 
-    async def _afly(
-        self,
-        key: Hashable,
-        flight: _Flight,
-        coroutine_fn: Callable[[], Awaitable[R]],
-        serves: Callable[[R], bool] | None,
-    ) -> R:
-        before = _aboard.get()
-        _aboard.set((*before, flight.leader))
-        try:
-            value = flight.value = await coroutine_fn()
-            flight.unshared = serves is not None and not serves(value)
-        except BaseException as error:
-            self._failed(flight, error)
-            raise
-        finally:
-            _aboard.set(before)
-            self._land(key, flight)
-        return value
+    def longest_wait_s(self, wait_s: float | None) -> float:
+        """Return how long a follower waits for a call that may take ``wait_s`` seconds."""
+        return max(self._wait_s, wait_s or 0.0)
 
-    @staticmethod
-    def _failed(flight: _Flight, error: BaseException) -> None:
-        if isinstance(error, Exception):
-            flight.error = error
-        else:  # cancelled, interrupted, closed: that is this caller's own end, not the call's answer
-            flight.abandoned = True
+    def made(self, key: Hashable, flight: Flight) -> bool:
+        """Return whether the call of ``flight`` was made. If it still runs, no later caller waits for it."""
+        if not flight.landed.done():
+            self.give_up(key, flight)
+            return False
+        return not flight.abandoned
 
-    def _land(self, key: Hashable, flight: _Flight) -> None:
-        self._give_up(key, flight)
-        flight.landed.set_result(None)
-
-    def _give_up(self, key: Hashable, flight: _Flight) -> None:
-        """Nobody boards it any more."""
+    def give_up(self, key: Hashable, flight: Flight) -> None:
+        """Let no later caller board ``flight``."""
         with self._lock:
             if self._flights.get(key) is flight:
                 del self._flights[key]
 
-
-def _would_hang(leader: _Leader, aboard: tuple[_Leader, ...], stopped: object) -> bool:
-    """Would a wait for ``leader`` end only after itself? It may wait in turn for a flight that the caller is part of."""
-    seen: set[int] = set()
-    ahead = [leader]
-    while ahead:
-        each = ahead.pop()
-        if each in aboard or (stopped is not None and each.loop is stopped):
-            return True
-        if id(each) not in seen:
-            seen.add(id(each))
-            ahead += each.waits_for
-    return False
-
-
-def _left(flight: _Flight) -> None:
-    """The caller waits for ``flight`` no more."""
-    for leader in _aboard.get():
-        leader.waits_for.remove(flight.leader)
-
-
-def _running_loop() -> object:
-    """The event loop that runs in this thread; None without one. No program has one that has not imported asyncio."""
-    asyncio = sys.modules.get("asyncio")
-    running = getattr(asyncio, "_get_running_loop", None)
-    return None if running is None else running()
-
-
-def _landed(flight: _Flight) -> Shared[Any]:
-    if flight.error is not None:
-        raise flight.error
-    return Shared(flight.value, leader=False)
-
-
-async def _over(flight: _Flight, limit: float) -> bool:
-    """Wait until the flight has landed; False when ``limit`` seconds did not suffice."""
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-    landed = asyncio.wrap_future(flight.landed)
-    try:
-        await asyncio.wait([landed], timeout=limit)
-        return flight.landed.done()
-    finally:
-        landed.cancel()  # what is left of a wait that ended early
+    def _reset(self) -> None:
+        """In the child of a fork: the flights are those of the parent's threads."""
+        self._lock = threading.Lock()
+        self._flights.clear()

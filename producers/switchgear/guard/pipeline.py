@@ -24,7 +24,7 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.plan import Plan
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.runtime import Runtime
-from switchgear.guard.time_limit import Work, check_in_task, within
+from switchgear.guard.time_limit import check_in_task, within
 from switchgear.sessions.usage import NOTHING, Usage
 from switchgear_schemas.enums import DEFAULT_COUNTED
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from switchgear.caching.call_key import CallKey
     from switchgear.guard.plan import Plan
     from switchgear.guard.runtime import Runtime
+    from switchgear.guard.timed_threads import TimedCall
     from switchgear.guard.tool_function import Kind
 
 
@@ -334,11 +335,6 @@ class Call:
         """An end was made of it with ``error``, not by the tool: how it would have ended is not known."""
         self._report_failure(error, Classification("cancelled"), usage)
 
-    def cut_short(self, error: BaseException) -> None:
-        """Its limit was over when it had run for no more than a part of it: that says nothing of the tool."""
-        self._gave_nothing()
-        self.left(error, NOTHING)
-
     def not_made(self) -> None:
         """It was never made after all."""
         self._gave_nothing()
@@ -455,37 +451,24 @@ def _run(call: Call) -> Any:
 
 def _called(call: Call) -> Any:
     limit = call.acting.timeout
-    work = None if limit is None else _handed_over(call, limit)
+    timed = None if limit is None else _started(call, limit)
     try:
-        result = call.function(*call.args, **call.kwargs) if work is None else work.wait()
+        result = call.function(*call.args, **call.kwargs) if timed is None else timed.wait()
     except BaseException as error:
-        _failed(call, work, error)
+        call.failed(error)
         raise
     return finished(call, result)
 
 
-def _handed_over(call: Call, limit: float) -> Work:
+def _started(call: Call, limit: float) -> TimedCall:
     asked_at = call.clock()
     try:
-        work = call.plan.runtime.threads.hand_over(call.tool, limit, call.function, call.args, call.kwargs)
+        timed = call.plan.runtime.threads.start(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # no thread was free, or the caller was interrupted while it waited for one
         call.not_made()
         raise
-    return _queued(call, work, asked_at)
-
-
-def _queued(call: Call, work: Work, asked_at: float) -> Work:
-    """The wait for a thread, which others took, is no time of the tool."""
-    if work.queued_s:
-        call.paused(min(work.queued_s, call.clock() - asked_at))
-    return work
-
-
-def _failed(call: Call, work: Work | None, error: BaseException) -> None:
-    if work is not None and work.cut_short(error):
-        call.cut_short(error)
-    else:
-        call.failed(error)
+    call.paused(call.clock() - asked_at)  # the tool is not slow because other calls took the threads
+    return timed
 
 
 def _instead(call: Call) -> Any:
@@ -533,16 +516,16 @@ async def _arun(call: Call) -> Any:
 async def _acalled(call: Call) -> Any:
     limit = call.acting.timeout
     check_timed(call)
-    work = await _ahanded_over(call, limit) if call.blocks and limit is not None else None
+    timed = await _astarted(call, limit) if call.blocks and limit is not None else None
     try:
         if limit is None:
             made = call.function(*call.args, **call.kwargs)
             call.entered = True
             result = await made if inspect.isawaitable(made) else made
         else:
-            result = await within(call.tool, limit, _made(call, work), work=work)
+            result = await within(call.tool, limit, _made(call, timed))
     except BaseException as error:
-        _failed(call, work, error)
+        call.failed(error)
         raise
     call.succeeded(result)
     return result
@@ -563,20 +546,21 @@ def check_timed(call: Call) -> None:
         raise
 
 
-async def _made(call: Call, work: Work | None) -> Any:
-    made = call.function(*call.args, **call.kwargs) if work is None else await work.until()
+async def _made(call: Call, timed: TimedCall | None) -> Any:
+    made = call.function(*call.args, **call.kwargs) if timed is None else await timed.until()
     call.entered = True
     return await settled(made)
 
 
-async def _ahanded_over(call: Call, limit: float) -> Work:
+async def _astarted(call: Call, limit: float) -> TimedCall:
     asked_at = call.clock()
     try:
-        work = await call.plan.runtime.threads.ahand_over(call.tool, limit, call.function, call.args, call.kwargs)
+        timed = await call.plan.runtime.threads.astart(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # as above
         call.not_made()
         raise
-    return _queued(call, work, asked_at)
+    call.paused(call.clock() - asked_at)
+    return timed
 
 
 async def _ainstead(call: Call) -> Any:

@@ -10,13 +10,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.caching.parameters_hash import parameters_hash
+from switchgear.caching.call_key import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap, reached
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import Gate, PendingProbe
 from switchgear.guard.permits import Permit, in_session
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import ForkSafe
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions.session import session_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from switchgear.caching.cache import Stores
-    from switchgear.guard.time_limit import TimedThreads
+    from switchgear.guard.timed_threads import TimedThreads
     from switchgear.sessions.session import Session
     from switchgear.telemetry.dispatch import HookList
 
@@ -189,6 +188,8 @@ class Runtime(ForkSafe):
         """For synchronous calls with a time limit; made at first need."""
         with self._lock:
             if self._threads is None:
+                from switchgear.guard.timed_threads import TimedThreads  # noqa: PLC0415 - few need it
+
                 self._threads = TimedThreads(self._timed_threads)
             return self._threads
 
@@ -242,8 +243,6 @@ class Runtime(ForkSafe):
         self._lock, self.session_lock = threading.Lock(), threading.RLock()
         self.gate.forked()
         self.stand_ins.forked()
-        if self._threads is not None:
-            self._threads.forked()
 
     def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
         def direct(name: str) -> tuple[str, ...]:

@@ -43,18 +43,18 @@ def test_threads_share_one_execution(flights):
     assert len(flights) == 0
 
 
-def test_other_keys_fly_alone(flights):
+def test_calls_with_different_keys_are_each_made(flights):
     assert [flights.do(str(number), lambda number=number: number).value for number in range(3)] == [0, 1, 2]
 
 
-def test_one_call_after_another_is_made_each_time(flights):
+def test_a_call_after_the_first_has_ended_is_made_again(flights):
     made = []
     for _ in range(3):
         assert flights.do("k", lambda: made.append(1)).leader
     assert len(made) == 3
 
 
-def test_an_exception_is_shared(flights):
+def test_all_callers_get_the_exception_of_the_shared_call(flights):
     seen, release = [], threading.Event()
 
     def call():
@@ -75,7 +75,7 @@ def test_an_exception_is_shared(flights):
     assert len({id(error) for error in seen}) == 1
 
 
-def test_an_interrupted_leader_hands_over(flights):
+def test_if_the_leader_is_interrupted_a_follower_makes_the_call(flights):
     made, found, release = [], [], threading.Event()
 
     def call():
@@ -100,7 +100,7 @@ def test_an_interrupted_leader_hands_over(flights):
     assert len(flights) == 0
 
 
-def test_a_follower_waits_no_longer_than_its_limit_and_then_calls_itself():
+def test_a_follower_that_waited_too_long_makes_the_call_itself():
     flights = SingleFlight(wait_s=0.05)
     started, release = threading.Event(), threading.Event()
 
@@ -117,7 +117,7 @@ def test_a_follower_waits_no_longer_than_its_limit_and_then_calls_itself():
     assert len(flights) == 0
 
 
-def test_of_those_who_waited_long_enough_one_calls_anew_and_the_others_wait_for_that_one():
+def test_of_followers_that_waited_too_long_one_makes_the_call_and_the_others_wait_for_it():
     flights, made, found = SingleFlight(wait_s=0.2), [], []
     started, release = threading.Event(), threading.Event()
 
@@ -141,7 +141,7 @@ def test_of_those_who_waited_long_enough_one_calls_anew_and_the_others_wait_for_
     assert len(flights) == 0
 
 
-def test_a_call_that_may_take_longer_is_waited_for_longer():
+def test_followers_wait_longer_for_a_call_that_may_take_longer():
     flights, found = SingleFlight(wait_s=0.01), []
     release = threading.Event()
     threads = in_threads(3, lambda _number: found.append(flights.do("k", lambda: release.wait(LIMIT), wait_s=LIMIT)))
@@ -152,7 +152,7 @@ def test_a_call_that_may_take_longer_is_waited_for_longer():
     assert sum(shared.leader for shared in found) == 1
 
 
-def test_a_result_for_one_alone_is_made_by_each(flights):
+def test_each_caller_makes_a_call_whose_result_serves_one_caller(flights):
     found, release = [], threading.Event()
 
     def call():
@@ -167,29 +167,11 @@ def test_a_result_for_one_alone_is_made_by_each(flights):
     assert len(flights) == 0
 
 
-def test_two_flights_that_need_each_other_do_not_wait_for_each_other(flights):
-    both, found = threading.Barrier(2), []
-
-    def resolve(number):
-        mine, other = ("p", "q") if number else ("q", "p")
-
-        def call():
-            both.wait(LIMIT)
-            return f"{mine} with {flights.do(other, lambda: other).value}"
-
-        found.append(flights.do(mine, call).value)
-
-    ended(in_threads(2, resolve))
-    assert len(found) == 2
-    assert "p with q" in found or "q with p" in found
-    assert len(flights) == 0
-
-
-def test_a_call_within_its_own_flight_does_not_wait_for_itself(flights):
+def test_a_call_within_its_own_flight_is_made_at_once(flights):
     assert flights.do("k", lambda: flights.do("k", lambda: "inner").value + " and outer") == ("inner and outer", True)
 
 
-def test_two_single_flights_are_strangers(flights):
+def test_two_single_flight_objects_share_nothing(flights):
     other = SingleFlight()
     assert flights.do("k", lambda: other.do("k", lambda: "inner")).value == ("inner", True)
     assert len(other) == 0
@@ -198,7 +180,7 @@ def test_two_single_flights_are_strangers(flights):
 # -- what remains -----------------------------------------------------------------------------------------------------
 
 
-def test_neither_result_nor_error_is_kept(flights):
+def test_keeps_no_result(flights):
     class Answer:
         pass
 
@@ -207,7 +189,7 @@ def test_neither_result_nor_error_is_kept(flights):
     assert kept() is None
 
 
-def test_a_wait_that_is_none_is_told():
+def test_rejects_an_impossible_wait():
     for wait_s in (0, "x", None, True, float("nan")):
         with pytest.raises(SettingsError, match="wait_s"):
             SingleFlight(wait_s=wait_s)

@@ -55,7 +55,7 @@ async def test_an_exception_is_shared_among_tasks(flights):
     assert [type(one) for one in found] == [DownError] * 5
 
 
-async def test_a_cancelled_follower_goes_alone(flights):
+async def test_cancelling_a_follower_leaves_the_others_waiting(flights):
     gate = asyncio.Event()
 
     async def call():
@@ -72,7 +72,7 @@ async def test_a_cancelled_follower_goes_alone(flights):
     assert await other == ("rain", False)
 
 
-async def test_a_cancelled_leader_hands_over(flights):
+async def test_if_the_leader_is_cancelled_a_follower_makes_the_call(flights):
     made = 0
     gate = asyncio.Event()
 
@@ -96,7 +96,7 @@ async def test_a_cancelled_leader_hands_over(flights):
     assert len(flights) == 0
 
 
-async def test_all_cancelled_leave_nothing_behind(flights):
+async def test_nothing_is_left_after_all_callers_were_cancelled(flights):
     tasks = [asyncio.create_task(flights.ado("k", lambda: asyncio.sleep(LIMIT))) for _ in range(5)]
     await auntil(lambda: followers(flights) == 4)
     for task in tasks:
@@ -106,7 +106,7 @@ async def test_all_cancelled_leave_nothing_behind(flights):
     assert len(flights) == 0
 
 
-async def test_a_waiting_task_has_a_limit_too():
+async def test_a_task_that_waited_too_long_makes_the_call_itself():
     flights = SingleFlight(wait_s=0.05)
     hung = asyncio.create_task(flights.ado("k", lambda: asyncio.sleep(LIMIT)))
     await auntil(lambda: len(flights) == 1)
@@ -120,7 +120,7 @@ async def test_a_waiting_task_has_a_limit_too():
         await hung
 
 
-async def test_a_task_within_the_flight_does_not_wait_for_it(flights):
+async def test_a_task_started_within_the_flight_makes_its_call_at_once(flights):
     async def inner():
         return "inner"
 
@@ -131,7 +131,7 @@ async def test_a_task_within_the_flight_does_not_wait_for_it(flights):
     assert await flights.ado("k", outer) == ("inner and outer", True)
 
 
-async def test_after_the_flight_the_task_follows_others_again(flights):
+async def test_after_its_own_flight_a_task_follows_others(flights):
     await flights.ado("k", lambda: asyncio.sleep(0))
     gate = asyncio.Event()
     leading = asyncio.create_task(flights.ado("k", gate.wait))
@@ -168,7 +168,7 @@ def test_tasks_of_several_loops_and_threads_share_one_flight(flights):
     assert [shared.value for shared in found] == ["rain"] * 8
 
 
-def test_a_follower_whose_loop_was_closed_disturbs_nobody(flights, caplog):
+def test_a_follower_whose_event_loop_was_closed_disturbs_no_other_caller(flights, caplog):
     release, started = threading.Event(), threading.Event()
 
     def call():
@@ -191,47 +191,7 @@ def test_a_follower_whose_loop_was_closed_disturbs_nobody(flights, caplog):
     assert not caplog.records
 
 
-async def test_two_tasks_that_need_each_others_flight_do_not_wait_for_each_other(flights):
-    both = asyncio.Barrier(2)
-
-    async def leaf():
-        return "leaf"
-
-    async def resolve(mine, other):
-        async def call():
-            await both.wait()
-            return (await flights.ado(other, leaf)).value
-
-        return (await flights.ado(mine, call)).value
-
-    assert await asyncio.wait_for(asyncio.gather(resolve("p", "q"), resolve("q", "p")), LIMIT) == ["leaf", "leaf"]
-    assert len(flights) == 0
-
-
-async def test_a_wait_that_would_stop_the_leaders_own_event_loop_is_not_begun(flights):
-    gate = asyncio.Event()
-    leading = asyncio.create_task(flights.ado("k", gate.wait))
-    await auntil(lambda: len(flights) == 1)
-    assert flights.do("k", lambda: "mine") == ("mine", True)
-    gate.set()
-    assert await leading == (True, True)
-
-
-async def test_nor_where_a_thread_waits_for_that_loop(flights):
-    gate = asyncio.Event()
-    leading = asyncio.create_task(flights.ado("inner", gate.wait))
-    await auntil(lambda: len(flights) == 1)
-    waiting = asyncio.create_task(
-        asyncio.to_thread(flights.do, "outer", lambda: flights.do("inner", lambda: "never").value)
-    )
-    await auntil(lambda: followers(flights, "inner") == 1)
-    assert flights.do("outer", lambda: "mine") == ("mine", True)
-    gate.set()
-    assert await waiting == (True, True)
-    await leading
-
-
-async def test_what_a_flight_started_follows_others_when_it_has_landed(flights):
+async def test_a_task_that_a_flight_started_follows_others_once_the_flight_is_over(flights):
     started = []
     landed, gate = asyncio.Event(), asyncio.Event()
 
@@ -252,7 +212,7 @@ async def test_what_a_flight_started_follows_others_when_it_has_landed(flights):
     assert not (await started[0]).leader
 
 
-async def test_a_result_for_one_alone_is_made_by_each_task(flights):
+async def test_each_task_makes_a_call_whose_result_serves_one_caller(flights):
     gate = asyncio.Event()
 
     async def call():
@@ -265,7 +225,7 @@ async def test_a_result_for_one_alone_is_made_by_each_task(flights):
     assert [list(shared.value) for shared in await asyncio.gather(*tasks)] == [["x"]] * 4
 
 
-async def test_of_tasks_that_waited_long_enough_one_calls_anew():
+async def test_of_tasks_that_waited_too_long_one_makes_the_call():
     flights, made = SingleFlight(wait_s=0.1), []
 
     async def call():
@@ -287,7 +247,7 @@ async def test_of_tasks_that_waited_long_enough_one_calls_anew():
 # -- of a client ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_session_that_is_over_does_not_ride_on_anothers_flight():
+async def test_an_exhausted_session_does_not_share_the_flight_of_another_session():
     gear = Switchgear.local()
     gate = asyncio.Event()
 
@@ -307,7 +267,7 @@ async def test_a_session_that_is_over_does_not_ride_on_anothers_flight():
     assert await asyncio.gather(*flying) == ["a page", "a page"]
 
 
-async def test_sessions_of_one_name_do_not_ride_on_each_others_flight():
+async def test_sessions_with_the_same_id_do_not_share_flights():
     gear = Switchgear.local()
 
     @gear.guard("page", single_flight=True, usage=lambda _text: 60)
@@ -341,7 +301,7 @@ async def test_a_function_and_a_coroutine_function_of_one_tool_do_not_share_a_fl
     assert await flying == "by the coroutine"
 
 
-async def test_a_tool_with_a_time_limit_is_waited_for_as_long(monkeypatch):
+async def test_followers_wait_as_long_as_the_time_limit_of_the_tool(monkeypatch):
     gear = Switchgear.local()
     monkeypatch.setattr(gear._runtime.stores.flights, "_wait_s", 0.01)
     calls = []
@@ -356,7 +316,7 @@ async def test_a_tool_with_a_time_limit_is_waited_for_as_long(monkeypatch):
     assert calls == ["a"]
 
 
-async def test_under_load_every_caller_gets_an_answer_of_its_own_time(flights):
+async def test_under_load_every_caller_gets_the_result_of_its_own_key(flights):
     """Many keys, many tasks, random cancellation: nobody hangs, nobody gets another key's result, nothing is left."""
     made = 0
 

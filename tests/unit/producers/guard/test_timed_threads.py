@@ -1,0 +1,214 @@
+"""Calls with a time limit share a bounded number of threads, and wait for one when all are busy."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, SwitchgearError, ThreadsBusyError
+from switchgear.guard.timed_threads import TimedThreads
+from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.waiting import until
+
+LONG = 30
+
+
+@pytest.fixture
+def outcomes():
+    return []
+
+
+@pytest.fixture
+def one_thread(outcomes):
+    """A client with one timed thread, whose circuits open at the first failure."""
+    return Switchgear.local(
+        timed_threads=1,
+        local_policies=BreakerPolicy(consecutive_failures=1, slow_call_rate_threshold=1, minimum_number_of_calls=1,
+                                     slow_call_duration_threshold_ms=1_000),
+        hooks=[FunctionHooks(on_outcome=outcomes.append)],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def two_threads(outcomes):
+    """A client with two timed threads."""
+    return Switchgear.local(timed_threads=2, hooks=[FunctionHooks(on_outcome=outcomes.append)])
+
+
+class Taken:
+    """The client's one thread, taken until it is let go."""
+
+    def __init__(self, gear):
+        self._go_on = threading.Event()
+        self._threads = gear._runtime.threads
+        self._threads.start("hangs", LONG, self._go_on.wait, (LONG,), {})
+        until(lambda: self._threads.busy == 1)
+
+    def let_go(self):
+        self._go_on.set()
+
+    def let_go_after(self, seconds):
+        threading.Timer(seconds, self._go_on.set).start()
+
+
+def of(outcomes, tool):
+    return [(one.status, one.error_class) for one in outcomes if one.tool == tool]
+
+
+def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_call(one_thread, outcomes):
+    taken = Taken(one_thread)
+    taken.let_go_after(1.2)
+    assert one_thread.with_options(timeout=LONG).call("healthy", lambda: "fine") == "fine"
+    assert of(outcomes, "healthy") == [("success", None)]
+    assert 0 <= outcomes[-1].duration_ms < 1_000
+    assert not one_thread.is_open("healthy")
+
+
+def test_a_call_waits_for_a_thread():
+    threads = TimedThreads(1)
+    first = threading.Thread(target=threads.start, args=("a", 30, time.sleep, (0.1,), {}))
+    first.start()
+    until(lambda: threads.busy == 1)
+    assert threads.start("b", 30, lambda: "made", (), {}).wait() == "made"
+    first.join(10)
+
+
+def test_many_calls_share_few_threads():
+    threads = TimedThreads(4)
+    names = set()
+
+    def work():
+        for _ in range(50):
+            names.add(threads.start("t", 30, threading.get_ident, (), {}).wait())
+
+    callers = [threading.Thread(target=work) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert 1 <= len(names) <= 4
+    until(lambda: threads.busy == 0)
+
+
+def test_a_thread_keeps_neither_arguments_nor_result():
+    class Big:
+        pass
+
+    threads = TimedThreads(1)
+    argument, result = Big(), Big()
+    seen = [weakref.ref(argument), weakref.ref(result)]
+    held = [result]
+    threads.start("t", 30, lambda _given: held.pop(), (argument,), {}).wait()
+    del argument, result
+    until(lambda: gc.collect() >= 0 and all(ref() is None for ref in seen))
+
+
+def test_threads_are_daemons_so_that_a_hung_tool_does_not_keep_the_program_from_ending():
+    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon, (), {}).wait()
+
+
+def test_the_error_of_a_call_without_a_thread_names_the_tools_that_hold_them(two_threads, outcomes):
+    go_on = threading.Event()
+    hang = two_threads.guard("slow", timeout=0.05)(lambda: go_on.wait(30))
+    for _ in range(2):
+        with pytest.raises(CallTimeoutError):
+            hang()
+    made = []
+    with pytest.raises(ThreadsBusyError) as caught:
+        two_threads.with_options(timeout=0.05).call("other", made.append, 1)
+    assert "other was not called: all 2 threads" in caught.value.message
+    assert "still running: slow 2" in caught.value.message
+    assert made == []
+    assert [one.tool for one in outcomes] == ["slow", "slow"], "the other tool is not to blame"
+    go_on.set()
+    until(lambda: two_threads._runtime.threads.busy == 0)
+    assert two_threads.with_options(timeout=5).call("other", lambda: 1) == 1
+
+
+def test_an_inner_call_that_finds_no_thread_leaves_the_outer_call_counted():
+    gear = Switchgear.local(timed_threads=1)
+    inner = gear.guard("inner", timeout=0.02)(lambda: "never")
+    outer = gear.guard("outer", timeout=10)(lambda: inner())  # noqa: PLW0108 - a function of its own
+    with gear.session() as session:
+        with pytest.raises(ThreadsBusyError, match="inner was not called"):
+            outer()
+        assert session.status().calls == 1
+
+
+def test_the_limit_of_a_call_starts_when_a_thread_is_free(one_thread, outcomes):
+    taken = Taken(one_thread)
+    healthy = one_thread.guard("healthy", timeout=LONG)(lambda: "fine")
+    taken.let_go_after(0.5)
+    assert healthy() == "fine"
+    assert of(outcomes, "healthy") == [("success", None)]
+
+
+def test_a_call_that_no_thread_takes_within_its_limit_is_not_made(one_thread, outcomes):
+    taken, made = Taken(one_thread), []
+    with pytest.raises(ThreadsBusyError, match="healthy was not called"):
+        one_thread.with_options(timeout=0.05).call("healthy", made.append, 1)
+    taken.let_go()
+    assert (made, of(outcomes, "healthy")) == ([], [])
+
+
+# -- a function in place of a coroutine -------------------------------------------------------------------------------
+
+
+def fallback_of(gear, function, limit):
+    """A coroutine function whose tool is open; ``function`` stands in for it."""
+    gear.guard("b", timeout=limit)(function)
+
+    @gear.guard("a", fallback="b")
+    async def tool():
+        return "never"
+
+    gear.try_acquire("a").failure(ConnectionError())
+    return tool
+
+
+async def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_coroutine_call(one_thread, outcomes):
+    taken = Taken(one_thread)
+    taken.let_go_after(1.2)
+    assert await fallback_of(one_thread, lambda: "fine", LONG)() == "fine"
+    assert of(outcomes, "b") == [("success", None)]
+    assert not one_thread.is_open("b")
+
+
+# -- no task to cancel ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "stream"])
+@pytest.mark.parametrize("where", ["no event loop", "no task"])
+def test_a_call_with_a_limit_but_no_task_to_cancel_is_not_made(one_thread, outcomes, kind, where):
+    made, told = [], []
+
+    @one_thread.guard("t", timeout=5)
+    async def tool():
+        made.append(1)
+
+    @one_thread.guard("t", timeout=5)
+    async def stream():
+        made.append(1)
+        yield 1
+
+    def drive():
+        with pytest.raises(SwitchgearError, match="t was not called: its time limit needs an asyncio task") as caught:
+            (tool() if kind == "coroutine" else stream().__anext__()).send(None)
+        told.append(caught.value)
+
+    async def from_a_callback():
+        asyncio.get_running_loop().call_soon(drive)
+        await asyncio.sleep(0)
+
+    if where == "no task":
+        asyncio.run(from_a_callback())
+    else:
+        drive()
+    assert len(told) == 1
+    assert (made, outcomes) == ([], [])
+    assert not one_thread.is_open("t")
