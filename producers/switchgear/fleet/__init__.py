@@ -1,4 +1,4 @@
-"""The fleet's side of the breaker: one row a circuit, folded from the log. Pure: no Kafka, no clock, no I/O."""
+"""The fleet's circuits: fold the log of all processes into one row per circuit. No Kafka, no clock, no I/O."""
 
 from switchgear.fleet.fold import FleetFold
 from switchgear.fleet.log import Changes, LogRecord, Message, Published, Rekeyed

@@ -1,4 +1,4 @@
-"""LiveCircuit: one row with its breaker awake, so that a batch decodes neither again for each event."""
+"""A circuit in memory: its row, its breaker and its policy. A batch then decodes none of them again for each event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
 
 
 class LiveCircuit:
-    """A row, its breaker and the policy that holds for it."""
+    """A row with its breaker and the policy in force."""
 
     __slots__ = ("breaker", "policy", "row")
 
@@ -21,31 +21,34 @@ class LiveCircuit:
         self.policy = policy
 
     def encode(self) -> bytes:
-        """The row with the breaker as it is now."""
+        """Return the bytes of the row, with the breaker as it is now."""
         self.row.breaker = self.breaker.snapshot()
         return self.row.encode()
 
     def remembers(self, command_id: str) -> bool:
-        """The command was applied before."""
+        """Return whether the command was applied before."""
         return command_id in self.row.commands
 
     def remember(self, command_id: str) -> None:
-        """Note an applied command, forgetting the oldest beyond the bound."""
+        """Note an applied command. Beyond :data:`MAX_COMMANDS`, forget the oldest."""
         self.row.commands = (*self.row.commands, command_id)[-MAX_COMMANDS:]
 
     def differs_from_record(self) -> bool:
-        """What readers were told last is not what holds (a policy file changed, or nothing was told of a pinned circuit)."""
+        """Return whether readers hold another state, mode or fallback than the one in force.
+
+        This happens when the policy file changed, and for a new circuit that does not start closed.
+        """
         row, breaker, policy = self.row, self.breaker, self.policy
         if row.record is None:
             return breaker.state != "closed" or policy.mode != "enforce"
         return (row.state, row.mode, row.fallback) != (breaker.state, policy.mode, policy.fallback)
 
     def publish(self, now: float, cause: Cause | None = None) -> Published:
-        """The circuit's next record: one version up, kept in the row until the next one.
+        """Return the circuit's next record, one version up, and keep it in the row.
 
         Args:
-            now: broker time in seconds, for the window's counts.
-            cause: overrides the breaker's, where a command changed no state.
+            now: Broker time in seconds, for the counts of the window.
+            cause: Used in place of the breaker's, where the state did not change.
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         row.version += 1
@@ -80,7 +83,7 @@ class LiveCircuit:
         return Published(row.circuit_id, row.tool_name, breaker.state, row.version, value)
 
     def follow(self, transition: Transition, now: float) -> Published:
-        """Publish a transition; the refusals counted so far belong to the state that ended."""
+        """Return the record of a transition. The rejections counted so far belong to the state that ended."""
         published = self.publish(now)
         if transition.previous != transition.state:
             self.row.rejected = 0
@@ -89,30 +92,30 @@ class LiveCircuit:
     def command(
         self, verb: Verb, now: float, *, actor: str, reason: str, until: float | None, policy: BreakerPolicy | None
     ) -> Published | None:
-        """Apply an operator's command; null where nothing changed.
+        """Apply an operator's command. Return the record to publish, or None if nothing changed.
 
-        ``until`` of ``disable`` and ``metrics_only`` is kept in the row, and :meth:`end_standing` acts on it. So is that of ``force_open``
-        for a tool whose circuits are its users' or sessions': no probe ever closes its own one.
+        The row keeps ``until`` of ``disable`` and ``metrics_only``, and :meth:`end_command` acts on it. It also keeps that of
+        ``force_open`` for a tool that is counted per user or session, because no probe ever closes the tool's own circuit.
         """
+        row = self.row
         if verb == "set_policy":
             assert policy is not None
             self.policy = policy
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
-        row = self.row
         before, row.command_until = row.command_until, None
         if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
             row.command_until = until
-        timed = None if verb != "force_open" and until is not None else until
-        transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=timed)
+        open_until = until if verb == "force_open" else None
+        transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=open_until)
         if transition is not None:
             return self.follow(transition, now)
         if row.command_until == before:
             return None
         return self.publish(now, Cause(rule="command", actor=actor, reason=reason or None))
 
-    def end_standing(self, now: float) -> Published | None:
-        """Give the circuit back to its policy where an operator's time is over; null where it isn't, or there is none."""
+    def end_command(self, now: float) -> Published | None:
+        """Give the circuit back to its policy if the time of a command is over. Return the record to publish, if any."""
         until = self.row.command_until
         if until is None or now < until:
             return None

@@ -1,7 +1,7 @@
-"""The fold: the log in, rows and records out. The same log gives the same rows, wherever it is cut and replayed.
+"""The fold: the log goes in, rows and records come out. The same log gives the same rows, wherever it is cut and replayed.
 
-Exactness rests on three things: a row keeps the last offset it applied from each partition and skips a replay at or below it; the
-row and that offset are one value, written at once; and time is the record's broker timestamp, so a replay decides as before.
+This rests on three things. A row keeps the last offset that it applied from each partition, and skips a replay at or below it. The
+row and that offset are one value, written at once. Time is the broker's timestamp of the record, so a replay decides as before.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Final
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, result_kind
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
-from switchgear.fleet.log import Changes, LogRecord, Published, Rekeyed, dead_letter, origin_of
-from switchgear.fleet.policy_overrides import partition_key
+from switchgear.fleet.log import Changes, LogRecord, Rekeyed, dead_letter, origin_of
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
 from switchgear.fleet.rows import describe_error
 from switchgear.fleet.takeover import Known, reconcile
@@ -27,24 +26,23 @@ from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
 MAX_TOKENS: Final = 2**40
-"""Of one call; a sum over the longest window then still fits the 64 bits of a snapshot."""
+"""Tokens of one call. A sum over the longest window then fits the 64 bits of a snapshot."""
 MAX_RETRY_AFTER_S: Final = 86_400.0
-"""A tool that asks for more than a day is asked again after one."""
 MAX_EMITTER_ID: Final = 128
-"""Characters that a row keeps of ``emitter_id``: with a thousand leases the circuit's record still fits its topic."""
+"""Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
 MAX_COPIED_BYTES: Final = 16_384
-"""Headers of a stranger's that a copy for its tool's own partition keeps, names and values together; with more it has ours alone."""
+"""Foreign headers that a copy for the tool's own partition keeps, names and values together. With more it has ours alone."""
 
 
 class FleetFold:
     """Folds executions and commands into the rows of the circuits that one worker owns.
 
     Args:
-        rows: the table as it is; read only. The caller writes the rows of :meth:`take` into it before the next fold.
-        policies: the policy file.
-        partitions: of the executions topic.
-        late_after_s: an execution recorded longer than this before the broker got it is not counted.
-        limits: how many circuits there may be.
+        rows: The table. It is only read. Write the rows of :meth:`take` into it before you fold on.
+        policies: The policy file.
+        partitions: Number of partitions of the executions topic.
+        late_after_s: An execution recorded longer than this before the broker got it is not counted.
+        limits: How many circuits there may be.
     """
 
     def __init__(
@@ -56,45 +54,25 @@ class FleetFold:
         late_after_s: float,
         limits: Limits | None = None,
     ) -> None:
-        self._shelf = CircuitRegistry(rows, policies, partitions=partitions, limits=limits or Limits())
+        self.registry = CircuitRegistry(rows, policies, partitions=partitions, limits=limits or Limits())
         self._partitions = partitions
         self._late_after_s = late_after_s
-        self._changes = Changes()
-        self._touched: dict[str, LiveCircuit] = {}
-
-    def forget(self) -> None:
-        """Drop every cache and everything untaken: the rows changed hands."""
-        self._shelf.forget()
-        self._changes = Changes()
-        self._touched.clear()
 
     def take(self) -> Changes:
-        """Everything since the last call, rows encoded; the fold starts a new batch.
+        """Return everything since the last call, rows encoded. The fold begins a new batch."""
+        return self.registry.take()
 
-        Rows of users and sessions come first, then the tools' (whose fences cover them), then the rows that go: a crash may leave any
-        beginning of that order on the broker, and the replay is exact from each.
-        """
-        changes, self._changes = self._changes, Changes()
-        for tools in (False, True):
-            for live in self._touched.values():
-                if (live.row.scope == "tool") is tools:
-                    changes.rows[live.row.key] = (live.row.tool_name, live.encode())
-        for gone in self._shelf.gone.values():
-            changes.rows[gone.row.key] = (gone.row.tool_name, None)
-        for standing in changes.standing.values():
-            changes.rows[standing.key] = (partition_key(standing.partition, self._partitions), standing.encode())
-        self._touched.clear()
-        return changes
+    def settle(self) -> None:
+        """Note that the rows taken last are in the table."""
+        self.registry.settle()
 
     def roll_back(self) -> None:
         """Undo everything since the last :meth:`take`: the rows stay as they are in the table."""
-        self._shelf.roll_back()
-        self._changes = Changes()
-        self._touched.clear()
+        self.registry.roll_back()
 
-    def settle(self) -> None:
-        """The rows taken last are in the table: caches may shrink."""
-        self._shelf.settle()
+    def forget(self) -> None:
+        """Drop everything in memory, because the rows changed hands."""
+        self.registry.forget()
 
     def executions(self, records: Iterable[LogRecord]) -> None:
         """Fold a batch of the executions topic, in its order."""
@@ -103,28 +81,24 @@ class FleetFold:
                 check_readable(record)
                 self._execution(record, decode_execution(record.value))
             except InvalidExecutionError as error:
-                self._changes.dead.append(dead_letter(record, error.field, error.reason))
+                self.registry.changes.dead.append(dead_letter(record, error.field, error.reason))
 
     def commands(self, records: Iterable[LogRecord]) -> None:
         """Fold a batch of the commands topic, in its order.
 
         Raises:
-            RowError: a row of the table is of another version or damaged.
+            RowError: A row of the table is damaged or of another version.
         """
         for record in records:
-            fold_command(record, self._shelf, self._partitions, self._changes, self._touch)
-            self._bury_retired()
+            fold_command(record, self.registry)
 
     def take_over(self, known: Known) -> dict[str, str]:
-        """Continue above what the circuits topic already holds, and publish again what differs from the rows.
+        """Continue above what the circuits topic holds, and publish again what differs from the rows.
 
         Returns:
-            State by circuit id, of those that are not closed.
+            State by circuit id, of the circuits that are not closed.
         """
-        return reconcile(self._shelf, known, self._changes, self._touch)
-
-    def _touch(self, live: LiveCircuit) -> None:
-        self._touched[live.row.circuit_id] = live
+        return reconcile(self.registry, known)
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
         tool_name = event.tool_name
@@ -135,83 +109,64 @@ class FleetFold:
         if owner != record.partition:
             self._rekey(record, tool_name, partition, offset)
             return
+        changes = self.registry.changes
         live = self._circuit(event, record.timestamp * _MS, partition, offset)
         if live is None:
-            self._changes.duplicates += 1
+            changes.duplicates += 1
             return
         row = live.row
-        self._changes.folded += 1
+        changes.folded += 1
         arrived = record.timestamp * _MS
         now = row.clock = max(arrived, row.clock)
         if live.breaker.state != "closed":
-            self._wake(live, now)
+            self._apply_time(live, now)
         recorded = _recorded(event)
         if recorded is not None and arrived - recorded > self._late_after_s:
             row.late += 1
-            self._changes.late += 1
+            changes.late += 1
         elif event.status == "rejected":
             self._rejected(live, event, now)
         else:
             self._count(live, event, now, recorded)
 
     def _circuit(self, event: Execution, arrived: float, partition: int, offset: int) -> LiveCircuit | None:
-        """The circuit that counts the event, its fence raised; null for a replay.
+        """Return the circuit that counts the event, with its fence raised. Return None for a replay.
 
-        The tool's fence is asked before a user's or session's circuit is looked for: what a replay finds there may be different
-        circuits from those of the first reading.
+        The tool's fence comes first: a replay may find other circuits of users or sessions than the first reading did.
         """
-        tool_name = event.tool_name
-        tool = self._shelf.awake.get(tool_name) or self._shelf.tool(tool_name, arrived)
-        if not self._pass(tool, partition, offset):
+        registry, tool_name = self.registry, event.tool_name
+        tool = registry.live.get(tool_name) or registry.tool(tool_name, arrived)
+        if not self._raise_fence(tool, partition, offset):
             return None
         scope = tool.policy.scope
-        whose = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
-        if not whose or len(whose) > MAX_NAME_LENGTH:  # too long for a circuit's id
+        name = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
+        if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
-        if tool.row.command_until is not None:  # no event of a user or session wakes the tool's own circuit
-            self._end_standing(tool, max(arrived, tool.row.clock))
-        live = self._shelf.scoped(tool, scope, whose, arrived)
-        self._bury_retired()
+        if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
+            registry.publish(tool.end_command(max(arrived, tool.row.clock)))
+        live = registry.scoped(tool, scope, name, arrived)
         if live is tool:
             return tool
         tool.row.clock = max(arrived, tool.row.clock)
-        return live if self._pass(live, partition, offset) else None
+        return live if self._raise_fence(live, partition, offset) else None
 
-    def _pass(self, live: LiveCircuit, partition: int, offset: int) -> bool:
+    def _raise_fence(self, live: LiveCircuit, partition: int, offset: int) -> bool:
         row = live.row
         if offset <= row.fences.get(partition, -1):
             return False
         row.fences[partition] = offset
         row.applied += 1
-        self._touch(live)
+        self.registry.touched[row.circuit_id] = live
         return True
 
-    def _bury_retired(self) -> None:
-        for live in self._shelf.retired:
-            row = live.row
-            self._changes.retired += 1
-            self._touched.pop(row.circuit_id, None)
-            if row.record is not None:
-                self._publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
-        self._shelf.retired.clear()
-
-    def _end_standing(self, live: LiveCircuit, now: float) -> None:
-        """What an operator commanded for a time ends with the first event after it."""
-        published = live.end_standing(now)
-        if published is not None:
-            self._publish(published)
-
-    def _wake(self, live: LiveCircuit, now: float) -> None:
-        """Time-driven changes happen with the first event after them; a circuit born pinned is announced once."""
-        self._end_standing(live, now)
+    def _apply_time(self, live: LiveCircuit, now: float) -> None:
+        """Apply what time alone changes, with the first event after it. Announce a new circuit that did not start closed."""
+        self.registry.publish(live.end_command(now))
         transition = live.breaker.advance(now)
         if transition is not None:
-            self._publish(live.follow(transition, now))
+            self.registry.publish(live.follow(transition, now))
         elif live.row.record is None:
-            self._publish(live.publish(now))
-
-    def _publish(self, published: Published) -> None:
-        self._changes.circuits.append(published)
+            self.registry.publish(live.publish(now))
 
     def _rejected(self, live: LiveCircuit, event: Execution, now: float) -> None:
         live.row.rejected += 1
@@ -221,34 +176,33 @@ class FleetFold:
         emitter_id = event.emitter_id[:MAX_EMITTER_ID]
         transition = live.breaker.request_lease(now, emitter_id)
         if transition is not None:
-            self._changes.leases += 1
-            self._publish(live.follow(transition, now))
-        elif live.breaker.state == "closed" and _knows_more(event, live):
-            # Who asks holds a record of a life before this one (a zombie's, past the tombstone): tell what holds now.
-            self._publish(live.publish(now, Cause(rule="asked", actor=emitter_id)))
+            self.registry.changes.leases += 1
+            self.registry.publish(live.follow(transition, now))
+        elif live.breaker.state == "closed" and _holds_outdated_record(event, live):
+            self.registry.publish(live.publish(now, Cause(rule="asked", actor=emitter_id)))
 
     def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
         row = live.row
         emitter_id = (event.emitter_id or "")[:MAX_EMITTER_ID]
         row.total_calls += 1
         duration_ms = event.execution_time_ms or 0.0
-        outcome = result_kind(event.status, event.error_class, live.policy)
-        if outcome is ResultKind.FAILURE:
+        kind = result_kind(event.status, event.error_class, live.policy)
+        if kind is ResultKind.FAILURE:
             row.total_failed += 1
             row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif event.status != "success" or outcome is ResultKind.IGNORED:
+        elif event.status != "success" or kind is ResultKind.IGNORED:
             row.total_ignored += 1
         tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
         wait_s = event.retry_after_s
         result = Result(
-            outcome,
+            kind,
             duration_ms,
             min(tokens, MAX_TOKENS),
             emitter_id,
             None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
         )
-        # Of an unguarded call only its end is known: by the broker's clock, and by the caller's if that is earlier.
-        # The earlier one is used, so that a call made before the cooldown ended never passes for a probe.
+        # Of an unguarded call only the end is known: by the broker's clock, and by the caller's if that is earlier.
+        # The earlier one counts, so that a call made before the wait was over never passes for a probe.
         ended = now if recorded is None or recorded > now else recorded
         probes = _probes(live.breaker)
         transition = live.breaker.record_event(
@@ -259,10 +213,10 @@ class FleetFold:
             started_at=ended - duration_ms * _MS,
         )
         if transition is not None:
-            self._publish(live.follow(transition, now))
+            self.registry.publish(live.follow(transition, now))
         elif probes is not None and probes != _probes(live.breaker):
-            # A probe came back and decided nothing yet: untold, its process would hold a used lease to the end of the stay.
-            self._publish(live.publish(now, Cause(rule="probe_returned", actor=emitter_id or None)))
+            # A probe came back and decided nothing yet. Without this record its process would keep a used lease.
+            self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=emitter_id or None)))
 
     def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
         headers = [(name, value) for name, value in record.headers if name not in {REKEYED, RESENT}]
@@ -272,15 +226,16 @@ class FleetFold:
             headers.append((RESENT, b"1"))
         headers.append((REKEYED, b"%d:%d" % (partition, offset)))
         assert record.value is not None
-        self._changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers, record))
+        self.registry.changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers, record))
 
 
-def _knows_more(event: Execution, live: LiveCircuit) -> bool:
+def _holds_outdated_record(event: Execution, live: LiveCircuit) -> bool:
+    """Return whether the caller holds a record from before this circuit, such as one that a paused former owner wrote."""
     return live.row.record is None or (event.generation or 0) > live.breaker.generation
 
 
 def _probes(breaker: Breaker) -> tuple[tuple[ProbeLease, ...], int] | None:
-    """The leases that are out and the permits left; null where the circuit is not half-open."""
+    """Return the leases that are out and the permits left, or None if the circuit is not half-open."""
     return (breaker.leases, breaker.remaining_probes) if breaker.state == "half_open" else None
 
 

@@ -1,4 +1,4 @@
-"""What the fold reads from the log, and what it wants written to it."""
+"""The records that the fold reads from the log, and the changes that it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchgear_schemas.headers import REKEYED
 
 
 class LogRecord(Protocol):
-    """One Kafka record; aiokafka's ``ConsumerRecord`` is one. ``timestamp``: milliseconds since 1970, set by the broker."""
+    """One Kafka record, such as aiokafka's ``ConsumerRecord``. The broker sets ``timestamp``, milliseconds since 1970."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class Message:
 
 
 class Published(NamedTuple):
-    """A record for the circuits topic; without a value it is the tombstone of a circuit that retired."""
+    """A record for the circuits topic. Without a value it is the tombstone of a retired circuit."""
 
     circuit_id: str
     tool_name: str
@@ -48,7 +48,7 @@ class Published(NamedTuple):
 
 
 class Rekeyed(NamedTuple):
-    """A copy of the message ``record`` that was in the wrong partition, for its tool's own one."""
+    """A copy of ``record``, which was in the wrong partition, for the partition of its tool."""
 
     topic: str
     tool_name: str
@@ -59,12 +59,12 @@ class Rekeyed(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What came of the records folded since the last :meth:`FleetFold.take`, in the order in which to write it."""
+    """The result of the records folded since the last :meth:`FleetFold.take`, in the order in which to write it."""
 
     rows: dict[bytes, tuple[str, bytes | None]] = field(default_factory=dict)
-    """Key of the table to (tool name, new value; null: the row goes). The order matters, see :meth:`FleetFold.take`."""
-    standing: dict[int, PolicyOverrides] = field(default_factory=dict)
-    """Policies by glob that changed, by partition; :meth:`FleetFold.take` makes rows of them, the last ones."""
+    """Key of the table to tool name and new value. None deletes the row. :meth:`FleetFold.take` explains the order."""
+    overrides: dict[int, PolicyOverrides] = field(default_factory=dict)
+    """Policies by glob that changed, by partition. :meth:`FleetFold.take` adds their rows last."""
     circuits: list[Published] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     rekeyed: list[Rekeyed] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Changes:
     """Executions that changed a row."""
     commands: int = 0
     duplicates: int = 0
-    """Replays that the fence stopped."""
+    """Replays, which a fence stopped."""
     late: int = 0
     retired: int = 0
     """Idle circuits that made room."""
@@ -80,11 +80,11 @@ class Changes:
     """Probe leases granted."""
 
     def follow(self, later: Changes) -> None:
-        """Put ``later`` behind these, as if both had been taken at once: of each row the later value, in its later place."""
+        """Append ``later``, as if both had been taken at once. Of each row the later value stays, in its later place."""
         for key, row in later.rows.items():
             self.rows.pop(key, None)
             self.rows[key] = row
-        self.standing |= later.standing
+        self.overrides |= later.overrides
         self.circuits += later.circuits
         self.dead += later.dead
         self.rekeyed += later.rekeyed
@@ -98,14 +98,14 @@ _NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
 
 
 def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
-    """Partition and offset of the original, one of ``partitions``: a row keeps a number for each that it has seen.
+    """Return partition and offset of the original of a copy, or those of ``record`` itself.
 
     Raises:
-        InvalidExecutionError: the header that names them is not ``partition:offset``, or there is no such partition.
+        InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
     """
     for name, value in record.headers:
         if name == REKEYED:
-            place = value or b""  # Kafka lets a header have none
+            place = value or b""  # Kafka lets a header have no value
             partition, colon, offset = place.partition(b":")
             if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
                 raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
@@ -114,7 +114,13 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
 
 
 def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
-    """A message that can't be folded, with its reason; it fits the topic of the dead letters."""
+    """Return a dead letter that fits its topic, for a message that can't be folded.
+
+    Args:
+        record: The message.
+        field: The wrong field, or an empty string for the whole message.
+        reason: What is wrong.
+    """
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,

@@ -1,4 +1,7 @@
-"""PolicyOverrides: the policies that operators set by glob. Every partition keeps its own copy, for the tools it has and those to come."""
+"""Values that operators set over the policy file by command, for a glob or for one tool.
+
+Each partition keeps its own copy of the values by glob, for the tools it has and those to come. The values of one tool are in its row.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,34 @@ from switchgear.policies.glob import is_glob, matches, specificity
 from switchgear_schemas import BreakerPolicy, Command, SwitchgearError
 from switchgear_schemas.partitioner import owner_partition
 
+log: Final = logging.getLogger("switchgear.fleet")
+
 MAX_GLOBS: Final = 200
-"""Each is matched against a tool's name when its circuit wakes."""
-_OURS: Final = b"\xff"
-"""Begins the keys that are no circuit's: no circuit id in UTF-8 does."""
-MARK: Final = _OURS + b"mark"
-"""Key of the marks in the changelog, which are tombstones: compaction removes them. (Before, it was a key that a tool could have.)"""
+"""Each is matched against a tool's name when the tool's circuit is loaded."""
 MAX_TABLES_BYTES: Final = 1_048_576
-"""Of all the values together: the row fits the changelog with room to spare."""
+"""All values together: the row then fits the changelog with room to spare."""
+SOURCE: Final = "the command"
+_NO_CIRCUIT: Final = b"\xff"
+"""First byte of the keys that are not a circuit's. No circuit id in UTF-8 starts with it."""
+MARK: Final = _NO_CIRCUIT + b"mark"
+"""Key of the marks in the changelog. They are tombstones, so compaction removes them."""
 
 
 class TooManyGlobsError(SwitchgearError):
-    """A glob too many was set by command."""
+    """The globs, or their values, are more than a partition keeps."""
 
 
 class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
-    """One partition's policies by glob, a row of the table like a circuit's. New fields go to the end and have defaults."""
+    """One partition's values by glob: a row of the table, beside those of the circuits.
+
+    Append new fields with a default: older rows then still load.
+    """
 
     partition: Count
     fences: Fences = {}
     """Of the commands topic."""
     applied: Count = 0
-    """Rises with every change: of two versions of the row the higher one is the newer."""
+    """Rises with every change: of two versions of the row, the one with the higher number is the newer."""
     commands: tuple[str, ...] = ()
     """Ids of the commands applied last."""
     tables: dict[str, bytes] = {}
@@ -48,48 +57,65 @@ class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
     @property
     def key(self) -> bytes:
         """Key in the table and its changelog."""
-        return _OURS + b"%d" % self.partition
+        return _NO_CIRCUIT + b"%d" % self.partition
 
-    def set(self, command: Command, values: bytes | None) -> None:
-        """Take a glob's values in, or out where there are none.
+    def changed_by(self, command: Command, values: bytes | None, fences: Mapping[int, int]) -> PolicyOverrides:
+        """Return the row after a command.
+
+        Args:
+            command: Names the glob.
+            values: The glob's values from now on. None removes them.
+            fences: Partition and offset of the command.
 
         Raises:
-            TooManyGlobsError: there are as many as there may be.
+            TooManyGlobsError: The partition has as many globs, or as many bytes of values, as it may have.
         """
+        tables = dict(self.tables)
         if values is None:
-            self.tables.pop(command.tool_name, None)
-        elif command.tool_name not in self.tables and len(self.tables) >= MAX_GLOBS:
+            tables.pop(command.tool_name, None)
+        else:
+            tables[command.tool_name] = values
+        if len(tables) > max(MAX_GLOBS, len(self.tables)):
             raise TooManyGlobsError(
                 f"{MAX_GLOBS} globs have a policy set by command.", hint="Put it into the policy file, or clear one."
             )
-        elif sum(map(len, self.tables.values())) + len(values) > MAX_TABLES_BYTES:
+        if values is not None and sum(map(len, tables.values())) > MAX_TABLES_BYTES:
             raise TooManyGlobsError(
                 f"The policies set by glob have more than {MAX_TABLES_BYTES >> 10} KiB.",
                 hint="Put some into the policy file, or clear one.",
             )
-        else:
-            self.tables[command.tool_name] = values
-        self.commands = (*self.commands, str(command.command_id))[-MAX_COMMANDS:]
-        self.applied += 1
+        return PolicyOverrides(
+            partition=self.partition,
+            fences={**self.fences, **fences},
+            applied=self.applied + 1,
+            commands=(*self.commands, str(command.command_id))[-MAX_COMMANDS:],
+            tables=tables,
+        )
 
     def covering(self, tool_name: str) -> list[str]:
-        """The globs that cover the tool, most specific last."""
+        """Return the globs that cover the tool, the most specific last."""
         return sorted((glob for glob in self.tables if matches(glob, tool_name)), key=specificity)
 
-    def layers(self, tool_name: str) -> list[bytes]:
-        """Their values, in the same order."""
-        return [self.tables[glob] for glob in self.covering(tool_name)]
+    def layers(self, tool_name: str, own: bytes | None) -> tuple[bytes, ...]:
+        """Return the values for a tool, those that win last.
+
+        Args:
+            tool_name: The tool.
+            own: The values set for this tool alone, which win over all globs.
+        """
+        layers = [self.tables[glob] for glob in self.covering(tool_name)] if self.tables else []
+        return tuple(layers) if own is None else (*layers, own)
 
     def encode(self) -> bytes:
-        """To the bytes of the table; they begin as a circuit's row does."""
+        """Return the bytes for the table. They begin as those of a circuit's row do."""
         return b"%c%b%b" % (SCHEMA, self.applied.to_bytes(8, "big"), _encoder.encode(self))
 
     @classmethod
     def decode(cls, data: bytes) -> PolicyOverrides:
-        """From the bytes of the table.
+        """Return the row in bytes of the table.
 
         Raises:
-            RowError: the bytes are damaged.
+            RowError: The bytes are damaged.
         """
         try:
             return _decoder.decode(memoryview(data)[HEAD:])
@@ -101,36 +127,32 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(PolicyOverrides)
 
 
-def is_standing(command: Command) -> bool:
-    """The command sets the policy of a glob: each partition has its own copy of it, whoever owns that name."""
+def sets_glob(command: Command) -> bool:
+    """Return whether the command sets the policy of a glob. Every partition gets a copy of such a command."""
     return command.verb == "set_policy" and is_glob(command.tool_name)
 
 
 def is_circuit(key: bytes) -> bool:
-    """The key of a table row is a circuit's."""
-    return not key.startswith(_OURS)
+    """Return whether a key of the table is a circuit's."""
+    return not key.startswith(_NO_CIRCUIT)
 
 
 @lru_cache(maxsize=1024)
 def partition_key(partition: int, partitions: int) -> str:
-    """A tool name that ``partition`` owns: rows are written to the partition of their tool."""
+    """Return a tool name that ``partition`` owns: a row is written to the partition of its tool."""
     if not 0 <= partition < partitions:
         raise ValueError(f"there is no partition {partition} among {partitions}")
     return next(name for number in count() if owner_partition(name := f"policies-{number}", partitions) == partition)
 
 
-log: Final = logging.getLogger("switchgear.fleet")
-SOURCE: Final = "the command"
-
-
-def given(policy: BreakerPolicy) -> dict[str, Any]:
-    """The values that a command names, as JSON has them; those it leaves out are not in."""
+def named_values(policy: BreakerPolicy) -> dict[str, Any]:
+    """Return the values that a command names, in JSON's types, without those it leaves out."""
     values: dict[str, Any] = policy.model_dump(mode="json", exclude_unset=True)
     return values
 
 
 def merged(before: bytes | None, values: Mapping[str, Any]) -> bytes | None:
-    """Values set before with the newer ones over them; null where ``values`` is empty: nothing is set any more."""
+    """Return the values set before with ``values`` over them. If ``values`` is empty, return None: nothing is set any more."""
     if not values:
         return None
     known: dict[str, Any] = {} if before is None else json.loads(before)
@@ -141,10 +163,10 @@ def merged(before: bytes | None, values: Mapping[str, Any]) -> bytes | None:
 
 
 def laid_over(base: BreakerPolicy, layers: Sequence[bytes]) -> BreakerPolicy:
-    """``base`` with each layer (JSON) over it, the last one on top.
+    """Return ``base`` with each layer (JSON) over it, the last one on top.
 
     Raises:
-        PolicyError: together they are impossible.
+        PolicyError: The values together are not a possible policy.
     """
     return _laid_over(base, tuple(layers)) if layers else base
 
@@ -157,14 +179,14 @@ def _laid_over(base: BreakerPolicy, layers: tuple[bytes, ...]) -> BreakerPolicy:
 
 
 @lru_cache(maxsize=1024)
-def tolerant(base: BreakerPolicy, layers: tuple[bytes, ...]) -> BreakerPolicy:
-    """:func:`laid_over` for values that were possible when they were set, and are not over a policy file that changed since.
+def laid_over_or_base(base: BreakerPolicy, layers: tuple[bytes, ...]) -> BreakerPolicy:
+    """Return :func:`laid_over`, or ``base`` if that fails: the values were possible before the policy file changed.
 
-    Then the file's hold: an owner that refused to go on would leave its circuits to nobody. Said once, as an error.
+    An owner that raised here would leave its circuits without an owner. The log says it once, as an error.
     """
     try:
         return laid_over(base, layers)
-    except Exception as error:  # noqa: BLE001 - a row of an older version may hold what nothing of ours foresees
+    except Exception as error:  # noqa: BLE001 - an older version may have written a row that this one can't use
         reason = error if isinstance(error, PolicyError) else repr(error)
-        log.error("values set by command are passed over, the policy file's hold: %s", reason)  # noqa: TRY400 - no trace helps
+        log.error("values set by command are ignored, those of the policy file hold: %s", reason)  # noqa: TRY400 - no trace helps
         return base

@@ -1,13 +1,13 @@
-"""CircuitRegistry: the circuits at hand. The table is the truth; what is awake here is a cache of it, dropped at any time between batches.
+"""The circuits of one worker: their rows, the few that are live in memory, and what a batch changed.
 
-The table is bounded, whatever names callers invent. A user or session too many shares its tool's circuit; a tool too many is refused, and
-its events are dead letters. Idle circuits make room: which ones depends on the rows and the log's clock alone, so that a replay agrees.
+The table is the truth. A live circuit is a cache of its row, dropped at any time between batches. The table is bounded, whatever
+names callers invent: idle circuits make room. Which ones depends on the rows and the log's clock alone, so that a replay agrees.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 from zlib import crc32
@@ -16,15 +16,20 @@ from switchgear.breaker import Breaker
 from switchgear.breaker.breaker import IDLE_S, may_retire
 from switchgear.breaker.registry import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit, tolerant
+from switchgear.fleet.log import Changes, Published
+from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit, laid_over_or_base, partition_key
 from switchgear.fleet.rows import Row, first_applied, first_version
 from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope, Verb
 from switchgear_schemas.partitioner import owner_partition
 
-MAX_AWAKE: Final = 50_000
-"""Circuits kept awake between batches, about 2 kB each; beyond it all go back to sleep."""
+MAX_LIVE: Final = 50_000
+"""Circuits that stay live between batches, about 2 kB each. Beyond it all are dropped from memory."""
+MAX_TOOLS: Final = 50_000
+"""Tools of one partition, about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
+WEEK_S: Final = 604_800.0
+_DAY_S: Final = 86_400.0
 
-_STANDING: Final[Mapping[str, Verb]] = {
+_VERB_OF_STATE: Final[Mapping[str, Verb]] = {
     "forced_open": "force_open",
     "disabled": "disable",
     "metrics_only": "metrics_only",
@@ -32,242 +37,43 @@ _STANDING: Final[Mapping[str, Verb]] = {
 
 
 class Policies(Protocol):
-    """Where a tool's policy comes from; :class:`switchgear.policies.PolicySet` is one."""
+    """The source of a tool's policy, such as :class:`switchgear.policies.PolicySet`."""
 
     def effective(self, tool_name: str) -> BreakerPolicy:
-        """The policy in force for a tool."""
+        """Return the policy in force for a tool."""
         ...
 
 
-class CircuitRegistry:
-    """Circuits by id, read from ``rows`` (key and value as in the table) when first asked for.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds against invented names.
 
-    Args:
-        rows: the table; read only.
-        policies: the policy file.
-        partitions: of the executions topic.
-        limits: how many circuits there may be.
+    Attributes:
+        tools: Most tools of one partition.
+        scoped: Most circuits of users or sessions of one tool.
+        tool_idle_s: Seconds without an event after which a tool may retire that was never published or commanded. It is the
+            retention of the executions topic, so that no event of the tool is left there to be read again.
     """
 
-    def __init__(self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, limits: Limits) -> None:
-        self.rows = rows
-        self.limits = limits
-        self._policies = policies
-        self._partitions = partitions
-        self._known: CircuitIndex | None = None
-        self._standing: dict[int, PolicyOverrides] = {}
-        self.awake: dict[str, LiveCircuit] = {}
-        self.gone: dict[str, LiveCircuit] = {}
-        """Retired since the last :meth:`settle`: still in the table."""
-        self.retired: list[LiveCircuit] = []
-        """Retired and not yet told; the fold takes them from here."""
-
-    @property
-    def roster(self) -> CircuitIndex:
-        """The names of all circuits, read from the table when first needed: nothing was added before."""
-        if self._known is None:
-            self._known = CircuitIndex(self._partitions)
-            self._known.fill(data for key, data in self.rows.items() if is_circuit(key))
-        return self._known
-
-    def forget(self) -> None:
-        """Drop what is awake: after a rebalance the table alone counts."""
-        self.awake.clear()
-        self.gone.clear()
-        self.retired.clear()
-        self._standing.clear()
-        self._known = None
-
-    def roll_back(self) -> None:
-        """Drop what is awake and differs from the table. The names stay known: reading them from the table again takes long."""
-        if self._known is not None:
-            for live in self.awake.values():
-                if live.row.key not in self.rows:
-                    self._known.discard(live.row)
-            for live in self.gone.values():
-                if live.row.key in self.rows:
-                    self._known.add(live.row)
-        self.awake.clear()
-        self.gone.clear()
-        self.retired.clear()
-        self._standing.clear()
-
-    def settle(self) -> None:
-        """What was taken is in the table. Keep the cache bounded: nothing awake differs from the table now."""
-        self.gone.clear()
-        if len(self.awake) > MAX_AWAKE:
-            self.awake.clear()
-
-    def policy_of(self, row: Row) -> BreakerPolicy:
-        """The file's, under what operators set by glob, under what they set for this tool."""
-        base, layers = self._policies.effective(row.tool_name), self.layers(row)
-        return tolerant(base, layers) if layers else base
-
-    def layers(self, row: Row) -> tuple[bytes, ...]:
-        """What operators set of a tool's policy, topmost last."""
-        return self.layers_in(self.standing(owner_partition(row.tool_name, self._partitions)), row)
-
-    @staticmethod
-    def layers_in(standing: PolicyOverrides, row: Row) -> tuple[bytes, ...]:
-        """:meth:`layers` with the policies by glob given."""
-        layers = standing.layers(row.tool_name) if standing.tables else []
-        return (*layers, row.policy) if row.policy is not None else tuple(layers)
-
-    def standing(self, partition: int) -> PolicyOverrides:
-        """The policies that operators set by glob, as ``partition`` has them."""
-        found = self._standing.get(partition)
-        if found is None:
-            found = PolicyOverrides(partition=partition)
-            data = self.rows.get(found.key)
-            found = self._standing[partition] = found if data is None else PolicyOverrides.decode(data)
-        return found
-
-    def file_policy(self, tool_name: str) -> BreakerPolicy:
-        """The policy file's alone."""
-        return self._policies.effective(tool_name)
-
-    def tools_of(self, partition: int) -> list[str]:
-        """The names of a partition's tools."""
-        return list(self.roster.tools_in(partition))
-
-    def find(self, circuit_id: str) -> LiveCircuit | None:
-        """A circuit that has been seen before and is not retired."""
-        live = self.awake.get(circuit_id)
-        if live is None and circuit_id not in self.gone:
-            data = self.rows.get(circuit_id.encode())
-            if data is not None:
-                live = self.awake[circuit_id] = self.load(data)
-        return live
-
-    def load(self, data: bytes) -> LiveCircuit:
-        """Wake a row without keeping it awake."""
-        row = Row.decode(data)
-        owner = row if row.scope == "tool" else self._tool_row(row)
-        policy = self.policy_of(owner)
-        return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy)
-
-    def tool(self, tool_name: str, now: float) -> LiveCircuit:
-        """The tool's own circuit, new where the tool is.
-
-        Raises:
-            TooManyToolsError: the partition holds as many tools as it may, and none that was looked at is idle.
-        """
-        found = self.find(tool_name)
-        if found is not None:
-            return found
-        row = Row(circuit_id=tool_name, tool_name=tool_name)
-        tools = self.roster.tools_beside(tool_name)
-        if len(tools) >= self.limits.tools:
-            if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
-                raise TooManyToolsError(self.limits)
-            row.applied = first_applied(now)
-        return self._add(row, now)
-
-    def scoped(self, tool: LiveCircuit, scope: Scope, whose: str, now: float) -> LiveCircuit:
-        """The circuit of one user or session with a tool, new where they are; a pinned tool pins it too.
-
-        Where the tool has as many as it may, and none that was looked at is idle, it is the tool's own circuit.
-        """
-        name = tool.row.tool_name
-        circuit_id = f"{name}|{scope}={whose}"
-        found = self.find(circuit_id)
-        if found is not None:
-            return found
-        ring = self.roster.scoped_of(name)
-        if len(ring) >= self.limits.scoped and not self._make_room(ring, circuit_id, now, IDLE_S, self.limits.scoped):
-            return tool
-        live = self._add(_scoped_row(circuit_id, name, scope, now), now, tool.policy)
-        cause = tool.breaker.cause
-        verb = _STANDING.get(tool.breaker.state)
-        if tool.breaker.state == "open" and cause is not None and cause.rule == "command":
-            verb = "force_open"  # until an instant: the state is open, and probes end it
-        if verb is not None and tool.breaker.state != live.breaker.state:
-            live.row.command_until = tool.row.command_until if verb != "force_open" else None
-            live.breaker.command(
-                verb,
-                now,
-                actor=(cause and cause.actor) or "policy",
-                reason=(cause and cause.reason) or "",
-                until=tool.breaker.open_until if verb == "force_open" else None,
-            )
-        return live
-
-    def of_tool(self, tool_name: str) -> Iterator[LiveCircuit]:
-        """Every circuit of a tool, its own included."""
-        for circuit_id in [tool_name, *self.roster.scoped_of(tool_name)]:
-            live = self.find(circuit_id)
-            if live is not None:
-                yield live
-
-    def adopt(self, circuit_id: str, tool_name: str, scope: Scope, now: float) -> LiveCircuit:
-        """A fresh circuit for an id that readers know and the table doesn't."""
-        row = _scoped_row(circuit_id, tool_name, scope, now)
-        row.clock = now
-        return self._add(row, now)
-
-    def _make_room(self, ring: Ring, name: str, now: float, idle_s: float, limit: int) -> bool:
-        for circuit_id in ring.after(name, LOOKED_AT):
-            live = self._idle(circuit_id, now, idle_s)
-            if live is not None:
-                self._retire(live)
-                if len(ring) < limit:
-                    return True
-        return False
-
-    def _idle(self, circuit_id: str, now: float, idle_s: float) -> LiveCircuit | None:
-        """The circuit, where it may retire. Judged on a copy: looking at a circuit must not change it."""
-        live = self.awake.get(circuit_id)
-        row = Row.decode(self.rows[circuit_id.encode()]) if live is None else live.row
-        if now - row.clock < idle_s:
-            return None
-        if row.scope == "tool" and (
-            row.record is not None or row.policy is not None or row.commands or len(self.roster.scoped_of(circuit_id))
-        ):
-            return None
-        if live is None:
-            live = self.load(self.rows[circuit_id.encode()])
-        copy = Breaker.restore(live.breaker.snapshot(), live.policy)
-        return live if may_retire(copy, now, idle_s) else None
-
-    def _retire(self, live: LiveCircuit) -> None:
-        circuit_id = live.row.circuit_id
-        self.awake.pop(circuit_id, None)
-        self.gone[circuit_id] = live
-        self.roster.discard(live.row)
-        self.retired.append(live)
-
-    def _tool_row(self, row: Row) -> Row:
-        data = self.rows.get(row.tool_name.encode())
-        awake = self.awake.get(row.tool_name)
-        if awake is not None:
-            return awake.row
-        return row if data is None else Row.decode(data)
-
-    def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
-        policy = policy or self.policy_of(row)
-        live = LiveCircuit(row, Breaker(row.circuit_id, policy, now), policy)
-        self.roster.add(row)
-        self.gone.pop(row.circuit_id, None)
-        self.awake[row.circuit_id] = live
-        return live
+    tools: int = MAX_TOOLS
+    scoped: int = MAX_CIRCUITS_PER_TOOL
+    tool_idle_s: float = WEEK_S
 
 
-def _scoped_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Row:
-    """A new row; one that may have retired before starts above all that it had then."""
-    row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
-    if scope != "tool":
-        row.applied, row.version = first_applied(now), first_version(now)
-    return row
+class TooManyToolsError(InvalidExecutionError):
+    """A partition holds as many tools as it may. Events of one more tool go to the dead letters."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(
+            "tool_name",
+            f"this is a new tool, and its partition holds {limits.tools:,} already, the most that a worker keeps apart; "
+            "leave ids and arguments out of tool names (they belong into session_id and metadata). "
+            f"Names that were not seen for {limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
+        )
 
 
-MAX_TOOLS: Final = 50_000
-"""Tools of one partition: about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
-MAX_SCOPED: Final = MAX_CIRCUITS_PER_TOOL
-"""Circuits of users or sessions of one tool; the local breakers have the same bound."""
-
-
-class Ring:
-    """Names in the order of their hashes: an order that depends on nothing but the names, so every owner looks at the same ones."""
+class CircuitIndex:
+    """Names in the order of their hashes. The order depends on the names alone, so every owner looks at the same ones."""
 
     __slots__ = ("_places",)
 
@@ -281,102 +87,304 @@ class Ring:
         return (name for _, name in self._places)
 
     def add(self, name: str) -> None:
-        """Put a name in; one that is there stays."""
-        place = _place(name)
-        at = bisect_left(self._places, place)
-        if at == len(self._places) or self._places[at] != place:
-            insort(self._places, place)
+        """Add a name, unless it is there."""
+        at, known = self._find(name)
+        if not known:
+            self._places.insert(at, (crc32(name.encode()), name))
 
     def discard(self, name: str) -> None:
-        """Take a name out, if it is there."""
-        place = _place(name)
-        at = bisect_left(self._places, place)
-        if at < len(self._places) and self._places[at] == place:
+        """Remove a name, if it is there."""
+        at, known = self._find(name)
+        if known:
             del self._places[at]
 
     def after(self, name: str, count: int) -> list[str]:
-        """Up to ``count`` names that follow ``name``, around the end."""
-        at = bisect_left(self._places, _place(name))
-        return [found for _, found in (self._places[at : at + count] + self._places[: max(0, at + count - len(self))])][
-            : min(count, len(self))
-        ]
+        """Return up to ``count`` names from ``name`` on. At the end it goes on at the start."""
+        at, _ = self._find(name)
+        around = self._places[at : at + count] + self._places[:at]
+        return [found for _, found in around[:count]]
+
+    def _find(self, name: str) -> tuple[int, bool]:
+        place = crc32(name.encode()), name
+        at = bisect_left(self._places, place)
+        return at, at < len(self._places) and self._places[at] == place
 
 
-class CircuitIndex:
-    """The names of all rows: tools by partition, users' and sessions' circuits by tool."""
+class CircuitRegistry:
+    """Circuits by id, read from the table when first needed, and the changes of the present batch.
 
-    def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
-        self._tools: dict[int, Ring] = {}
-        self._scoped: dict[str, Ring] = {}
-
-    def fill(self, rows: Iterable[bytes]) -> None:
-        """Add every row of a table."""
-        for data in rows:
-            self.add(Row.decode(data))
-
-    def tools_beside(self, tool_name: str) -> Ring:
-        """The tools of the partition that owns ``tool_name``."""
-        return self.tools_in(owner_partition(tool_name, self._partitions))
-
-    def tools_in(self, partition: int) -> Ring:
-        """The tools of a partition."""
-        return self._tools.setdefault(partition, Ring())
-
-    def scoped_of(self, tool_name: str) -> Ring:
-        """The users' and sessions' circuits of a tool; a copy where there are none."""
-        return self._scoped.get(tool_name) or Ring()
-
-    def add(self, row: Row) -> None:
-        """A circuit exists."""
-        if row.scope == "tool":
-            self.tools_beside(row.tool_name).add(row.circuit_id)
-        else:
-            self._scoped.setdefault(row.tool_name, Ring()).add(row.circuit_id)
-
-    def discard(self, row: Row) -> None:
-        """A circuit exists no more."""
-        if row.scope == "tool":
-            self.tools_beside(row.tool_name).discard(row.circuit_id)
-            return
-        ring = self._scoped.get(row.tool_name)
-        if ring is not None:
-            ring.discard(row.circuit_id)
-            if not len(ring):
-                del self._scoped[row.tool_name]
-
-
-def _place(name: str) -> tuple[int, str]:
-    return crc32(name.encode()), name
-
-
-WEEK_S: Final = 604_800.0
-_DAY_S: Final = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds against invented names.
-
-    Attributes:
-        tools: Most tools of one partition.
-        scoped: Most users' and sessions' circuits of one tool.
-        tool_idle_s: A tool that was never published, commanded or refused retires after this long without an event, in seconds of
-            the log's clock: the retention of the executions topic, so that nothing of it is left there to be read again.
+    Args:
+        rows: The table, key and value as bytes. It is only read.
+        policies: The policy file.
+        partitions: Number of partitions of the executions topic.
+        limits: How many circuits there may be.
     """
 
-    tools: int = MAX_TOOLS
-    scoped: int = MAX_SCOPED
-    tool_idle_s: float = WEEK_S
+    def __init__(self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, limits: Limits) -> None:
+        self.rows = rows
+        self.limits = limits
+        self.partitions = partitions
+        self.changes = Changes()
+        self.live: dict[str, LiveCircuit] = {}
+        """By circuit id."""
+        self.touched: dict[str, LiveCircuit] = {}
+        """Live circuits whose row differs from the table."""
+        self._policies = policies
+        self._retired: dict[str, LiveCircuit] = {}
+        """Retired since the last :meth:`settle`, so their rows are still in the table."""
+        self._overrides: dict[int, PolicyOverrides] = {}
+        self._index: dict[int | str, CircuitIndex] | None = None
+        """Partition to its tools, and tool to the circuits of its users or sessions. None until it is read from the table."""
+
+    # ---- batches
+
+    def take(self) -> Changes:
+        """Return the changes of the batch, with their rows encoded, and begin the next batch.
+
+        Rows of users and sessions come first, then the tools' (whose fences cover them), then the deleted rows. A crash may leave
+        any beginning of that order on the broker, and the replay is exact from each.
+        """
+        changes, self.changes = self.changes, Changes()
+        for tools in (False, True):
+            for live in self.touched.values():
+                if (live.row.scope == "tool") is tools:
+                    changes.rows[live.row.key] = (live.row.tool_name, live.encode())
+        for retired in self._retired.values():
+            changes.rows[retired.row.key] = (retired.row.tool_name, None)
+        for overrides in changes.overrides.values():
+            changes.rows[overrides.key] = (partition_key(overrides.partition, self.partitions), overrides.encode())
+        self.touched.clear()
+        return changes
+
+    def settle(self) -> None:
+        """Note that the rows taken are in the table. No live circuit differs from it now, so memory may shrink."""
+        self._retired.clear()
+        if len(self.live) > MAX_LIVE:
+            self.live.clear()
+
+    def forget(self) -> None:
+        """Drop everything in memory, because the rows changed hands."""
+        self._index = None
+        self.roll_back()
+
+    def roll_back(self) -> None:
+        """Drop everything since the last :meth:`take`. The index stays: reading it from the table again takes long."""
+        if self._index is not None:
+            for live in self.live.values():
+                if live.row.key not in self.rows:
+                    self._remove(live.row)
+            for live in self._retired.values():
+                if live.row.key in self.rows:
+                    self._enter(live.row)
+        self.changes = Changes()
+        for cache in (self.live, self.touched, self._retired, self._overrides):
+            cache.clear()
+
+    def touch(self, live: LiveCircuit) -> None:
+        """Note that the row of a circuit changed."""
+        self.touched[live.row.circuit_id] = live
+
+    def publish(self, published: Published | None) -> None:
+        """Add a record to the batch, if there is one."""
+        if published is not None:
+            self.changes.circuits.append(published)
+
+    # ---- policies
+
+    def policy_of(self, row: Row) -> BreakerPolicy:
+        """Return the file's policy, under the values that operators set by glob, under those they set for this tool."""
+        base = self._policies.effective(row.tool_name)
+        layers = self.overrides(owner_partition(row.tool_name, self.partitions)).layers(row.tool_name, row.policy)
+        return laid_over_or_base(base, layers) if layers else base
+
+    def overrides(self, partition: int) -> PolicyOverrides:
+        """Return the values that operators set by glob, as ``partition`` has them."""
+        found = self._overrides.get(partition)
+        if found is None:
+            found = PolicyOverrides(partition=partition)
+            data = self.rows.get(found.key)
+            found = self._overrides[partition] = found if data is None else PolicyOverrides.decode(data)
+        return found
+
+    def set_overrides(self, overrides: PolicyOverrides) -> None:
+        """Replace the values that operators set by glob in one partition."""
+        self._overrides[overrides.partition] = self.changes.overrides[overrides.partition] = overrides
+
+    def file_policy(self, tool_name: str) -> BreakerPolicy:
+        """Return the policy of the policy file alone."""
+        return self._policies.effective(tool_name)
+
+    # ---- circuits
+
+    def tools_of(self, partition: int) -> list[str]:
+        """Return the names of a partition's tools."""
+        return list(self._names(partition))
+
+    def find(self, circuit_id: str) -> LiveCircuit | None:
+        """Return a circuit that exists, or None."""
+        live = self.live.get(circuit_id)
+        if live is None and circuit_id not in self._retired:
+            data = self.rows.get(circuit_id.encode())
+            if data is not None:
+                live = self.live[circuit_id] = self.load(data)
+        return live
+
+    def load(self, data: bytes) -> LiveCircuit:
+        """Return the circuit of a row, without keeping it live."""
+        row = Row.decode(data)
+        policy = self.policy_of(self._tool_row(row))
+        return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy)
+
+    def tool(self, tool_name: str, now: float) -> LiveCircuit:
+        """Return the tool's own circuit. A new tool gets one.
+
+        Raises:
+            TooManyToolsError: The partition holds as many tools as it may, and none of those looked at is idle.
+        """
+        found = self.find(tool_name)
+        if found is not None:
+            return found
+        row = Row(circuit_id=tool_name, tool_name=tool_name)
+        tools = self._names(self._group(row))
+        if len(tools) >= self.limits.tools:
+            if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
+                raise TooManyToolsError(self.limits)
+            row.applied = first_applied(now)
+        return self._add(row, now)
+
+    def scoped(self, tool: LiveCircuit, scope: Scope, name: str, now: float) -> LiveCircuit:
+        """Return the circuit of one user or session with a tool. A new one takes over an operator's command on the tool.
+
+        If the tool has as many such circuits as it may, and none of those looked at is idle, return the tool's own circuit.
+
+        Args:
+            tool: The tool's own circuit.
+            scope: ``user`` or ``session``.
+            name: The user or session.
+            now: Broker time in seconds.
+        """
+        circuit_id = f"{tool.row.tool_name}|{scope}={name}"
+        found = self.find(circuit_id)
+        if found is not None:
+            return found
+        names, limit = self._names(tool.row.tool_name), self.limits.scoped
+        if len(names) >= limit and not self._make_room(names, circuit_id, now, IDLE_S, limit):
+            return tool
+        live = self._add(_new_row(circuit_id, tool.row.tool_name, scope, now), now, tool.policy)
+        _apply_command_on(tool, live, now)
+        return live
+
+    def of_tool(self, tool_name: str) -> Iterator[LiveCircuit]:
+        """Yield every circuit of a tool, its own one first."""
+        for circuit_id in [tool_name, *self._names(tool_name)]:
+            live = self.find(circuit_id)
+            if live is not None:
+                yield live
+
+    def adopt(self, circuit_id: str, tool_name: str, scope: Scope, now: float) -> LiveCircuit:
+        """Return a fresh circuit for an id that readers know and the table doesn't."""
+        row = _new_row(circuit_id, tool_name, scope, now)
+        row.clock = now
+        return self._add(row, now)
+
+    def _make_room(self, names: CircuitIndex, name: str, now: float, idle_s: float, limit: int) -> bool:
+        for circuit_id in names.after(name, LOOKED_AT):
+            live = self._idle(circuit_id, now, idle_s)
+            if live is not None:
+                self._retire(live)
+                if len(names) < limit:
+                    return True
+        return False
+
+    def _idle(self, circuit_id: str, now: float, idle_s: float) -> LiveCircuit | None:
+        """Return the circuit if it may retire. The look is at a copy of the breaker, because it must not change it."""
+        live = self.live.get(circuit_id)
+        row = Row.decode(self.rows[circuit_id.encode()]) if live is None else live.row
+        if now - row.clock < idle_s:
+            return None
+        if row.scope == "tool" and (
+            row.record is not None or row.policy is not None or row.commands or len(self._names(circuit_id))
+        ):
+            return None
+        if live is None:
+            live = self.load(self.rows[circuit_id.encode()])
+        copy = Breaker.restore(live.breaker.snapshot(), live.policy)
+        return live if may_retire(copy, now, idle_s) else None
+
+    def _retire(self, live: LiveCircuit) -> None:
+        row = live.row
+        self.live.pop(row.circuit_id, None)
+        self.touched.pop(row.circuit_id, None)
+        self._retired[row.circuit_id] = live
+        self._remove(row)
+        self.changes.retired += 1
+        if row.record is not None:
+            self.publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
+
+    def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
+        policy = policy or self.policy_of(row)
+        live = self.live[row.circuit_id] = LiveCircuit(row, Breaker(row.circuit_id, policy, now), policy)
+        self._retired.pop(row.circuit_id, None)
+        self._enter(row)
+        return live
+
+    def _tool_row(self, row: Row) -> Row:
+        """Return the row that holds the policy: that of the tool, if it is known."""
+        if row.scope == "tool":
+            return row
+        live = self.live.get(row.tool_name)
+        if live is not None:
+            return live.row
+        data = self.rows.get(row.tool_name.encode())
+        return row if data is None else Row.decode(data)
+
+    def _names(self, group: int | str) -> CircuitIndex:
+        """Return the tools of a partition, or the circuits of a tool's users or sessions. To change them, use the two below."""
+        if self._index is None:
+            self._index = {}
+            for key, data in self.rows.items():
+                if is_circuit(key):
+                    self._enter(Row.decode(data))
+        return self._index.get(group) or CircuitIndex()
+
+    def _enter(self, row: Row) -> None:
+        names = self._names(self._group(row))
+        names.add(row.circuit_id)
+        assert self._index is not None
+        self._index[self._group(row)] = names
+
+    def _remove(self, row: Row) -> None:
+        names = self._names(self._group(row))
+        names.discard(row.circuit_id)
+        if not names and self._index is not None:
+            self._index.pop(self._group(row), None)
+
+    def _group(self, row: Row) -> int | str:
+        return owner_partition(row.tool_name, self.partitions) if row.scope == "tool" else row.tool_name
 
 
-class TooManyToolsError(InvalidExecutionError):
-    """One more tool than a partition may hold; its events go to the dead letters."""
+def _new_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Row:
+    """Return a new row. If the circuit may have existed before, its numbers start above those it had then."""
+    row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
+    if scope != "tool":
+        row.applied, row.version = first_applied(now), first_version(now)
+    return row
 
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(
-            "tool_name",
-            f"this is a new tool, and its partition holds {limits.tools:,} already, the most that a worker keeps apart; "
-            "leave ids and arguments out of tool names (they belong into session_id and metadata). "
-            f"Names that were not seen for {limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
-        )
+
+def _apply_command_on(tool: LiveCircuit, live: LiveCircuit, now: float) -> None:
+    """Put a new circuit of a user or session into the state that an operator commanded for its tool."""
+    state, cause = tool.breaker.state, tool.breaker.cause
+    verb = _VERB_OF_STATE.get(state)
+    if state == "open" and cause is not None and cause.rule == "command":
+        verb = "force_open"  # for a time: the state is open, and probes end it
+    if verb is None or state == live.breaker.state:
+        return
+    forced = verb == "force_open"
+    live.row.command_until = None if forced else tool.row.command_until
+    live.breaker.command(
+        verb,
+        now,
+        actor=(cause and cause.actor) or "policy",
+        reason=(cause and cause.reason) or "",
+        until=tool.breaker.open_until if forced else None,
+    )

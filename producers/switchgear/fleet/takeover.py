@@ -1,13 +1,13 @@
-"""Taking over: what a new owner does with the circuits topic before it folds on.
+"""What a new owner does with the circuits topic before it folds on.
 
-Rows are written before the records that come of them, so a crash can lose a record but never leave one without its row. The
-new owner finds the highest version published of each circuit, makes up what was lost, byte for byte, and continues above.
+Rows are written before the records that result from them. A crash can lose a record, but never leaves one without its row. The new
+owner finds the highest version published of each circuit, publishes what was lost, byte for byte, and continues above it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ import msgspec
 
 from switchgear.breaker.snapshot import Count
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.log import Changes, Published
+from switchgear.fleet.log import Published
 from switchgear.fleet.policy_overrides import is_circuit
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit_of
@@ -28,7 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PublishedCircuit(msgspec.Struct, frozen=True):
-    """What is needed of a record of the circuits topic."""
+    """The fields that a new owner needs of a record of the circuits topic."""
 
     circuit_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     tool_name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
@@ -40,16 +40,16 @@ class PublishedCircuit(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """Key of its record."""
+        """Key of the record."""
         return self.circuit_id.encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a new owner reads before it folds on."""
+    """What a new owner reads from Kafka before it folds on."""
 
     published: Mapping[str, PublishedCircuit]
-    """Highest version of each circuit in the partitions taken over."""
+    """Highest version of each circuit in the assigned partitions."""
     execution_ends: Mapping[int, int] = field(default_factory=dict)
     """Next offset of each partition of the executions topic."""
     command_ends: Mapping[int, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ _LOST: Final = Cause(rule="state_lost", reason="the owner has no state of this c
 
 
 def read_published(value: bytes | None) -> PublishedCircuit | None:
-    """Decode one record; null for a tombstone and for what is not a record of ours."""
+    """Decode one record of the circuits topic. Return None for a tombstone and for what a worker does not write."""
     if not value:
         return None
     try:
@@ -73,100 +73,86 @@ def read_published(value: bytes | None) -> PublishedCircuit | None:
     return found if named and at.tzinfo is not None and _EPOCH <= at < LATEST else None
 
 
-def reconcile(
-    shelf: CircuitRegistry,
-    known: Known,
-    changes: Changes,
-    touch: Callable[[LiveCircuit], None],
-) -> dict[str, str]:
-    """Compare every row with what was published last and queue the records that are missing.
+def reconcile(registry: CircuitRegistry, known: Known) -> dict[str, str]:
+    """Compare every row with its last published record, and publish what is missing.
 
     Args:
-        shelf: the rows after recovery.
-        known: what Kafka holds.
-        changes: gets the records.
-        touch: notes a circuit whose row changed.
+        registry: The circuits, after their rows were restored.
+        known: What Kafka holds.
 
     Returns:
-        State by circuit id, of those that are not closed.
+        State by circuit id, of the circuits that are not closed.
     """
     states: dict[str, str] = {}
-    for data in [data for key, data in shelf.rows.items() if is_circuit(key)]:
+    for data in [data for key, data in registry.rows.items() if is_circuit(key)]:
         try:
-            live = shelf.load(data)
+            live = registry.load(data)
         except Exception:
             log.exception("a row of the changelog can't be used; its circuit starts fresh")
-            _anew(shelf, Row.decode(data), known, changes, touch)
+            _start_fresh(registry, Row.decode(data), known)
             continue
-        row = live.row
-        last = known.published.get(row.circuit_id)
-        if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
-            row.applied += 1
-            touch(live)
-        if last is not None and last.version > row.version:
-            # Published above the row: by a zombie, or the changelog was lost. Readers must see something higher, and a generation of its
-            # own: probes that the other one permitted must not pass for ours, nor a state follow under a number that readers have seen.
-            row.version = last.version
-            live.breaker.generation = max(live.breaker.generation, last.generation) + 1
-            _announce(live, changes, touch)
-        elif row.record is not None and (last is None or last.version < row.version):
-            changes.circuits.append(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
-        if live.differs_from_record():
-            _announce(live, changes, touch)
+        _reconcile(registry, live, known)
         if live.breaker.state != "closed":
-            states[row.circuit_id] = live.breaker.state
+            states[live.row.circuit_id] = live.breaker.state
     for last in known.published.values():
-        if last.circuit_id.encode() not in shelf.rows:
-            _without_row(shelf, last, changes, touch)
+        if last.key not in registry.rows:
+            _without_row(registry, last)
     return states
 
 
-def _anew(
-    shelf: CircuitRegistry, row: Row, known: Known, changes: Changes, touch: Callable[[LiveCircuit], None]
-) -> None:
-    """A row that decodes and that no breaker wakes from: its fences and its name hold, its evidence is lost."""
+def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> None:
+    row = live.row
     last = known.published.get(row.circuit_id)
-    live = shelf.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
+    if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
+        row.applied += 1
+        registry.touch(live)
+    if last is not None and last.version > row.version:
+        # A paused former owner published above the row, or the changelog was lost. Readers need a higher version. They also need a new
+        # generation, so that probes which the other owner permitted don't count here, and no state repeats a number they have seen.
+        row.version = last.version
+        live.breaker.generation = max(live.breaker.generation, last.generation) + 1
+        _announce(registry, live)
+    elif row.record is not None and (last is None or last.version < row.version):
+        registry.publish(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
+    if live.differs_from_record():
+        _announce(registry, live)
+
+
+def _start_fresh(registry: CircuitRegistry, row: Row, known: Known) -> None:
+    """Replace a row that decodes but whose breaker can't be restored. Its fences and its name hold, its evidence is lost."""
+    last = known.published.get(row.circuit_id)
+    live = registry.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
     live.row.fences, live.row.command_fences = row.fences, row.command_fences
     live.row.applied = row.applied + 1
     live.row.version = max(row.version, 0 if last is None else last.version)
     live.breaker.generation = 0 if last is None else last.generation + 1
-    changes.circuits.append(live.publish(live.row.clock, _LOST))
-    touch(live)
+    _announce(registry, live, _LOST)
 
 
 def _lower_fences(fences: dict[int, int], ends: Mapping[int, int]) -> bool:
-    """Drop the fence of a partition that ends at or below it: the topic was deleted and made anew, its offsets start over."""
+    """Drop the fence of a partition that ends at or below it: the topic was deleted and created again, so offsets start over."""
     gone = [partition for partition, offset in fences.items() if offset >= ends.get(partition, offset + 1)]
     for partition in gone:
         del fences[partition]
     return bool(gone)
 
 
-def _announce(live: LiveCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]) -> None:
-    changes.circuits.append(live.publish(live.row.clock))
-    touch(live)
+def _announce(registry: CircuitRegistry, live: LiveCircuit, cause: Cause | None = None) -> None:
+    registry.publish(live.publish(live.row.clock, cause))
+    registry.touch(live)
 
 
-def _without_row(
-    shelf: CircuitRegistry, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]
-) -> None:
-    if last.state != "closed" or last.scope == "tool":
-        _adopt(shelf, last, changes, touch)
-    else:  # it retired, and its tombstone was lost in a crash
-        changes.circuits.append(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
+def _without_row(registry: CircuitRegistry, last: PublishedCircuit) -> None:
+    """Handle a published circuit without a row.
 
-
-def _adopt(
-    shelf: CircuitRegistry, last: PublishedCircuit, changes: Changes, touch: Callable[[LiveCircuit], None]
-) -> None:
-    """A published circuit of which no row is left (a lost changelog).
-
-    Close it, or readers refuse for ever; and go on above its version, or they drop what it says next. A tool that was published never
-    retires, so its row was lost even where it is closed.
+    A closed circuit of a user or session retired, and a crash lost its tombstone. Any other row was lost with the changelog: a
+    published tool never retires. Close that circuit, or readers refuse indefinitely, and continue above its version, or readers drop
+    the next record.
     """
-    live = shelf.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
+    if last.state == "closed" and last.scope != "tool":
+        registry.publish(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
+        return
+    live = registry.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
     live.row.version = last.version
     live.breaker.generation = last.generation + (last.state != "closed")
-    changes.circuits.append(live.publish(live.row.clock, _LOST))
-    touch(live)
+    _announce(registry, live, _LOST)

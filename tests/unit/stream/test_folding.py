@@ -92,7 +92,7 @@ def test_names_that_only_a_failed_record_brought_are_not_kept():
     table.run(said(0))
     for number in range(5):
         table.run(said(number, f"{BAD}-{number}"))
-    tools = {name for partition in range(4) for name in table.fold._shelf.tools_of(partition)}
+    tools = {name for partition in range(4) for name in table.fold.registry.tools_of(partition)}
     assert tools == {"search"}
 
 

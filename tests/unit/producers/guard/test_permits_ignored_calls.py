@@ -71,7 +71,7 @@ def counted(gear: Switchgear) -> tuple[int, int, int]:
 
 def of_the_fleet(fleet: InMemoryFleet) -> tuple[int, int, int]:
     """The same of the fleet's circuit, as its worker has it."""
-    live = fleet._worker.fold._shelf.tool(TOOL, fleet.clock.wall())
+    live = fleet._worker.fold.registry.tool(TOOL, fleet.clock.wall())
     counts = live.breaker.counts(fleet.clock.wall())
     return counts.calls, counts.failed, counts.ignored
 
