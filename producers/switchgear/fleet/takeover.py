@@ -57,7 +57,7 @@ class Known:
 
 
 _decoder: Final = msgspec.json.Decoder(PublishedCircuit)
-_LOST: Final = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts anew")
+_LOST: Final = Cause(rule="state_lost", reason="the owner has no state of this circuit; its evidence starts empty")
 
 
 def read_published(value: bytes | None) -> PublishedCircuit | None:

@@ -153,10 +153,10 @@ def test_a_replay_that_counts_again_is_noticed(monkeypatch):
     def forgetful(self, live, partition, offset):
         live.row.fences[partition] = max(offset, live.row.fences.get(partition, -1))
         live.row.applied += 1
-        self._touch(live)
+        self.registry.touch(live)
         return True
 
-    monkeypatch.setattr(FleetFold, "_pass", forgetful)
+    monkeypatch.setattr(FleetFold, "_raise_fence", forgetful)
     assert broken().invariant in {"rebuild-agrees", "counted-once", "opens-with-evidence"}
 
 
