@@ -12,12 +12,10 @@ from starlette.responses import Response
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
+from switchgear_sinks.clickhouse_errors import UNKNOWN_TABLE, clickhouse_code, clickhouse_message
 from switchgear_sinks.migrations import RetentionError
-from switchgear_sinks.repository.faults import clickhouse_code, clickhouse_message
 
 log = structlog.get_logger()
-
-_UNKNOWN_TABLE = 60
 
 
 class NotFoundError(SwitchgearError):
@@ -71,7 +69,7 @@ def answer_to(error: Exception) -> Response:
     if isinstance(error, TimeoutError):
         return error_answer("ClickHouse did not answer in time.", 504, "Narrow the time range, or try again.")
     if isinstance(error, ClickHouseError):
-        if clickhouse_code(error) == _UNKNOWN_TABLE:
+        if clickhouse_code(error) == UNKNOWN_TABLE:
             return error_answer(
                 "The tables do not exist yet.", 503, "The sink makes them when it starts; try again in a moment."
             )

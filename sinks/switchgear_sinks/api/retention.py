@@ -20,12 +20,11 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
 from switchgear_sinks.api.hosts import host_name, is_loopback
 from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code
 from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
-from switchgear_sinks.repository.faults import clickhouse_code
 from switchgear_sinks.store import Store
 
 CHANGE_LIMIT_S: Final = 100.0
-_READONLY, _ACCESS_DENIED = 164, 497
 _SAMPLE: Final = 'Send {"days": 30, "tenant": null, "new_rows_only": false} as application/json; only days is required.'
 
 
@@ -72,7 +71,7 @@ class RetentionRoute:
                 hint="`switchgear retention show` shows the rules; try again, or start a sink, which applies them.",
             ) from None
         except ClickHouseError as error:
-            if clickhouse_code(error) in {_READONLY, _ACCESS_DENIED}:
+            if clickhouse_code(error) in NOT_ALLOWED:
                 raise ForbiddenError(
                     f"The ClickHouse user {self._store.location.username!r} of this API may not change tables.",
                     hint="Name a user who may: `switchgear retention … --clickhouse http://user:password@host:8123/database`.",

@@ -15,11 +15,11 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.grpc import messages
 from switchgear_sinks.grpc import tool_health_pb2 as pb
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import ToolMetricsRepository
-from switchgear_sinks.repository.faults import clickhouse_message
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()

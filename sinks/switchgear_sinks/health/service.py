@@ -52,10 +52,10 @@ class ToolHealthService:
         self._registered: tuple[str, ...] = tuple(registered_tool_names or ())
 
     async def ensure_initialized(self) -> None:
-        """Ensure the repository's table exists.
+        """Create the tables, unless they exist; see :meth:`ToolMetricsRepository.ensure_table`.
 
         Raises:
-            StoreUnavailableError: it does not; the message says how to make it.
+            MigrationError: ClickHouse refuses to create them; the message has the reason.
         """
         await self._repository.ensure_table()
 

@@ -1,8 +1,6 @@
-"""The tables, made and changed by versioned SQL files with a ledger."""
+"""Create and change the tables: versioned SQL files, a ledger of those applied, retention, and readers of one tenant."""
 
-from switchgear_sinks.migrations.failures import explained
-from switchgear_sinks.migrations.layout import Layout
-from switchgear_sinks.migrations.ledger import LEDGER, Migration, MigrationError, load_migrations
+from switchgear_sinks.migrations.files import Layout, Migration, MigrationError, explained, load_migrations
 from switchgear_sinks.migrations.retention import (
     RetentionError,
     RetentionRules,
@@ -13,7 +11,7 @@ from switchgear_sinks.migrations.retention import (
     restamp,
     write_rule,
 )
-from switchgear_sinks.migrations.runner import migrate, pending, planned
+from switchgear_sinks.migrations.runner import LEDGER, migrate, pending, planned
 from switchgear_sinks.migrations.tenant_reader import check_policies, has_user, tenant_reader
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_sinks.migrations.layout import Layout
+from switchgear_sinks.migrations.files import Layout
 from switchgear_sinks.migrations.retention import literal
 from switchgear_sinks.store import Store
 

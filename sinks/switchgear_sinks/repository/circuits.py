@@ -7,9 +7,9 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from switchgear_sinks.repository.database import Database
 from switchgear_sinks.repository.local_circuits import local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
+from switchgear_sinks.store import Database
 
 RECORD: Final = (
     "circuit_id",

@@ -15,8 +15,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from switchgear_schemas.circuit import Cause
-from switchgear_sinks.repository.database import Database
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
+from switchgear_sinks.store import Database
 
 WITHIN: Final = timedelta(minutes=10)
 """How far back refusals are looked for. After so long without one, the process has ended or no longer calls the tool."""

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from switchgear_schemas.execution import ErrorClass
-from switchgear_sinks.repository.database import Database
 from switchgear_sinks.repository.queries import (
     NOT_CANCELLED,
     TOOLS_OWN,
@@ -19,6 +18,7 @@ from switchgear_sinks.repository.queries import (
     select,
     template,
 )
+from switchgear_sinks.store import Database
 
 _TYPE: Final = (
     "multiIf(error_type != '', error_type, status = 'timeout', 'timeout', error_class != '', error_class, 'unknown')"

@@ -9,11 +9,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Protocol
 
-from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import rollups, slow_calls
-from switchgear_sinks.repository.database import Database
 from switchgear_sinks.repository.queries import (
     NOT_CANCELLED,
     STATS,
@@ -23,7 +21,7 @@ from switchgear_sinks.repository.queries import (
     select,
 )
 from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
-from switchgear_sinks.store import Store
+from switchgear_sinks.store import Database
 
 
 class Logger(Protocol):
@@ -67,21 +65,17 @@ class ToolMetricsRepository:
         return self._tenant
 
     async def ensure_table(self) -> None:
-        """Make the tables where ``db`` is a Store; with another client, see that they are there.
+        """Create the tables, unless they exist.
+
+        They are the tables that a sink creates, on the node that ``db`` is connected to. Rows are kept for 30 days. For a
+        cluster or another retention, run ``switchgear migrate`` instead.
 
         Raises:
-            StoreUnavailableError: the tables are missing.
+            MigrationError: ClickHouse refuses to create them; the message has the reason.
         """
         found = await self._db.rows("EXISTS TABLE tool_metrics")
-        if found[0]["result"]:
-            return
-        if isinstance(self._db.client, Store):
-            await migrate(self._db.client)
-        else:
-            raise StoreUnavailableError(
-                "The table tool_metrics is not in this database.",
-                hint="Start `switchgear sink` once, which makes it, or select another database.",
-            )
+        if not found[0]["result"]:
+            await migrate(self._db)
 
     async def record(self, metric: ToolMetric) -> ToolMetric:
         """Store one call, at once, without Kafka: its Kafka coordinates stay at their defaults.

@@ -19,7 +19,7 @@ from uuid import uuid4
 import structlog
 
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
-from switchgear_sinks.repository.faults import clickhouse_message
+from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.sandbox.client import ReaderClient
 from switchgear_sinks.sandbox.process import START_S, ReaderLimits, ReaderProcess
 from switchgear_sinks.sandbox.snapshot import link_snapshot

@@ -80,10 +80,6 @@ class ClientPool:
         """Insert bytes of the format ``fmt`` as they are."""
         await self.run(lambda client: client.raw_insert(table, insert_block=block, fmt=fmt, settings=_dict(settings)))
 
-    async def insert(self, table: str, rows: Sequence[Sequence[Any]], column_names: Sequence[str]) -> None:
-        """Insert Python rows (few: each value is converted in Python)."""
-        await self.run(lambda client: client.insert(table, rows, column_names=column_names))
-
     def close(self) -> None:
         """Wait for what runs, then close the clients. Blocks: call it in a thread."""
         self._closed = True

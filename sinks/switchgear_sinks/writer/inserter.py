@@ -11,10 +11,17 @@ import structlog
 from clickhouse_connect.driver.client import Client
 
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
+from switchgear_sinks.clickhouse_errors import (
+    INCORRECT_DATA,
+    VIOLATED_CONSTRAINT,
+    InsertFailure,
+    InsertFailureKind,
+    classify_insert_failure,
+)
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
+from switchgear_sinks.writer.constraints import Constraints, constraint_of
 from switchgear_sinks.writer.dead_letters import DeadLetters
-from switchgear_sinks.writer.insert_failure import VIOLATED, Constraints, Kind, Verdict, constraint_of, judge
 from switchgear_sinks.writer.resent import drop_resent
 from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
 from switchgear_sinks.writer.settings import Limits, WriterMetrics
@@ -34,7 +41,6 @@ INSERT_SETTINGS: Final = {
     "max_insert_block_size": 1_000_000,  # one batch is one block: nothing of it is stored before all of it is parsed
     "throw_on_max_partitions_per_insert_block": 0,  # old and new calls may come together
 }
-INCORRECT_DATA: Final = 117
 SUSPECTS: Final = 4
 """Bad rows that ClickHouse may name in one batch before the rest of it is checked in full and written anew."""
 WATCHED_BATCHES: Final = 5
@@ -84,9 +90,9 @@ class Inserter:
                 try:
                     done = await attempt()
                 except Exception as error:
-                    verdict = judge(error)
-                    if verdict.kind is not Kind.RETRY:
-                        raise _refused(self._maker.table, verdict) from error
+                    failure = classify_insert_failure(error)
+                    if failure.kind is not InsertFailureKind.RETRY:
+                        raise _refused(self._maker.table, failure) from error
                 else:
                     if done:
                         return
@@ -94,12 +100,12 @@ class Inserter:
                 if not failing:
                     failing = True
                     self._metrics.failing.inc()
-                self._metrics.retries.labels(str(verdict.code or "unreachable")).inc()
+                self._metrics.retries.labels(str(failure.code or "unreachable")).inc()
                 log.warning(
-                    "disk full, insert waits for space" if verdict.disk_full else "insert failed, trying again",
+                    "disk full, insert waits for space" if failure.disk_full else "insert failed, trying again",
                     table=self._maker.table,
-                    code=verdict.code,
-                    reason=verdict.reason,
+                    code=failure.code,
+                    reason=failure.reason,
                     wait_s=round(wait, 1),
                 )
                 await asyncio.sleep(wait)
@@ -122,10 +128,14 @@ class Inserter:
         try:
             size = await self._store.writing.run(work)
         except Exception as error:
-            verdict = judge(error)
-            if verdict.kind is not Kind.ROW or verdict.row is None or not 0 <= verdict.row < len(rows.values):
+            failure = classify_insert_failure(error)
+            if (
+                failure.kind is not InsertFailureKind.REJECT_ROW
+                or failure.row is None
+                or not 0 <= failure.row < len(rows.values)
+            ):
                 raise
-            await self._mend(rows, verdict)
+            await self._mend(rows, failure)
             return False
         self._metrics.rows.labels(table).inc(len(rows.values))
         self._metrics.batches.labels(table).inc()
@@ -133,25 +143,25 @@ class Inserter:
         self._metrics.insert_seconds.labels(table).observe(time.perf_counter() - started)
         return True
 
-    async def _mend(self, rows: Rows, verdict: Verdict) -> None:
+    async def _mend(self, rows: Rows, failure: InsertFailure) -> None:
         """Write the row that ClickHouse named anew; if that was tried, or it is invalid, it is a dead letter.
 
         Where its like can be told apart, they are dealt with together: an insert for each would cost a parse of them all.
         What is stored under the batch's token is decided by one insert alone, so a replay may go another way to it.
         """
-        row = verdict.row or 0
+        row = failure.row or 0
         rows.named += 1
-        constraint = constraint_of(verdict.reason) if verdict.code == VIOLATED else None
+        constraint = constraint_of(failure.reason) if failure.code == VIOLATED_CONSTRAINT else None
         if constraint is not None:
             self._watched[constraint] = WATCHED_BATCHES
             if await self._constraints.reject(constraint, rows):
                 await self._count_out(rows)
                 return
-        if verdict.code == INCORRECT_DATA and await asyncio.to_thread(self._rewrite_repeated, rows):
+        if failure.code == INCORRECT_DATA and await asyncio.to_thread(self._rewrite_repeated, rows):
             await self._count_out(rows)
             return
         if rows.canonical[row]:
-            rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {verdict.reason}"))
+            rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {failure.reason}"))
             rows.remove({row})
         elif rows.named <= SUSPECTS:
             if not rows.make_canonical(row, self._maker.canonical):
@@ -201,8 +211,8 @@ def _settings(token: str) -> dict[str, Any]:
     return {**INSERT_SETTINGS, "insert_deduplication_token": token}
 
 
-def _refused(table: str, verdict: Verdict) -> InsertRefusedError:
+def _refused(table: str, failure: InsertFailure) -> InsertRefusedError:
     return InsertRefusedError(
-        f"ClickHouse refuses to insert into {table}: {verdict.reason}",
+        f"ClickHouse refuses to insert into {table}: {failure.reason}",
         hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
     )

@@ -8,13 +8,10 @@ from typing import Final
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_sinks.repository.faults import clickhouse_code, clickhouse_message
+from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, TIMED_OUT, TOO_LARGE, clickhouse_code, clickhouse_message
 
 _SCOPE: Final = re.compile(r":? (?:Expected one of|In scope SELECT formatQuerySingleLine).*$", re.DOTALL)
 """What follows is ClickHouse's list of every token it knows, or the query we wrapped around the user's."""
-_TIMED_OUT: Final = frozenset({159, 160})
-_TOO_MUCH: Final = frozenset({158, 241, 307, 396})
-_FORBIDDEN: Final = frozenset({164, 291, 392, 446, 497})
 
 
 class SqlRefusedError(SwitchgearError):
@@ -34,10 +31,10 @@ def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
     code, message = clickhouse_code(error), _SCOPE.sub(".", clickhouse_message(error))
     if "Multi-statements are not allowed" in message:
         return SqlRefusedError("Only one statement at a time.", hint="Send them one by one.")
-    if code in _FORBIDDEN:
+    if code in NOT_ALLOWED:
         return SqlRefusedError(message, hint="Only reading the store's own tables is allowed here.")
-    if code in _TIMED_OUT:
+    if code in TIMED_OUT:
         return SqlLimitError(message, hint="Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS.")
-    if code in _TOO_MUCH:
+    if code in TOO_LARGE:
         return SqlLimitError(message, hint="Aggregate, add a LIMIT, or select fewer columns.")
     return SqlFailedError(message, hint="" if parsing else "SHOW TABLES and DESCRIBE TABLE tell the names.")

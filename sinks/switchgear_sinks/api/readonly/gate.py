@@ -14,8 +14,8 @@ from switchgear_sinks.api.readonly import rules
 from switchgear_sinks.api.readonly.catalog import OPENS_FILES, Catalog, Function, catalog_of
 from switchgear_sinks.api.readonly.failures import SqlFailedError, SqlLimitError, SqlRefusedError, explain
 from switchgear_sinks.api.readonly.statement import classify
+from switchgear_sinks.clickhouse_errors import clickhouse_code
 from switchgear_sinks.migrations.retention import literal
-from switchgear_sinks.repository.faults import clickhouse_code
 
 Ask = Callable[[str, str], bytes]
 """Sends a query, to be answered in a format, under the limits of a reader. Raises ``ClickHouseError``."""

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly.failures import SqlRefusedError
-from switchgear_sinks.repository.faults import clickhouse_message
+from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.store import StoreLocation
 
 WAY_OUT: Final = (

@@ -10,8 +10,7 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.migrations import Layout, MigrationError, migrate
-from switchgear_sinks.migrations import runner as turns
+from switchgear_sinks.migrations import Layout, MigrationError, migrate, runner
 from switchgear_sinks.store import Store, open_store
 from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
 from tests.support.sinking import rollups_differ
@@ -46,25 +45,28 @@ async def test_the_rollups_have_every_row_after_several_processes_migrated_at_on
     async with opened(server, database, AT_ONCE) as stores:
         applied = await asyncio.gather(*map(migrate, stores))
         assert sorted(map(bool, applied)) == [False] * (AT_ONCE - 1) + [True]
-        rows = [("t", status, 5.0) for status in ("success", "error", "timeout", "cancelled")]
-        await stores[0].writing.insert("tool_metrics", rows, ["tool_name", "status", "execution_time_ms"])
+        for status in ("success", "error", "timeout", "cancelled"):
+            row = f'{{"tool_name": "t", "status": "{status}", "execution_time_ms": 5.0}}'
+            await stores[0].raw_insert("tool_metrics", row.encode())
         assert await rollups_differ(stores[0]) == {}
-        found = await stores[0].query(f"SELECT count() FROM system.tables WHERE name = '{turns.LOCK}'")
+        found = await stores[0].query(f"SELECT count() FROM system.tables WHERE name = '{runner.LOCK}'")
         assert found.result_rows == [(0,)]
 
 
 async def test_a_lock_that_is_held_is_waited_for_and_then_named(server: ClickHouseServer) -> None:
-    async with opened(server, "held", 2) as (first, second), turns.one_at_a_time(first, Layout()):
-        with pytest.raises(MigrationError, match=r"migrating held for 0\.5 s.*drop the table schema_migrations_lock"):
-            async with turns.one_at_a_time(second, Layout(), limit_s=0.5):
+    async with opened(server, "held", 2) as (first, second), runner.one_at_a_time(first, Layout()):
+        with pytest.raises(
+            MigrationError, match=r"migrating this database for 0\.5 s.*drop the table schema_migrations_lock"
+        ):
+            async with runner.one_at_a_time(second, Layout(), limit_s=0.5):
                 pass
 
 
 async def test_a_lock_that_a_dead_process_left_is_dropped_when_it_is_old(
     server: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "STALE_S", 1.0)
+    monkeypatch.setattr(runner, "STALE_S", 1.0)
     async with opened(server, "left", 1) as (store,):
-        await store.command(Layout().fill(turns._CREATE))
-        async with asyncio.timeout(30), turns.one_at_a_time(store, Layout()):
+        await store.command(Layout().fill(runner._CREATE_LOCK))
+        async with asyncio.timeout(30), runner.one_at_a_time(store, Layout()):
             pass

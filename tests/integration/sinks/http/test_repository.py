@@ -1,9 +1,7 @@
 """ToolMetricsRepository over HTTP: the tests it passes on the embedded engine, against a server; and any HTTP client."""
 
 import clickhouse_connect
-import pytest
 
-from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.support.again import again
@@ -30,9 +28,6 @@ async def test_a_client_over_http_will_do(store):
         await repository.record(ToolMetric(tool_name="t", status="success"))
         assert (await repository.get_tool_stats("t"))["total_calls"] == 2
         assert await repository.cleanup_old_metrics(0) == 2
-        client.database = "default"
-        with pytest.raises(StoreUnavailableError, match="tool_metrics"):
-            await repository.ensure_table()
     finally:
         client.close()
 

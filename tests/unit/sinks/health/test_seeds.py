@@ -3,11 +3,9 @@
 import inspect
 from datetime import UTC, datetime, timedelta
 
-import clickhouse_connect
 import pytest
 from pydantic import ValidationError
 
-from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.execution import ToolMetric
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
 from switchgear_sinks.health import ToolHealthService
@@ -350,13 +348,3 @@ async def test_a_tool_neither_called_nor_registered_has_no_health(service):
         None,
         None,
     )
-
-
-async def test_the_service_needs_its_table_and_says_so(service, store):
-    await service.ensure_initialized()
-    client = clickhouse_connect.get_client(interface="chdb", path=str(store.location.folder), database="default")
-    try:
-        with pytest.raises(StoreUnavailableError, match="switchgear sink"):
-            await ToolHealthService(client).ensure_initialized()
-    finally:
-        client.close()

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from switchgear_schemas.execution import ToolMetric
-from switchgear_sinks.repository import database
-from switchgear_sinks.repository.database import Database
 from switchgear_sinks.repository.queries import Conditions, microseconds
 from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
+from switchgear_sinks.store import Database, database
 
 NAIVE = datetime(1970, 1, 1, 0, 0, 0, 1)  # noqa: DTZ001 - what a client without time zones gives
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear_sinks.migrations import migrate
-from switchgear_sinks.migrations.ledger import load_migrations
+from switchgear_sinks.migrations import load_migrations, migrate
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.bench.queries_plan import Recording, readings
 from tests.support.engine import call, store_calls

@@ -11,7 +11,7 @@ import pytest
 from switchgear_schemas.settings import load_settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from switchgear_sinks.writer.insert_failure import Constraints, constraint_of
+from switchgear_sinks.writer.constraints import Constraints, constraint_of
 from switchgear_sinks.writer.rows import ExecutionRows, Rows
 from tests.support.records import execution, records
 
