@@ -1,4 +1,4 @@
-"""The processes: a sink (the writer, with the HTTP API where it owns the engine), or the API alone."""
+"""Run a sink (the writer, with the HTTP API if it owns the engine), or the API alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
+from switchgear_sinks.http_server import Probes, Server, create_probe_app, listen, make_server, url_of
 from switchgear_sinks.migrations import Layout, migrate, pending
-from switchgear_sinks.serving import Server, listen, make_server, url_of
-from switchgear_sinks.status import create_status_app
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Limits, Writer, WriterMetrics
 
@@ -33,19 +32,19 @@ async def run_sink(
 ) -> None:
     """Apply the migrations, then write until SIGTERM or SIGINT.
 
-    With the embedded engine the HTTP API is always served by this process, since no other can open the data.
+    With the embedded engine this process also serves the HTTP API, because no other process can open the data.
 
     Args:
-        settings: Everything that can be set.
+        settings: All settings.
         api: Serve the HTTP API here for a ClickHouse server too.
-        instance_id: Static membership in the consumer group; with the embedded engine it follows from the folder.
-        limits: Batch sizes and memory; from the settings where None.
+        instance_id: Static membership in the consumer group. With the embedded engine it follows from the folder.
+        limits: Batch sizes and memory; by default from the settings.
 
     Raises:
-        SwitchgearError: it cannot start, or cannot go on: one sentence says why.
+        SwitchgearError: The sink can't start, or can't continue. The message says why.
     """
     layout = Layout.of(settings)
-    stopping = _on_signals()
+    stopping = _stop_on_signals()
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
@@ -69,7 +68,7 @@ async def run_sink(
 
                 app = create_app(store, settings, registry=registry, readiness=readiness)
             else:
-                app = create_status_app(store, registry=registry, readiness=readiness)
+                app = create_probe_app(Probes(store, registry, readiness))
             await _run(stopping, make_server(app), listening, writer)
 
 
@@ -78,28 +77,28 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
 
     Args:
         settings: The store and the address.
-        grpc_address: ``host:port`` to serve tool health by gRPC on, too; needs the extra ``grpc``.
+        grpc_address: ``host:port`` to serve tool health on by gRPC too; needs the extra ``grpc``.
 
     Raises:
         SettingsError: ``clickhouse_url`` names the embedded engine.
-        SwitchgearError: it cannot start: one sentence says why.
+        SwitchgearError: The API can't start. The message says why.
     """
     if settings.embedded:
         raise SettingsError(
-            "The embedded ClickHouse engine can be open in one process only, and that is the sink: "
+            "Only one process can open the embedded ClickHouse engine, and that is the sink: "
             "`switchgear sink` (or `switchgear up`) serves the HTTP API itself.",
-            hint="For an API of its own set SWITCHGEAR_CLICKHOUSE_URL to a ClickHouse server, http://host:8123/switchgear.",
+            hint="To run the API alone, set SWITCHGEAR_CLICKHOUSE_URL to a ClickHouse server, http://host:8123/switchgear.",
         )
     from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - as above
 
-    stopping = _on_signals()
+    stopping = _stop_on_signals()
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
             log.info("store opened", store=str(store.location))
             missing = await pending(store)
             if missing:
-                log.warning("tables are missing or old: a sink makes them when it starts", migrations=len(missing))
+                log.warning("tables are missing or old: a sink creates them when it starts", migrations=len(missing))
             async with _grpc(store, grpc_address):
                 await _run(stopping, make_server(create_app(store, settings, registry=registry)), listening, None)
 
@@ -118,16 +117,16 @@ async def _grpc(store: Store, address: str | None) -> AsyncIterator[None]:
 
 
 async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket, writer: Writer | None) -> None:
-    """Run all until told to stop or until one ends; then end the others, and raise what went wrong."""
+    """Run everything until a signal, or until one task ends. Then end the others, and raise what failed."""
     tasks = [asyncio.create_task(server.serve(sockets=[listening]), name="http")]
     if writer is not None:
         tasks.append(asyncio.create_task(writer.run(), name="writer"))
-    told = asyncio.create_task(stopping.wait(), name="stop")
+    signalled = asyncio.create_task(stopping.wait(), name="stop")
     ready = asyncio.create_task(_announce(server, writer, url_of(listening)), name="ready")
     try:
-        await asyncio.wait([*tasks, told], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*tasks, signalled], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        told.cancel()
+        signalled.cancel()
         ready.cancel()
         if writer is not None:
             writer.stop()
@@ -149,7 +148,7 @@ async def _announce(server: Server, writer: Writer | None, url: str) -> None:
     log.info("ready", http=url)
 
 
-def _on_signals() -> asyncio.Event:
+def _stop_on_signals() -> asyncio.Event:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -166,7 +165,7 @@ def _registry() -> CollectorRegistry:
 
 
 def _instance_of(store: Store) -> str | None:
-    """One process owns a folder, so the folder names the member: killed and restarted, it has its partitions back at once."""
+    """Return the static member name: one process owns a folder, so a restarted sink has its partitions back at once."""
     if store.location.folder is None:
         return None
     where = f"{socket.gethostname()}:{store.location.folder.resolve()}"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -17,15 +14,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.answers import answer_to, error_answer, json_answer
+from switchgear_sinks.api.answers import answer_to, error_answer
 from switchgear_sinks.api.hosts import KnownHosts
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
+from switchgear_sinks.http_server import Probes
 from switchgear_sinks.store import Store
 
 Handler = Callable[[Request], Awaitable[Response]]
-_READY_WITHIN_S: Final = 5.0
 
 
 class Meter:
@@ -70,23 +67,7 @@ def create_app(
         registry: What ``/metrics`` shows; the API's own counters join it.
         readiness: More to be ready for, by name; ``/readyz`` is 503 while one is False or the store does not answer.
     """
-    meter, reads = Meter(registry), Reads(store)
-
-    async def healthz(_request: Request) -> Response:
-        return json_answer({"status": "ok"})
-
-    async def readyz(_request: Request) -> Response:
-        try:
-            answered = await asyncio.wait_for(store.ping(), _READY_WITHIN_S)
-        except TimeoutError:
-            answered = False
-        checks = {"store": answered} | dict(readiness() if readiness else {})
-        ready = all(checks.values())
-        return json_answer({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
-
-    async def metrics(_request: Request) -> Response:
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
-
+    meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
         ("/v1/tools", reads.tools, "GET"),
         ("/v1/tools/{name:path}", reads.tool, "GET"),
@@ -98,9 +79,9 @@ def create_app(
         ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
-        ("/healthz", healthz, "GET"),
-        ("/readyz", readyz, "GET"),
-        ("/metrics", metrics, "GET"),
+        ("/healthz", probes.healthz, "GET"),
+        ("/readyz", probes.readyz, "GET"),
+        ("/metrics", probes.metrics, "GET"),
     )
     return Starlette(
         routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],

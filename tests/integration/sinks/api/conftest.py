@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
-from switchgear_sinks.serving import listen, make_server, url_of
+from switchgear_sinks.http_server import listen, make_server, url_of
 from tests.support.canary import World, listening
 from tests.support.waiting import until
 

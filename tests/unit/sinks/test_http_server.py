@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from switchgear_sinks.connections import Crowd
-from switchgear_sinks.serving import listen, make_server
+from switchgear_sinks.http_protocol import Connections
+from switchgear_sinks.http_server import listen, make_server
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, connected, crowd, everything
 from tests.support.waiting import until
 
@@ -45,10 +45,10 @@ class App:
 
 
 @contextlib.contextmanager
-def running(app: App, crowd: Crowd) -> Iterator[int]:
+def running(app: App, connections: Connections) -> Iterator[int]:
     """The server in a thread of its own; its port."""
     with listen("127.0.0.1:0", "X") as listening:
-        server = make_server(app, crowd)
+        server = make_server(app, connections)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
         thread.start()
         until(lambda: server.started)
@@ -68,24 +68,24 @@ def app():
 
 @pytest.fixture
 def port(app):
-    with running(app, Crowd(most=16, request_s=60, answer_s=60)) as port:
+    with running(app, Connections(max_open=16, request_s=60, answer_s=60)) as port:
         yield port
 
 
 @pytest.fixture
 def hasty(app):
-    with running(app, Crowd(most=16, request_s=0.5, answer_s=0.5)) as port:
+    with running(app, Connections(max_open=16, request_s=0.5, answer_s=0.5)) as port:
         yield port
 
 
 @pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
-def test_an_ambiguous_request_is_answered_once_with_400_and_what_follows_it_not_at_all(sent, app, port):
+def test_ambiguous_request_is_answered_once_with_400_and_what_follows_it_is_not_answered(sent, app, port):
     assert answers(asked(port, sent)) == [400]
     assert app.requests == 0
 
 
 @pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
-def test_the_same_holds_for_an_ambiguous_request_that_comes_after_another(sent, app, port):
+def test_ambiguous_request_after_a_valid_one_is_answered_once_with_400(sent, app, port):
     assert answers(asked(port, GET + sent)) == [200, 400]
     assert app.requests == 1
 
@@ -99,7 +99,7 @@ def test_a_body_whose_chunks_are_damaged_is_answered_at_most_once(body, port):
     assert received in ([400], [200, 400])
 
 
-def test_requests_one_after_the_other_are_each_answered(app, port):
+def test_requests_one_after_the_other_on_one_connection_are_each_answered(app, port):
     chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
     last = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab"
     assert answers(asked(port, GET + chunked + last)) == [200, 200, 200]
@@ -122,7 +122,7 @@ def test_a_request_that_does_not_end_is_closed_when_its_time_is_over(sent, hasty
     assert answers(asked(hasty, sent)) == ([200] if sent.startswith(GET) else [])
 
 
-def test_a_client_that_goes_on_sending_a_byte_now_and_then_is_closed_all_the_same(hasty):
+def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(hasty):
     with connected(hasty, b"GET / HTTP/1.1\r\nX: ") as connection:
         connection.setblocking(False)
 
@@ -138,7 +138,7 @@ def test_a_client_that_goes_on_sending_a_byte_now_and_then_is_closed_all_the_sam
         until(ended)
 
 
-def test_a_request_that_is_worked_on_is_not_closed_however_long_it_takes(app, hasty):
+def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
     with connected(hasty, SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as connection:
         assert answers(asked(hasty, b"GET /")) == []  # its time was over
         assert answers(asked(hasty, b"GET /")) == []
@@ -155,7 +155,7 @@ def test_a_client_that_does_not_read_its_answer_is_closed_when_its_time_is_over(
 
 
 def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
-    with running(app, Crowd(request_s=60, answer_s=5)) as port, connected(port, LARGE) as connection:
+    with running(app, Connections(request_s=60, answer_s=5)) as port, connected(port, LARGE) as connection:
         received = b""
         while len(received) < LARGE_BYTES:
             part = connection.recv(400_000)
@@ -167,13 +167,13 @@ def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", GET]
 )
-def test_a_probe_gets_through_a_crowd_that_holds_every_connection(sent, port):
+def test_probe_is_answered_while_other_clients_hold_every_connection(sent, port):
     with crowd(port, 200, sent):
         for _ in range(3):
             assert answers(asked(port, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
 
 
-def test_no_more_connections_stay_open_than_there_may_be(port):
+def test_no_more_connections_stay_open_than_the_limit(port):
     with crowd(port, 200, b"GET / HTTP/1.1\r\n") as connections:
 
         def held() -> int:
@@ -182,7 +182,7 @@ def test_no_more_connections_stay_open_than_there_may_be(port):
         until(lambda: held() <= 16)
 
 
-def test_a_probe_gets_through_while_as_many_requests_as_may_be_are_worked_on(app, port):
+def test_probe_is_answered_while_the_limit_of_requests_is_in_progress(app, port):
     with crowd(port, 8, SLOW):
         until(lambda: app.requests == 8)
         closing = b"\r\nConnection: close\r\n\r\n"
@@ -192,7 +192,7 @@ def test_a_probe_gets_through_while_as_many_requests_as_may_be_are_worked_on(app
         until(lambda: answers(asked(port, SLOW.replace(b"\r\n\r\n", closing))) == [200])
 
 
-def test_a_probe_gets_through_a_crowd_that_does_not_read_its_answers(app, port):
+def test_probe_is_answered_while_other_clients_do_not_read_their_answers(app, port):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(connected(port, LARGE, buffer=4096))
