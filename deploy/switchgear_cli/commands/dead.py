@@ -23,9 +23,7 @@ from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.visible import escaped
-from switchgear_sinks.dead import Retry, Selection, StoredLetter, read_letters
-from switchgear_sinks.dead.letters import hexdump
-from switchgear_sinks.dead.repair import read_repairs
+from switchgear_sinks.dead import Retry, Selection, StoredLetter, hexdump, read_letters, read_repairs
 
 dead = App(name="dead", help="List, show and send again what was rejected.")
 
@@ -218,7 +216,7 @@ async def _meant(settings: Settings, which: Which) -> list[StoredLetter]:
     if found or which.reason is None:
         return found
     every = await read_letters(settings.kafka, settings.topics.dead, Selection())
-    if not every or any(Selection(reason=which.reason).holds(each) for each in every):
+    if not every or any(Selection(reason=which.reason).matches(each) for each in every):
         return found
     reasons = Counter(each.letter.reason for each in every).most_common()
     listed = "; ".join(f"{plain(reason)} ({count(tally)})" for reason, tally in reasons[:_REASONS])

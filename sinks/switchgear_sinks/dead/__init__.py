@@ -1,8 +1,7 @@
-"""Dead letters for people: look at what was rejected, repair it, send it again."""
+"""Dead letters for operators: list rejected messages, repair them and send them again."""
 
-from switchgear_sinks.dead.letters import StoredLetter
-from switchgear_sinks.dead.retry import Outcome, Retry
-from switchgear_sinks.dead.selection import Selection
+from switchgear_sinks.dead.letters import Selection, StoredLetter, hexdump
+from switchgear_sinks.dead.retry import Outcome, Retry, read_repairs
 from switchgear_sinks.dead.topic import read_letters
 
-__all__ = ["Outcome", "Retry", "Selection", "StoredLetter", "read_letters"]
+__all__ = ["Outcome", "Retry", "Selection", "StoredLetter", "hexdump", "read_letters", "read_repairs"]

@@ -1,4 +1,4 @@
-"""StoredLetter: a dead letter as it lies in its topic."""
+"""Dead letters as they are stored in their topic, and the selection of some of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class StoredLetter:
-    """``partition`` and ``offset`` are the dead-letter topic's own, ``written_ms`` is when it was put there."""
+    """A dead letter with its place in the dead-letter topic.
+
+    Args:
+        letter: The rejected message and the reason.
+        partition: Of the dead-letter topic.
+        offset: Of the dead-letter topic.
+        written_ms: When the letter was written to the dead-letter topic.
+    """
 
     letter: DeadLetter
     partition: int
@@ -32,20 +39,20 @@ class StoredLetter:
 
     @property
     def key(self) -> str:
-        """Its identity: ``topic-partition-offset`` of the message that was rejected."""
+        """The identity of the letter: ``topic-partition-offset`` of the rejected message."""
         return self.letter.key.decode()
 
     @property
     def at(self) -> datetime:
-        """When the message came to the topic where it was rejected, by the broker's clock.
+        """When the rejected message arrived in its topic, by the broker's clock.
 
-        A topic whose producers set the time may hold any: one that no calendar has becomes the nearest that has a name.
+        In a topic whose producers set the time it may be any number. One outside the calendar becomes the nearest date inside.
         """
         return datetime.fromtimestamp(min(max(self.letter.timestamp_ms / 1000, 0), _LATEST_S), UTC)
 
     @property
     def tool(self) -> str:
-        """The tool it tells of: what the bytes say, else the message's key; empty where neither can be read."""
+        """The tool: the name in the bytes, or else the message's key; empty if neither can be read."""
         try:
             name = _named(self.letter.body).tool_name
         except _UNREADABLE:
@@ -56,7 +63,7 @@ class StoredLetter:
 
     @property
     def text(self) -> str | None:
-        """The bytes as text; None where they are not UTF-8."""
+        """The bytes as text; None if they are not UTF-8."""
         try:
             return self.letter.body.decode()
         except UnicodeDecodeError:
@@ -68,7 +75,10 @@ class StoredLetter:
         return len(self.letter.body) if self.letter.value_bytes is None else self.letter.value_bytes
 
     def summary(self) -> dict[str, Any]:
-        """JSON-ready values, all but the bytes. ``bytes`` is the size of the original; ``truncated``: the letter has only its beginning."""
+        """Return everything but the bytes, JSON-ready.
+
+        ``bytes`` is the size of the original. With ``truncated``, the letter has only its beginning.
+        """
         letter = self.letter
         return {
             "key": self.key,
@@ -85,7 +95,7 @@ class StoredLetter:
         }
 
     def in_full(self) -> dict[str, Any]:
-        """The summary with the bytes: ``value`` where they are text, else ``value_base64``."""
+        """Return the summary with the bytes: ``value`` if they are text, else ``value_base64``."""
         text = self.text
         if self.letter.value is None:
             body: dict[str, Any] = {"value": None}
@@ -99,8 +109,38 @@ class StoredLetter:
         return self.summary() | {"original_key": None if original is None else original.decode(errors="replace")} | body
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Criteria for dead letters. A letter has to meet every one that is given; None means any.
+
+    Args:
+        reason: Part of the reason, in upper or lower case.
+        component: Who rejected the message: ``worker`` or ``sink``.
+        tool: Name of the tool.
+        field: Name of the field that the reason is about.
+        since: Messages that arrived at or after this time.
+    """
+
+    reason: str | None = None
+    component: str | None = None
+    tool: str | None = None
+    field: str | None = None
+    since: datetime | None = None
+
+    def matches(self, stored: StoredLetter) -> bool:
+        """Return whether ``stored`` meets every criterion."""
+        letter = stored.letter
+        return (
+            (self.reason is None or self.reason.casefold() in letter.reason.casefold())
+            and (self.component is None or self.component == letter.component)
+            and (self.field is None or self.field == letter.field)
+            and (self.since is None or stored.at >= self.since)
+            and (self.tool is None or self.tool == stored.tool)
+        )
+
+
 def hexdump(data: bytes, limit: int = 4096) -> str:
-    """Bytes that are no text, sixteen a line, with what can be read of them beside; ``limit`` bytes at most."""
+    """Return bytes as lines of sixteen, each with its readable characters; at most ``limit`` bytes."""
     lines = []
     for start in range(0, min(len(data), limit), 16):
         part = data[start : start + 16]

@@ -1,27 +1,34 @@
-"""Sending dead letters again: first the execution, and only when the broker has it, the letter's tombstone."""
+"""Repair dead letters and send them again.
+
+The execution is sent first. The letter's tombstone follows only when the broker has the execution.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID, uuid5
 
+import msgspec
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from switchgear_schemas import headers
+from switchgear_schemas import headers, wire
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError
+from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
 from switchgear_sinks.dead.letters import StoredLetter
-from switchgear_sinks.dead.repair import prepared, why_not
 
 RETRIED: Final = "switchgear.retried"
 """Header of an execution that was a dead letter: that letter's key."""
+_NAMESPACE: Final = UUID("6f2a4a0e-6d0c-5e7b-9a52-5f1c8f4d2b11")
+_MAX_LINE: Final = 8 * 1024 * 1024
 _AT_ONCE: Final = 200
 _START_LIMIT_S: Final = 20.0
 _ACKNOWLEDGE_LIMIT_S: Final = 30.0
@@ -29,7 +36,7 @@ _ACKNOWLEDGE_LIMIT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one letter; ``error`` None: it was sent, and is no dead letter any more."""
+    """The result for one letter. Without an ``error`` it was sent and is no longer a dead letter."""
 
     letter: StoredLetter
     error: InvalidExecutionError | None = None
@@ -38,8 +45,8 @@ class Outcome:
 class Retry:
     """A producer for one round of retries. Use it as ``async with``.
 
-    A letter that is sent again before its tombstone was written (the command was killed between) is sent twice, with the
-    same ``metric_id`` and the header ``switchgear.resent``: the sink stores one.
+    If the command is killed before it writes a tombstone, the next retry sends the letter a second time. Both copies have the
+    same ``metric_id`` and the header ``switchgear.resent``, so the sink stores one.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
@@ -51,7 +58,7 @@ class Retry:
         """Connect.
 
         Raises:
-            BrokerUnavailableError: no broker answered within 20 s.
+            BrokerUnavailableError: No broker answered within 20 s.
         """
         producer = AIOKafkaProducer(
             **self._connection.options(), acks="all", enable_idempotence=True, max_request_size=6 * MAX_EVENT_BYTES
@@ -60,7 +67,7 @@ class Retry:
             await asyncio.wait_for(producer.start(), _START_LIMIT_S)
         except (KafkaError, OSError, TimeoutError) as error:
             await producer.stop()
-            raise self._away(error) from error
+            raise self._unavailable(error) from error
         self._producer = producer
         return self
 
@@ -70,10 +77,14 @@ class Retry:
         await self._producer.stop()
 
     async def send(self, letters: Sequence[StoredLetter], repairs: Mapping[str, bytes]) -> AsyncIterator[Outcome]:
-        """Send each letter, with its repaired bytes where ``repairs`` (by key) has them; yield what became of each.
+        """Send each letter, and yield its outcome.
+
+        Args:
+            letters: The letters to send.
+            repairs: Repaired bytes by the letter's key. A letter without one is sent with its own bytes.
 
         Raises:
-            BrokerUnavailableError: the broker did not acknowledge in 30 s; what was not yielded is still a dead letter.
+            BrokerUnavailableError: The broker did not acknowledge in 30 s. Letters that were not yielded stay dead letters.
         """
         for start in range(0, len(letters), _AT_ONCE):
             ready: list[tuple[StoredLetter, str, bytes]] = []
@@ -86,7 +97,7 @@ class Retry:
                 async with asyncio.timeout(_ACKNOWLEDGE_LIMIT_S):
                     await self._send(ready)
             except (KafkaError, OSError, TimeoutError) as error:
-                raise self._away(error) from error
+                raise self._unavailable(error) from error
             for letter, _, _ in ready:
                 yield Outcome(letter)
 
@@ -110,14 +121,96 @@ class Retry:
             for letter, tool, value in ready
         ]
         await asyncio.gather(*sent)
-        buried = [
+        tombstones = [
             await self._producer.send(self._topics.dead, None, key=letter.letter.key, partition=letter.partition)
             for letter, _, _ in ready
         ]
-        await asyncio.gather(*buried)
+        await asyncio.gather(*tombstones)
 
-    def _away(self, error: BaseException) -> BrokerUnavailableError:
+    def _unavailable(self, error: BaseException) -> BrokerUnavailableError:
         return BrokerUnavailableError(
             f"Kafka at {self._connection.bootstrap_servers} did not answer: {str(error) or type(error).__name__}.",
             hint="What was not reported as sent is still a dead letter: try again.",
         )
+
+
+def prepared(letter: StoredLetter, value: bytes) -> tuple[str, bytes]:
+    """Return the tool and the message to send for ``letter``.
+
+    A missing ``metric_id`` is derived from the letter's key, so that a letter that is sent twice is one event. A missing
+    ``recorded_at`` is the time at which the message first arrived, so that it counts in its own minute. Everything else is
+    sent as it is.
+
+    Args:
+        letter: The letter.
+        value: Its own bytes, or the repaired ones.
+
+    Raises:
+        InvalidExecutionError: ``value`` isn't a valid execution. The error has the field and the reason.
+    """
+    event = wire.decode_execution(value)
+    missing: dict[str, Any] = {}
+    if event.metric_id is None:
+        missing["metric_id"] = str(uuid5(_NAMESPACE, letter.key))
+    if event.recorded_at is None:
+        missing["recorded_at"] = letter.at.astimezone(UTC).isoformat()
+    if missing:
+        fields = msgspec.json.decode(value.decode(errors="replace"))
+        value = msgspec.json.encode(fields | missing)
+        event = wire.decode_execution(value)
+    return event.tool_name, value
+
+
+def read_repairs(lines: list[str], name: str) -> dict[str, bytes]:
+    """Return repaired messages by the letter's key, from lines ``{"key": …, "value": …}``.
+
+    ``value`` is the event, or the event as text, as ``switchgear dead list --jsonl`` writes it.
+
+    Args:
+        lines: The lines.
+        name: Name of the file, for errors.
+
+    Raises:
+        SwitchgearError: A line does not have this form, or a key comes twice. The message has the line's number.
+    """
+    found: dict[str, bytes] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        if len(line) > _MAX_LINE:
+            raise SwitchgearError(f"{where} is longer than {_MAX_LINE} characters.")
+        try:
+            given = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise SwitchgearError(f"{where} is not JSON: {error}.") from None
+        if not isinstance(given, dict) or not isinstance(given.get("key"), str) or given.get("value") is None:
+            raise SwitchgearError(
+                f'{where} must be an object with "key" and "value".',
+                hint="Write the lines with `switchgear dead list --jsonl` and repair the value.",
+            )
+        if given["key"] in found:
+            raise SwitchgearError(f"{where}: the key {given['key']} came before.")
+        value = given["value"]
+        found[given["key"]] = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+    return found
+
+
+def why_not(letter: StoredLetter, executions: str, repaired: bytes | None = None) -> InvalidExecutionError | None:
+    """Return why ``letter`` can't be sent again; None if it can.
+
+    Args:
+        letter: The letter.
+        executions: Name of the topic to send to.
+        repaired: Bytes to send instead of its own.
+    """
+    if letter.letter.topic != executions:
+        return InvalidExecutionError("", f"it came from {letter.letter.topic}, and only executions can be sent again")
+    if letter.letter.truncated and (repaired is None or repaired == letter.letter.body):
+        found = letter.letter
+        return InvalidExecutionError(
+            "",
+            f"the letter has only the first {len(found.body):,} of {found.value_bytes:,} bytes; the original is at offset "
+            f"{found.offset} of partition {found.partition} of {found.topic} while that topic keeps it. Give a whole message with --file",
+        )
+    return None

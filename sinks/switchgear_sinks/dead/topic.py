@@ -1,4 +1,4 @@
-"""Reading the dead-letter topic: of each key the newest record, as compaction will leave it."""
+"""Read the dead-letter topic: the newest record of each key, as compaction will leave it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.unreadable import guard
-from switchgear_sinks.dead.letters import StoredLetter
-from switchgear_sinks.dead.selection import Selection
+from switchgear_sinks.dead.letters import Selection, StoredLetter
 
 log = structlog.get_logger()
 
 MAX_LETTERS: Final = 100_000
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""What one reading may hold: letters, and bytes of them."""
+"""Limits of one reading, which holds the letters in memory."""
 _CONNECT_LIMIT_S: Final = 20.0
 _SILENCE_LIMIT_S: Final = 30.0
 _POLL_MS: Final = 500
 
 
 class TooManyLettersError(SwitchgearError):
-    """More dead letters are meant than one command holds in memory."""
+    """The selection has more dead letters than one command can hold in memory."""
 
 
 async def read_letters(connection: KafkaConnection, topic: str, selection: Selection) -> list[StoredLetter]:
-    """The letters that ``selection`` means, oldest first. A letter that was retried (its key has a tombstone) is gone.
+    """Return the selected letters, oldest first. Letters that were sent again have a tombstone and are left out.
 
-    Records that are not dead letters are passed over, and their number is logged.
+    Records that are not dead letters are skipped, and their number is logged.
 
     Raises:
-        BrokerUnavailableError: no broker answered, or it fell silent for 30 s.
-        SwitchgearError: the topic does not exist.
-        TooManyLettersError: narrow the selection.
+        BrokerUnavailableError: No broker answered, or it sent nothing for 30 s.
+        SwitchgearError: The topic does not exist.
+        TooManyLettersError: There are too many; narrow the selection.
     """
     consumer = AIOKafkaConsumer(
         **connection.options(), enable_auto_commit=False, max_partition_fetch_bytes=6 * MAX_EVENT_BYTES
@@ -93,7 +92,7 @@ async def _read(consumer: Any, ends: Mapping[TopicPartition, int], selection: Se
                 held -= before.letter.size if before is not None else 0
                 letter = _letter(record)
                 foreign += letter is None and (record.value is not None or record.key is None)
-                if letter is not None and selection.holds(letter):
+                if letter is not None and selection.matches(letter):
                     found[record.key] = letter
                     held += letter.letter.size
             if len(found) > MAX_LETTERS or held > MAX_BYTES:
@@ -102,9 +101,9 @@ async def _read(consumer: Any, ends: Mapping[TopicPartition, int], selection: Se
                     hint="Narrow them with --tool, --reason, --component, --field or --since.",
                 )
         if time.monotonic() > deadline:
-            raise TimeoutError("the broker fell silent")
+            raise TimeoutError(f"the broker sent nothing for {_SILENCE_LIMIT_S:.0f} s")
     if foreign:
-        log.warning("records passed over that are not dead letters of Switchgear", count=foreign)
+        log.warning("records skipped: they are not dead letters of Switchgear", count=foreign)
     return found
 
 
@@ -116,13 +115,13 @@ async def _behind(consumer: Any, ends: Mapping[TopicPartition, int]) -> bool:
 
 
 def _letter(record: Any) -> StoredLetter | None:
-    """None for a tombstone, and for a record that nobody of ours wrote."""
+    """Return the letter; None for a tombstone, and for a record that Switchgear did not write."""
     if record.key is None or record.value is None:
         return None
     try:
         letter = DeadLetter.from_record(record.value, record.headers)
     except (KeyError, ValueError):
         return None
-    if letter.key != record.key:  # a tombstone under the letter's own key would not take this record out
+    if letter.key != record.key:  # a tombstone under the letter's own key would not remove this record
         return None
     return StoredLetter(letter, record.partition, record.offset, record.timestamp)

@@ -1,4 +1,4 @@
-"""Make ``tool_health_pb2`` from the proto file: ``python -m switchgear_sinks.grpc.generate [FOLDER]`` (needs grpcio-tools)."""
+"""Generate ``tool_health_pb2`` from the proto file: ``python -m switchgear_sinks.grpc.generate [FOLDER]`` (needs grpcio-tools)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _CODES: Final = {
 
 
 def generate(folder: Path) -> list[Path]:
-    """Write the module and its types to ``folder``; return the two paths.
+    """Write the module and its types to ``folder``, and return the two paths.
 
     Raises:
-        SwitchgearError: protoc refused the file (it has said why on stderr).
+        SwitchgearError: protoc refused the file. Its reason is on stderr.
     """
     source = Path(str(files("switchgear_schemas") / "protos"))
     known = Path(str(files("grpc_tools") / "_proto"))
     code = protoc.main(["protoc", f"-I{source}", f"-I{known}", f"--python_out={folder}", f"--pyi_out={folder}", PROTO])
     if code:
-        raise SwitchgearError(f"protoc could not compile {PROTO}.", hint="Correct what it says above.")
+        raise SwitchgearError(f"protoc could not compile {PROTO}.", hint="Correct the errors that it printed above.")
     made = [folder / "tool_health_pb2.py", folder / "tool_health_pb2.pyi"]
     for path in made:
         path.write_text(_HEADER.format(codes=_CODES[path.suffix]) + path.read_text())

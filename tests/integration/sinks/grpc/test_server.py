@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.grpc import generate, server
 from switchgear_sinks.grpc import tool_health_pb2 as pb
-from switchgear_sinks.grpc.server import SERVICE, Bounds, serving_grpc
+from switchgear_sinks.grpc.server import SERVICE, ServerLimits, serving_grpc
 from tests.support.engine import call, store_calls
 from tests.support.raw_http import asked, crowd, everything
 
@@ -153,12 +153,12 @@ def test_the_generated_module_is_that_of_the_proto_file(tmp_path):
 
 @pytest.mark.parametrize("sent", [b"", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x03\x01"])
 async def test_a_connection_that_never_speaks_http_2_is_closed_when_its_time_is_over(store, sent):
-    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(handshake_s=0.5)) as port:
+    async with serving_grpc(store, "127.0.0.1:0", limits=ServerLimits(handshake_s=0.5)) as port:
         await asyncio.to_thread(asked, port, sent)  # returns when the server closes
 
 
 async def test_a_crowd_of_silent_connections_is_bounded_and_gone_when_its_time_is_over(store):
-    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(connections=8, handshake_s=1.0)) as port:
+    async with serving_grpc(store, "127.0.0.1:0", limits=ServerLimits(connections=8, handshake_s=1.0)) as port:
 
         def all_closed() -> None:
             with crowd(port, 40, b"") as connections:
@@ -171,7 +171,7 @@ async def test_a_crowd_of_silent_connections_is_bounded_and_gone_when_its_time_i
 
 
 async def test_more_connections_than_there_may_be_are_closed_at_once(store):
-    async with serving_grpc(store, "127.0.0.1:0", bounds=Bounds(connections=4, handshake_s=3600)) as port:
+    async with serving_grpc(store, "127.0.0.1:0", limits=ServerLimits(connections=4, handshake_s=3600)) as port:
 
         def closed() -> None:
             with crowd(port, 5, b"") as connections:

@@ -9,9 +9,8 @@ import pytest
 from switchgear_schemas import wire
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
-from switchgear_sinks.dead import Selection, StoredLetter
-from switchgear_sinks.dead.letters import hexdump
-from switchgear_sinks.dead.repair import prepared, read_repairs, why_not
+from switchgear_sinks.dead import Selection, StoredLetter, hexdump
+from switchgear_sinks.dead.retry import prepared, read_repairs, why_not
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -68,7 +67,7 @@ def test_a_hexdump_shows_what_can_be_read_and_ends_somewhere():
     ],
 )
 def test_everything_that_is_asked_for_must_hold(selection, meant):
-    assert selection.holds(letter()) is meant
+    assert selection.matches(letter()) is meant
 
 
 def test_a_message_that_has_everything_is_sent_byte_for_byte():
