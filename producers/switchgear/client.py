@@ -11,16 +11,17 @@ from switchgear.arguments import FromEnv
 from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback.chains import Chains
+from switchgear.follower.changes import FleetChanges
 from switchgear.follower.view import CircuitView
 from switchgear.guard.calls import Calling
-from switchgear.guard.decision import Gate, PendingProbe
+from switchgear.guard.decision import PendingProbe, make_gate
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.permit_context import PermitContext, advised
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.reporter import attach_hooks
+from switchgear.guard.reporter import HookDispatcher
 from switchgear.guard.runtime import Runtime
 from switchgear.guard.tool_name import check_tool
 from switchgear.redaction.redact import Redactor, redactor
@@ -143,19 +144,19 @@ class Switchgear(Calling, Lifetime, FromEnv):
         clock, wall = wire.clock, wire.wall
         self._clocks = (clock, wall)
         self._local_policies = local_policies
-        self._gate = Gate(
+        self._gate = make_gate(
             LocalBreakers(local_policies, clock),
             emitter=self._emitter,
             follower=self._follower,
             classifier=classify,
             silence_s=fleet_silence,
+            redactor=None if redact is None else redactor(redact),
+            hooks=None if self._hooks is None else HookDispatcher(self._hooks),
             clock=clock,
             wall=wall,
         )
-        if redact is not None:
-            self._gate.redact_with = redactor(redact)
-        if self._hooks is not None:
-            attach_hooks(self._hooks, self._gate, self._follower, wall)
+        if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
+            self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
             self._gate,
             self._start,
@@ -231,7 +232,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         found = self._runtime.wait(answer) if isinstance(answer, PendingProbe) else answer
         if isinstance(found, Rejection):
             found = advised(self._runtime, found)
-            self._runtime.refused(found, user_id=user_id, session_id=session_id, request_id=request_id)
+            self._runtime.refused(found, caller=(user_id, session_id, request_id))
         return found
 
     async def atry_acquire(
@@ -242,7 +243,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
         if isinstance(answer, Rejection):
             answer = advised(self._runtime, answer)
-            self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
+            self._runtime.refused(answer, caller=(user_id, session_id, request_id))
         return answer
 
     def permit(
@@ -296,7 +297,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,
-            decision=self._gate.with_breakers(breakers),
+            decision=self._gate.of_session(breakers),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,
@@ -342,12 +343,13 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     def status(self) -> SwitchgearStatus:
         """Counts and condition, as of now."""
+        fleet = self._gate.fleet
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
             local=self._gate.local.not_closed(),
             mode="local_only" if self._availability is None else self._availability.look(),
-            owner_silent_s={} if self._follower is None else self._gate.probes.unanswered(self._follower.table.views),
+            owner_silent_s={} if fleet is None else fleet.probes.unanswered(fleet.views),
             hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
         )

@@ -223,9 +223,9 @@ def is_no_plain_success(result: Any) -> bool:
 
 def told_of(permit: Permit, result: Any) -> Any:
     """:func:`finished` of a call that has nothing but its ``permit``."""
-    report, gate = _OfPermit(permit), permit._gate  # noqa: SLF001 - the permit is ours
+    report = _OfPermit(permit)
     if awaits(result):
-        return later(result, report, None if gate is None else _pause(permit, gate._clock))  # noqa: SLF001
+        return later(result, report, _pause(permit, permit.reporter.clock))
     report.succeeded(result)
     return result
 

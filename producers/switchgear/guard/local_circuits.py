@@ -1,4 +1,4 @@
-"""The process's own breakers, by tool, user or session, made at first need."""
+"""The circuits of this process."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ complaints: Final = BoundedLog(log)
 LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]"
 """One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
 
-
 _DEFAULT: Final = policy_in_force(PlainPolicy(consecutive_failures=5))
-"""``LOCAL_DEFAULT``, without waiting for pydantic: who gives no policy needs none of its checks."""
+"""``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
 
 
 def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
-    """The look-up a caller's ``policies`` stand for.
+    """Return the function from a tool to its policy that ``policies`` stand for.
 
-    A function that fails, or returns no policy, is logged, and the tool gets the default one: it must not end the call.
+    If a user's function fails or returns something else, that is logged, and the tool gets the default policy.
     """
     if policies is None:
         return lambda _tool: _DEFAULT
@@ -53,7 +52,7 @@ def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
 
 def _careful(function: Callable[[str], BreakerPolicy]) -> Callable[[str], BreakerPolicy]:
     def effective(tool: str) -> BreakerPolicy:
-        subject = f"the function of policies is of no use for {tool!r}, which gets the default policy"
+        subject = f"the function of policies has no policy for {tool!r}, which gets the default policy"
         try:
             found = function(tool)
         except Exception as error:  # noqa: BLE001 - a user's function may fail; the call must not
@@ -68,54 +67,57 @@ def _careful(function: Callable[[str], BreakerPolicy]) -> Callable[[str], Breake
 
 
 class LocalCircuit:
-    """A breaker and the lock around its calls; never held while a user's code is called.
+    """A breaker with the lock around its calls. The lock is never held while a user's code is called.
 
-    Code may run amid a call to the breaker all the same, in the very thread: a finalizer, wherever something is allocated,
-    or a signal handler. What that reports waits for the end of the call, and what it asks is answered from the state as it is.
+    A finalizer or a signal handler may run in the thread that uses the breaker. What it reports waits until the breaker is
+    done, and what it asks is answered from the state as it is.
     """
 
-    __slots__ = ("_busy", "_waiting", "_words", "breaker", "last_error", "lock", "retired")
+    __slots__ = ("_busy", "_waiting", "_words", "breaker", "last_error", "lock")
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
         self.last_error: str | None = None
-        """Of the last failure that counted, as it was."""
+        """Message of the last failure that counted, with its secrets."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
+        self._waiting: deque[Callable[[], None]] = deque()
+        self.reset_lock()
+
+    def reset_lock(self) -> None:
+        """Make a new lock. In the child of a fork, another thread of the parent may hold the old one."""
         self.lock = threading.RLock()
         self._busy = False
-        self._waiting: deque[Callable[[], None]] = deque()
-        self.retired = False
-        """It was forgotten; a call that is still out reports to the one that took its place."""
+        self._waiting.clear()
 
     def try_acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         """Ask the breaker."""
         with self.lock:
             if self._busy:
-                return self._in_passing(now)
+                return self._answer_while_busy(now)
             self._busy = True
             try:
                 return self.breaker.try_acquire(now)
             finally:
-                self._rest()
+                self._finish()
 
     def release(self, permit: BreakerPermit, now: float) -> None:
         """Give the breaker's permit back."""
         self._do(lambda: self.breaker.release(permit, now))
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None, error: str | None = None) -> None:
-        """Tell the breaker how a call ended; ``error`` is remembered where it counts as a failure."""
+        """Record how a call ended. ``error`` is kept if it counts as a failure."""
 
-        def recorded() -> None:
+        def record() -> None:
             self.breaker.record(now, result, permit)
-            if result.kind is ResultKind.FAILURE:
+            if result.outcome is ResultKind.FAILURE:
                 self.last_error = error
 
-        self._do(recorded)
+        self._do(record)
 
-    def forked(self) -> None:
-        """In a child: another thread of the parent may have held the lock."""
-        self.lock, self._busy = threading.RLock(), False
-        self._waiting.clear()
+    def would_refuse(self, now: float) -> bool:
+        """Return whether a call would be refused. Changes nothing."""
+        with self.lock:
+            return self.breaker.would_refuse(now)
 
     def _do(self, work: Callable[[], None]) -> None:
         with self.lock:
@@ -126,18 +128,18 @@ class LocalCircuit:
             try:
                 work()
             finally:
-                self._rest()
+                self._finish()
 
-    def _rest(self) -> None:
-        """With the lock held: what waited comes now, one after the other."""
+    def _finish(self) -> None:
+        """Do what waited. The lock is held."""
         try:
             while self._waiting:
                 self._waiting.popleft()()
         finally:
             self._busy = False
 
-    def _in_passing(self, now: float) -> BreakerPermit | BreakerRejection:
-        """No probe goes amid another decision; a circuit that lets calls through does so."""
+    def _answer_while_busy(self, now: float) -> BreakerPermit | BreakerRejection:
+        """Answer within another decision: no probe goes then, and a circuit that lets calls through does so."""
         breaker = self.breaker
         if breaker.state in PASSING:
             return BreakerPermit(breaker.circuit_id, breaker.generation)
@@ -145,9 +147,9 @@ class LocalCircuit:
         return BreakerRejection(breaker.circuit_id, breaker.state, breaker.generation, wait, breaker.cause)
 
     def refusal(self, tool: str, now: float, generation: int | None) -> Rejection | None:
-        """The refusal of a call at ``now``, where the circuit's wait is not over; else None: ask the breaker.
+        """Return the refusal of a call while the circuit's wait lasts; None: ask the breaker.
 
-        Needs no lock and changes nothing, so these refusals are not in the breaker's ``counts``: no rule asks for them.
+        It needs no lock and changes nothing. The breaker's ``counts`` don't include these refusals; no rule uses them.
         """
         breaker = self.breaker
         until = breaker.open_until
@@ -155,12 +157,11 @@ class LocalCircuit:
             return None
         cause, error, reason, shown = self._words
         if cause is not breaker.cause or error is not self.last_error:
-            cause = breaker.cause
             reason, shown = self.words()
-        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", cause)
+        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
 
     def words(self) -> tuple[str, str | None]:
-        """Why it is in its state, and the last error without secrets: put into words once, not at every refusal."""
+        """Return the reason for the state, and the last error without secrets. They are made once, not per refusal."""
         cause, error, reason, shown = self._words
         if cause is not self.breaker.cause or error is not self.last_error:
             cause, error = self.breaker.cause, self.last_error
@@ -171,10 +172,10 @@ class LocalCircuit:
 
 
 class LocalBreakers(CircuitsByRecency[LocalCircuit]):
-    """The process's circuits, by the rules of :class:`~switchgear.breaker.registry.CircuitsByRecency`, for any number of threads.
+    """The process's circuits by tool, user or session. Thread-safe.
 
-    No stream of invented names can make a failing tool forgotten: past ``limit`` a new tool goes unguarded instead, until an
-    idle one has made room.
+    Invented names can't make it forget a failing tool: beyond ``limit`` a new tool isn't guarded until an idle one has made
+    room.
 
     Args:
         policies: See :data:`LocalPolicies`.
@@ -184,67 +185,55 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
 
     def __init__(self, policies: LocalPolicies | None, clock: Callable[[], float], *, limit: int = MAX_TOOLS) -> None:
         super().__init__(policy_of(policies), max_tools=limit)
-        call_in_child(self.forked)
         self._clock = clock
-        self._lock = threading.RLock()
-        self._busy = False
-        """Its holder looks for a circuit, or through all of them; what interrupts that must not change them."""
+        self._lock = threading.RLock()  # the user's function of policies runs while it is held, and may call a tool
         self.on_move: Callable[[Transition], None] | None = None
-        """Called with every change of state of a circuit made from here on, with the circuit's lock held."""
+        """Called with every change of a circuit made from here on, with the circuit's lock held."""
         self.circuits: dict[str, LocalCircuit] = {}
-        """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. The others are asked for by
-        :meth:`get` with whom the call is for."""
+        """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. For the others use
+        :meth:`get`."""
+        call_in_child(self._reset)
 
     def get(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit:
-        """The circuit that decides on a call of ``tool``, of a user or session where the policy's scope asks."""
+        """Return the circuit that decides on a call. It is the user's or session's if the policy's scope says so."""
         found = self.known(tool, user_id, session_id)
         if found is not None:
             return found
-        with self._lock:  # looked for again: another thread may have made it, or be moving it
-            if self._busy:  # a signal handler, a finalizer or the function of policies calls a tool amid this
-                return self._let_through(self._clock())
-            self._busy = True
-            try:
-                found = self._find(tool, self._clock(), user_id, session_id or "")
-                shelf = self._shelves.get(tool)
-                if shelf is not None and shelf.policy.scope == "tool":
-                    self.circuits[tool] = found
-                return found
-            finally:
-                self._busy = False
+        with self._lock:  # another thread may have made it since
+            found = self._find(tool, self._clock(), user_id, session_id or "")
+            shelf = self._shelves.get(tool)
+            if shelf is not None and shelf.policy.scope == "tool":
+                self.circuits[tool] = found
+            return found
 
     def known(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit | None:
-        """The same where there is one already: asking makes none."""
+        """Return the circuit that decides on a call, if there is one already."""
         found = self.circuits.get(tool)
         if found is not None:
             return found
         shelf = self._shelves.get(tool)
-        return (
-            None if shelf is None else shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
-        )
+        if shelf is None:
+            return None
+        return shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
 
     def all_now(self) -> list[LocalCircuit]:
-        """Every circuit there is at this moment, while other threads may make more."""
+        """Return every circuit of this moment. Other threads may make more meanwhile."""
         with self._lock:
-            busy, self._busy = self._busy, True
-            try:
-                return list(self)
-            finally:
-                self._busy = busy
+            return [circuit for shelf in list(self._shelves.values()) for circuit in list(shelf.circuits.values())]
 
     def not_closed(self) -> dict[str, CircuitState]:
-        """Circuit id to state, of the circuits that are not simply closed."""
+        """Return the state of every circuit that isn't closed, by circuit id."""
         circuits = self.all_now()
         return {one.breaker.circuit_id: one.breaker.state for one in circuits if one.breaker.state != "closed"}
 
-    def forked(self) -> None:
-        """In a child of a fork: a lock that another thread held would be held for ever."""
-        self._lock, self._busy = threading.RLock(), False
+    def _reset(self) -> None:
+        """In the child of a fork: the parent's threads, which hold locks and make probes, aren't here."""
+        self._lock = threading.RLock()
         for circuit in self:
-            circuit.forked()
-            circuit.breaker.abandon_probes()  # the parent's threads, which made them, are not here
+            circuit.reset_lock()
+            circuit.breaker.abandon_probes()
         if self._overflow is not None:
-            self._overflow.forked()
+            self._overflow.reset_lock()
 
     def _hold(self, breaker: Breaker) -> LocalCircuit:
         breaker.on_move = self.on_move
@@ -252,8 +241,8 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
 
     def _may_retire(self, circuit: LocalCircuit, now: float) -> bool:
         with circuit.lock:
-            retires = circuit.retired = may_retire(circuit.breaker, now, self._idle_s)
+            retires = may_retire(circuit.breaker, now, self._idle_s)
         circuit_id = circuit.breaker.circuit_id
-        if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit may be called as another tool is
+        if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
             del self.circuits[circuit_id]
         return retires

@@ -69,8 +69,7 @@ class PermitContext:
     def _entered(self, answer: Permit | Rejection) -> Permit:
         if isinstance(answer, Rejection):
             answer = advised(self._runtime, answer)
-            user_id, session_id, request_id = self._caller
-            self._runtime.refused(answer, user_id=user_id, session_id=session_id, request_id=request_id)
+            self._runtime.refused(answer, caller=self._caller)
             raise answer.error()
         self._permit = answer
         return answer

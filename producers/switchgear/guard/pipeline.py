@@ -160,7 +160,7 @@ class Call:
     def _within_its_probe(self) -> bool:
         """Is this a call that the running probe of the same tool makes, a recursive one? It tells of the tool by its end."""
         runtime, tool = self.plan.runtime, self.tool
-        return any(of is runtime and one.tool == tool and one._gate is not None for of, one in probing.get())  # noqa: SLF001 - not reported yet
+        return any(of is runtime and one.tool == tool and not one.reported for of, one in probing.get())
 
     def _chained(
         self, chain: tuple[str, ...], refusal: Rejection
@@ -239,8 +239,8 @@ class Call:
 
     def _permitted(self, permit: Permit) -> None:
         self.permit = permit
-        if self.served_by != "call":
-            permit.served_by = self.served_by
+        if self.served_by == "fallback":
+            permit.served_by = "fallback"
         if self.key is not None and self.plan.runtime.sends_hash:
             permit.parameters_hash = self.key.parameters
 
@@ -316,7 +316,7 @@ class Call:
                 self.permit.release()
             return
         try:
-            verdict = self.acting.classification(error) or self.plan.runtime.gate.classification(error)
+            verdict = self.acting.classification(error) or self.plan.runtime.gate.reporter.classify(error)
         except BaseException as stop:  # as above
             self.left(stop, usage)
             raise

@@ -1,4 +1,4 @@
-"""ProbeCoordinator: asking the circuit's owner for a probe, one request a circuit and process at a time."""
+"""Requests for probes, and the leases that answer them."""
 
 from __future__ import annotations
 
@@ -9,70 +9,78 @@ from dataclasses import dataclass
 from typing import Final
 
 from switchgear.follower.view import CircuitView
+from switchgear.runtime.fork import call_in_child
 
 ASK_AGAIN_S: Final = 1.0
-"""After a request without an answer the next waits this long; until then calls are refused at once."""
+"""Wait after an unanswered request. Until then calls are refused at once."""
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Request:
     version: int
     first: float
     last: float
 
 
 class ProbeCoordinator:
-    """Thread-safe. Requests wait for the follower, which tells of every changed view."""
+    """Sends one request at a time for each circuit, and hands out each lease once. Thread-safe.
+
+    Args:
+        silence_s: Unanswered requests for so long mean that the circuit has no owner.
+        clock: Monotonic seconds.
+    """
 
     def __init__(self, *, silence_s: float, clock: Callable[[], float]) -> None:
         self._silence_s = silence_s
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._waiting: dict[str, Future[None]] = {}
-        self._asked: dict[str, _Asked] = {}
+        self._requests: dict[str, _Request] = {}
         self._used: dict[str, str] = {}
-        self.emitter_id = ""
+        self._reset()
+        call_in_child(self._reset)
 
     def ask(self, view: CircuitView) -> Future[None] | None:
-        """Register a request: the future is done when the circuit passes or names us. None: refuse, another asks or just did."""
+        """Register a request. Its future is done when the circuit passes or leases this process a probe.
+
+        Returns:
+            None if another call asks now, or has just asked: refuse this one.
+        """
         with self._lock:
             now = self._clock()
-            known = self._asked.get(view.circuit_id)
+            known = self._requests.get(view.circuit_id)
             if view.circuit_id in self._waiting:
                 return None
-            if known is not None and now < known.last + ASK_AGAIN_S and known.version == view.version:
-                return None
-            waiter: Future[None] = Future()
-            if self._waiting.setdefault(view.circuit_id, waiter) is not waiter:  # a signal handler's has it
-                return None
             if known is None or known.version != view.version:
-                self._asked[view.circuit_id] = _Asked(view.version, now, now)
+                self._requests[view.circuit_id] = _Request(view.version, now, now)
+            elif now < known.last + ASK_AGAIN_S:
+                return None
             else:
                 known.last = now
+            waiter = self._waiting[view.circuit_id] = Future()
             return waiter
 
     def answered(self, circuit_id: str) -> None:
-        """The asking call has gone on."""
+        """Note that the call which asked no longer waits."""
         with self._lock:
             self._waiting.pop(circuit_id, None)
 
     def silent(self, view: CircuitView) -> bool:
-        """We have asked about this very version for longer than the limit: nobody owns the circuit now."""
-        known = self._asked.get(view.circuit_id)
+        """Return whether requests about this very version were unanswered for too long: the circuit has no owner."""
+        known = self._requests.get(view.circuit_id)
         return known is not None and known.version == view.version and known.last - known.first >= self._silence_s
 
     def unanswered(self, views: Mapping[str, CircuitView]) -> dict[str, float]:
-        """Seconds since the first request, of circuits that were asked for again and whose owner has said nothing since."""
+        """Return the seconds since the first request, by circuit, where repeated requests got no answer."""
         with self._lock:
             now = self._clock()
             return {
                 circuit_id: now - known.first
-                for circuit_id, known in self._asked.copy().items()
+                for circuit_id, known in self._requests.items()
                 if known.last > known.first and (view := views.get(circuit_id)) and view.version == known.version
             }
 
     def take(self, circuit_id: str, lease_id: str) -> bool:
-        """Use a lease for a call; False when a call of this process has it."""
+        """Use a lease for a call. Return False if another call of this process has it."""
         with self._lock:
             if self._used.get(circuit_id) == lease_id:
                 return False
@@ -80,25 +88,25 @@ class ProbeCoordinator:
             return True
 
     def give_back(self, circuit_id: str, lease_id: str) -> None:
-        """The call was never made: the lease is free for the next one."""
+        """Free a lease for the next call, because its call wasn't made."""
         with self._lock:
             if self._used.get(circuit_id) == lease_id:
                 del self._used[circuit_id]
 
-    def on_view(self, view: CircuitView) -> None:
-        """A circuit changed."""
+    def on_view(self, view: CircuitView, emitter_id: str) -> None:
+        """Take note of a circuit's new record, in the process ``emitter_id``."""
         with self._lock:
             if view.passes:
-                self._asked.pop(view.circuit_id, None)
+                self._requests.pop(view.circuit_id, None)
                 self._used.pop(view.circuit_id, None)
             waiter = self._waiting.get(view.circuit_id)
-            ours = any(lease.emitter_id == self.emitter_id for lease in view.leases)
+        ours = any(lease.emitter_id == emitter_id for lease in view.leases)
         if waiter is not None and (view.passes or ours) and not waiter.done():
             waiter.set_result(None)
 
-    def forked(self) -> None:
-        """In a child of a fork: the requests and leases are the parent's."""
-        self._lock = threading.RLock()
+    def _reset(self) -> None:
+        """Start, also in the child of a fork: requests and leases are the parent's."""
+        self._lock = threading.RLock()  # a finalizer that runs while it is held may release a permit
         self._waiting.clear()
-        self._asked.clear()
+        self._requests.clear()
         self._used.clear()

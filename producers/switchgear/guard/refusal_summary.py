@@ -1,4 +1,4 @@
-"""What the guard tells the fleet: every call's outcome, and refusals in bounded number."""
+"""Refused calls, summed for the fleet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.emitter.event import Event
-from switchgear.guard.permits import caller_of
+from switchgear.guard.permits import NO_CALLER, Caller, caller_of
 from switchgear.guard.rejections import MOST_OF_AN_ERROR, Rejection
 from switchgear.redaction.redact import one_line
+from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ServedBy
 
 if TYPE_CHECKING:
@@ -23,41 +24,43 @@ if TYPE_CHECKING:
 REFUSAL_INTERVAL_S: Final = 1.0
 _FORGET_AFTER_S: Final = 60.0
 
-Details = tuple[ServedBy, str | None, str, str | None, str | None]
-"""What produced the result instead and by which tool; user, session and request of the call."""
-_NO_DETAILS: Final[Details] = ("none", None, "", None, None)
+
+class _Refusal(msgspec.Struct, frozen=True):
+    rejection: Rejection
+    at: float
+    """By the reporter's clock."""
+    caller: Caller = NO_CALLER
+    served_by: ServedBy = "none"
+    fallback_tool: str | None = None
 
 
 class _Refusals:
-    """Of one tool by one source. ``tally`` counts those that wait to be reported, also in threads that hold no lock."""
+    """The refusals of one tool by one source. ``tally`` counts them, also in threads that hold no lock."""
 
     __slots__ = ("_looks", "_taken", "last_sent", "latest", "tally")
 
     def __init__(self, last_sent: float) -> None:
         self.last_sent = last_sent
-        self.latest: tuple[Rejection, Details, float] | None = None
-        """With the instant of the refusal, by the reporter's clock."""
-        self.tally = itertools.count(1).__next__  # one step in C, so none is lost between two threads
+        self.latest: _Refusal | None = None
+        self.tally = itertools.count(1).__next__  # one step in C: no count is lost between two threads
         self._looks = 0
         self._taken = 0
 
     def take(self) -> int:
-        """Refusals since the last time."""
+        """Return the number of refusals since the last time."""
         self.latest = None
-        looks = self._looks = self._looks + 1
-        so_far = self.tally() - looks
-        if so_far <= self._taken:  # a signal handler amid this took them already
-            return 0
-        found, self._taken = so_far - self._taken, so_far
+        self._looks += 1
+        total = self.tally() - self._looks
+        found, self._taken = total - self._taken, total
         return found
 
 
 class RefusalReporter:
-    """At most one ``rejected`` event a second for a tool and the source of its refusals, with the number it stands for.
+    """Sends at most one ``rejected`` event per second for each tool and source, with the number of refusals.
 
-    A hot loop on an open circuit so costs Kafka one event a second, and itself no event at all in between. The first refusal
-    goes at once, the rest are summed until the next one or the next :meth:`sweep`; the event carries the time of the last. A
-    request for a probe always goes, past any linger.
+    A loop that calls an open circuit costs Kafka one event per second. The first refusal is sent at once. The following ones
+    are summed until a second has passed, and sent with the next one or by :meth:`sweep`. Their event carries the time of the
+    last one. A request for a probe is sent at once.
 
     Args:
         emitter: Sends the events.
@@ -69,94 +72,101 @@ class RefusalReporter:
         self._emitter = emitter
         self._clock = clock
         self._wall = wall
-        self._lock = threading.RLock()  # a signal handler may close, or call a tool, amid any of these
         self._tools: dict[tuple[str, str], _Refusals] = {}
         """By tool and source."""
+        self._reset()
+        call_in_child(self._reset)
 
     def refused(
         self,
         rejection: Rejection,
         *,
+        caller: Caller = NO_CALLER,
         probe_requested: bool = False,
         served_by: ServedBy = "none",
         fallback_tool: str | None = None,
-        user_id: str = "",
-        session_id: str | None = None,
-        request_id: str | None = None,
     ) -> None:
-        """Report one refused call."""
-        details = (served_by, fallback_tool, user_id, session_id, request_id)
+        """Report one refused call.
+
+        Args:
+            rejection: Why it was refused.
+            caller: Whose call it was.
+            probe_requested: The event asks the circuit's owner for a probe.
+            served_by: What produced a result instead.
+            fallback_tool: Which tool did.
+        """
         now = self._clock()
+        refusal = _Refusal(rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source
         with self._lock:
-            known, first = self._tools.get(key), None
+            known = self._tools.get(key)
             if known is None:
-                first = _Refusals(now)
-                known = self._tools.setdefault(key, first)  # in one step, for a signal handler's sake
-            if known is not first and now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
+                known = self._tools[key] = _Refusals(now)
+            elif now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
                 known.tally()
-                known.latest = (rejection, details, now)
+                known.latest = refusal
                 return
-            waited = known.take()
+            count = known.take() + (0 if probe_requested else 1)
             known.last_sent = now
-        refused = waited + (0 if probe_requested else 1)
-        self._emitter.emit(_event(rejection, details, refused, probe_requested), urgent=probe_requested)
+        self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
 
     def refused_again(self, rejection: Rejection, now: float) -> None:
-        """:meth:`refused` of a call without details, at ``now``: within the second it takes no lock and makes no event."""
+        """Report a refused call without a caller, at ``now``. Within the second it takes no lock and makes no event."""
         known = self._tools.get((rejection.tool, rejection.source))
         if known is not None and now < known.last_sent + REFUSAL_INTERVAL_S:
             known.tally()
-            known.latest = (rejection, _NO_DETAILS, now)
+            known.latest = _Refusal(rejection, now)
         else:
             self.refused(rejection)
 
     def sweep(self, *, everything: bool = False) -> None:
-        """Send what has waited for its second (or ``everything``); forget tools that were not refused for a minute."""
-        now = self._clock()
-        ready: list[tuple[Event, float]] = []
-        with self._lock:
-            for key in list(self._tools):
-                known = self._tools.get(key)
-                if known is None:
-                    continue
-                latest = known.latest
-                if latest is not None and (everything or now >= known.last_sent + REFUSAL_INTERVAL_S):
-                    refused = known.take()
-                    if refused:  # else the last one was summed before it left its details
-                        rejection, details, at = latest
-                        ready.append((_event(rejection, details, refused, probe_requested=False), max(0.0, now - at)))
-                        known.last_sent = now
-                elif latest is None and now >= known.last_sent + _FORGET_AFTER_S:
-                    self._tools.pop(key, None)
-        for event, ago in ready:
-            self._emitter.emit(event, ended_at=self._wall() - ago)
+        """Send what has waited for its second, and forget tools that weren't refused for a minute.
 
-    def forked(self) -> None:
-        """In a child of a fork: the sums are the parent's."""
-        self._lock = threading.RLock()
+        Args:
+            everything: Send what hasn't waited for a second, too.
+        """
+        now = self._clock()
+        ready: list[tuple[_Refusal, int]] = []
+        with self._lock:
+            for key, known in list(self._tools.items()):
+                latest = known.latest
+                if latest is None:
+                    if now >= known.last_sent + _FORGET_AFTER_S:
+                        self._tools.pop(key, None)
+                elif everything or now >= known.last_sent + REFUSAL_INTERVAL_S:
+                    count = known.take()
+                    known.last_sent = now
+                    if count:  # else the refusal was counted just before its thread noted it
+                        ready.append((latest, count))
+        for refusal, count in ready:
+            ended_at = self._wall() - max(0.0, now - refusal.at)
+            self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)
+
+    def _reset(self) -> None:
+        """Start, also in the child of a fork: the sums are the parent's."""
+        self._lock = threading.RLock()  # a signal handler that runs while it is held may close the client
         self._tools.clear()
 
 
-def _event(rejection: Rejection, details: Details, refused: int, probe_requested: bool) -> Event:
-    served_by, fallback_tool, *caller = details
-    user_id, session_id, request_id = caller_of(*caller)
+def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
+    rejection = refusal.rejection
+    user_id, session_id, request_id = caller_of(*refusal.caller)
     return Event(
         tool_name=rejection.tool,
         status="rejected",
         generation=rejection.generation,
-        served_by=served_by,
-        fallback_tool=fallback_tool,
+        served_by=refusal.served_by,
+        fallback_tool=refusal.fallback_tool,
         user_id=user_id,
         session_id=session_id,
         request_id=request_id,
         probe_requested=probe_requested,
-        metadata={"refused": refused, "refused_by": rejection.source, **_circuit(rejection)},
+        metadata={"refused": count, "refused_by": rejection.source, **_local_circuit(rejection)},
     )
 
 
-def _circuit(rejection: Rejection) -> dict[str, Any]:
-    """Of a process's own circuit, which has no record: what a record would say."""
+def _local_circuit(rejection: Rejection) -> dict[str, Any]:
+    """Return what a record would say about a process's own circuit, which has none."""
     if rejection.source != "local":
         return {}
     found: dict[str, Any] = {"state": rejection.state, "scope": rejection.scope}
@@ -167,7 +177,5 @@ def _circuit(rejection: Rejection) -> dict[str, Any]:
         found["cause"] = {name: value for name, value in cause.items() if value is not None}
     if rejection.last_error:
         shown = one_line(rejection.last_error, MOST_OF_AN_ERROR)
-        found["last_error"] = shown.encode(
-            "utf-8", "replace"
-        ).decode()  # else it takes the rest of the metadata with it
+        found["last_error"] = shown.encode("utf-8", "replace").decode()  # a lone surrogate would spoil all metadata
     return found

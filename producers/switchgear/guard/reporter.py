@@ -1,20 +1,17 @@
-"""What a finished call tells: its outcome goes to the process's own breaker and, as an event, to the fleet."""
+"""The end of a call: from its permit to the circuit, the fleet, the hooks and the session."""
 
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker import Result, ResultKind, result_kind
-from switchgear.classify import IGNORE, Classification, Classifier, classify
+from switchgear.breaker import Result, ResultKind, outcome_of
+from switchgear.classify import Classification, Classifier, classify
 from switchgear.classify.classification import checked
 from switchgear.emitter.event import Event
-from switchgear.follower.changes import FleetChanges
-from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
-from switchgear.guard.permits import Permit
+from switchgear.guard.permits import CallReport, Permit
 from switchgear.redaction.redact import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange
@@ -24,257 +21,207 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from switchgear.breaker import Transition
     from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
-    from switchgear.guard.decision import Gate
-    from switchgear.guard.permits import Permit
+    from switchgear.guard.probes import ProbeCoordinator
     from switchgear.telemetry.dispatch import HookList
 
 
 log: Final = logging.getLogger("switchgear.guard")
 
-_SUCCESS: Final = ResultKind.SUCCESS  # a look-up in an Enum takes longer than one here
-_IGNORED: Final = ResultKind.IGNORED
+NOT_FAILED: Final[frozenset[ErrorClass]] = frozenset({"cancelled", "policy"})
+"""Classes of errors that a session's ``max_failures`` doesn't count: no tool failed."""
+_SUCCESS: Final = ResultKind.SUCCESS  # looking it up in the Enum takes longer
 
 
-class OutcomeRecorder(ABC):
-    """The half of the gate that a permit reports to."""
+class Reporter:
+    """Takes what permits report. Thread-safe.
+
+    Args:
+        clock: Monotonic seconds.
+        probes: Gets back the leases of probes that weren't made.
+        emitter: Sends the events; None without a fleet.
+        classifier: The user's rule for exceptions, asked before the default one.
+        redactor: The user's rule for error messages, applied before they are kept, shown or sent.
+        hooks: Notified of outcomes and changes; None without any.
+    """
 
     def __init__(
         self,
-        local: LocalBreakers,
-        emitter: Emitter | None,
-        classifier: Classifier | None,
         clock: Callable[[], float],
+        probes: ProbeCoordinator,
+        *,
+        emitter: Emitter | None = None,
+        classifier: Classifier | None = None,
+        redactor: Redactor | None = None,
+        hooks: HookDispatcher | None = None,
     ) -> None:
-        self.local = local
-        self.dispatcher: HookDispatcher | None = None
-        """Tells the hooks; None without any."""
-        self.redact_with: Redactor | None = None
-        """A user's rule for error messages, applied before they are kept, shown or sent."""
+        self.clock = clock
+        self.hooks = hooks
+        self._probes = probes
         self._emitter = emitter
         self._classifier = classifier
-        self._clock = clock
+        self._redactor = redactor
         self._complaints = BoundedLog(log, clock=clock)
 
-    def succeeded(
-        self,
-        permit: Permit,
-        output_size: int,
-        input_tokens: int,
-        output_tokens: int,
-        cache_creation_tokens: int,
-        cost_usd: float,
-        metadata: Mapping[str, Any] | None,
-        duration_ms: float | None = None,
-        *,
-        ignored: bool = False,
-    ) -> None:
-        """The call of ``permit`` ended well; ``ignored``: that says nothing of the tool. ``duration_ms`` is a caller's own."""
-        now = self._clock()
-        if duration_ms is None:
-            duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
-        circuit = permit._circuit  # noqa: SLF001
+    def report(self, permit: Permit, report: CallReport) -> None:
+        """Count and send a call that was made: to its circuit, the fleet, the hooks and the sessions."""
+        now = self.clock()
+        error, classification, message, error_type = report.error, report.classification, None, None
+        status: Status = "success"
+        if error is not None:
+            try:
+                classification = classification or self.classify(error)
+                message = _message(error) if self._redactor is None else self._redactor(_message(error))
+            except BaseException:  # Ctrl-C in a rule of the user's: the call is over, and a probe's place is free
+                self._give_back(permit)
+                raise
+            status = status_of(classification.error_class)
+            error_type = None if isinstance(error, str) else type(error).__name__
+        error_class = None if classification is None else classification.error_class
+        retry_after_s = None if classification is None else classification.retry_after_s
+        duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
+        usage = sum(permit.usage, report.usage) if permit.usage else report.usage
+        circuit = permit.circuit
         if circuit is not None:
-            outcome = _IGNORED if ignored else _SUCCESS
-            result = Result(outcome, duration_ms, input_tokens + output_tokens + cache_creation_tokens)
-            circuit.record(now, result, permit._inner)  # noqa: SLF001
-        error_class = IGNORE.error_class if ignored else None
-        emitter = self._emitter
-        if emitter is not None:
-            user_id, session_id, request_id = permit._caller  # noqa: SLF001
-            emitter.emit(
-                Event(
-                    permit.tool,
-                    "success",
-                    duration_ms,
-                    permit.generation,
-                    permit.lease_id,
-                    user_id=user_id,
-                    session_id=session_id,
-                    request_id=request_id,
-                    error_class=error_class,
-                    parameters_hash=permit.parameters_hash,
-                    output_size=output_size,
-                    input_tokens=input_tokens,
-                    output_tokens=output_tokens,
-                    cache_creation_tokens=cache_creation_tokens,
-                    cost_usd=cost_usd,
-                    metadata=None if metadata is None else dict(metadata),
-                    traceparent=None if self.dispatcher is None else self.dispatcher.traceparent(),
-                ),
-                urgent=ignored and permit._lease is not None,  # noqa: SLF001 - the next probe waits for it
+            kind = _SUCCESS if error_class is None else outcome_of(status, error_class, circuit.breaker.policy)
+            shown = f"{error_type}: {message}" if error_type and message else error_type or message
+            circuit.record(
+                now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown
             )
-        if self.dispatcher is not None:
-            self.dispatcher.ended(permit, "success", duration_ms, error_class)
-
-    def failed(
-        self,
-        permit: Permit,
-        error: BaseException | str,
-        input_tokens: int,
-        output_tokens: int,
-        cache_creation_tokens: int,
-        cost_usd: float,
-        metadata: Mapping[str, Any] | None,
-        classification: Classification | None = None,
-        duration_ms: float | None = None,
-    ) -> None:
-        """The call of ``permit`` ended with an exception, or with a message of the tool's own; see :meth:`succeeded`."""
-        now = self._clock()
-        if duration_ms is None:
-            duration_ms = (now - permit._started) * 1000  # noqa: SLF001 - the permit is ours
-        try:
-            found = classification or self.classification(error)
-            message = _message(error) if self.redact_with is None else self.redact_with(_message(error))
-        except BaseException:  # Ctrl-C amid a rule of the user's: the call is over, and a probe's place free
-            self.released(permit)
-            raise
-        status = status_of(found.error_class)
-        kind = None if isinstance(error, str) else type(error).__name__
-        circuit, inner = permit._circuit, permit._inner  # noqa: SLF001
-        if circuit is not None:
-            if circuit.retired:
-                circuit, inner = self._successor(permit), None
-            tokens = input_tokens + output_tokens + cache_creation_tokens
-            outcome = result_kind(status, found.error_class, circuit.breaker.policy)
-            result = Result(outcome, duration_ms, tokens, retry_after_s=found.retry_after_s)
-            circuit.record(now, result, inner, f"{kind}: {message}" if kind and message else kind or message)
-        emitter = self._emitter
-        if emitter is not None:
-            user_id, session_id, request_id = permit._caller  # noqa: SLF001
-            emitter.emit(
-                Event(
-                    permit.tool,
-                    status,
-                    duration_ms,
-                    permit.generation,
-                    permit.lease_id,
-                    user_id=user_id,
-                    session_id=session_id,
-                    request_id=request_id,
-                    error_type=kind,
-                    error_message=message,
-                    error_class=found.error_class,
-                    retry_after_s=found.retry_after_s,
-                    parameters_hash=permit.parameters_hash,
-                    input_tokens=input_tokens,
-                    output_tokens=output_tokens,
-                    cache_creation_tokens=cache_creation_tokens,
-                    cost_usd=cost_usd,
-                    metadata=None if metadata is None else dict(metadata),
-                    traceparent=None if self.dispatcher is None else self.dispatcher.traceparent(),
-                ),
-                urgent=permit._lease is not None,  # noqa: SLF001
+        hooks = self.hooks
+        if self._emitter is not None:
+            user_id, session_id, request_id = permit.caller
+            event = Event(
+                permit.tool,
+                status,
+                duration_ms,
+                permit.generation,
+                permit.lease_id,
+                user_id=user_id,
+                session_id=session_id,
+                request_id=request_id,
+                error_type=error_type,
+                error_message=message,
+                error_class=error_class,
+                retry_after_s=retry_after_s,
+                parameters_hash=permit.parameters_hash,
+                output_size=report.output_size,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_creation_tokens=usage.cache_creation_tokens,
+                cost_usd=usage.cost_usd,
+                metadata=None if report.metadata is None else dict(report.metadata),
+                traceparent=None if hooks is None else hooks.traceparent(),
             )
-        if self.dispatcher is not None:
-            self.dispatcher.ended(permit, status, duration_ms, found.error_class, kind)
+            # The fleet's next probe waits for one that failed or was ignored.
+            self._emitter.emit(event, urgent=error_class is not None and permit.lease is not None)
+        if hooks is not None:
+            hooks.call_ended(permit, status, duration_ms, error_class, error_type)
+        if permit.sessions:
+            failed = error is not None and error_class not in NOT_FAILED
+            for session in permit.sessions:
+                session.ended(report.usage, failed=failed)
 
-    @abstractmethod
-    def released(self, permit: Permit) -> None:
-        """The call of ``permit`` was never made, or nobody can say how it ended; the gate knows what it held."""
+    def release(self, permit: Permit) -> None:
+        """Give back what the permit of a call holds that wasn't made."""
+        self._give_back(permit)
+        for session in permit.sessions:
+            session.not_made()
 
-    def classification(self, error: BaseException | str) -> Classification:
-        """What kind of failure it is: by the client's classifier, else by default; a tool's own message is of class ``tool``."""
-        return Classification("tool") if isinstance(error, str) else self._classify(error)
+    def classify(self, error: BaseException | str) -> Classification:
+        """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""
+        if isinstance(error, str):
+            return Classification("tool")
+        found = None
+        if self._classifier is not None:
+            try:
+                found = checked(self._classifier(error))
+            except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
+                self._complaints.warning("the client's classify failed; the default decides", broken)
+        return found or classify(error)
 
-    def _successor(self, permit: Permit) -> LocalCircuit:
-        user_id, session_id, _ = permit._caller  # noqa: SLF001 - the permit is ours
-        return self.local.get(permit.tool, user_id, session_id)
-
-    def _classify(self, error: BaseException) -> Classification:
-        if self._classifier is None:
-            return classify(error)
-        try:
-            found = checked(self._classifier(error))
-        except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
-            self._complaints.warning("the client's classify failed; the default decides", broken)
-            found = None
-        return classify(error) if found is None else found
+    def _give_back(self, permit: Permit) -> None:
+        if permit.circuit is not None and permit.breaker_permit is not None:
+            permit.circuit.release(permit.breaker_permit, self.clock())
+        if permit.lease is not None:
+            self._probes.give_back(*permit.lease)
 
 
 def _message(error: BaseException | str) -> str:
-    """As much of it as may be sent: what waits for Kafka, or is kept as a circuit's last error, must not be of any length."""
+    """Return as much of the message as may be kept and sent: a tool's message has any length."""
     if isinstance(error, str):
         return considered(error)
     try:
-        # An error of ours has one text for the model, and one for operators: this is theirs.
+        # Our own errors have one text for the model and one for operators. Events carry the operators'.
         return considered(SwitchgearError.__str__(error) if isinstance(error, SwitchgearError) else str(error))
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
         return f"(its message can't be read: {type(broken).__name__})"
 
 
 _MOST_WAITING: Final = 10_000
-"""Beyond it the oldest change is forgotten; a call tells what it made at once, so nothing waits for long."""
 
 
 class HookDispatcher:
-    """Thread-safe."""
+    """Runs the hooks outside of every lock. Thread-safe.
+
+    A circuit changes while its lock is held, so the change waits until the call that caused it calls :meth:`run`. At most
+    10,000 changes wait; beyond that the oldest is dropped.
+    """
 
     def __init__(self, hooks: HookList) -> None:
         self._hooks = hooks
         self._outcomes = "on_outcome" in hooks.wants
         self._traces = "traceparent" in hooks.wants
+        self.wants_transitions = "on_transition" in hooks.wants
         self._waiting: deque[Transition] = deque(maxlen=_MOST_WAITING)
 
-    def moved(self, transition: Transition) -> None:
-        """A circuit of ours changed; its lock is held."""
+    def circuit_changed(self, transition: Transition) -> None:
+        """Note a change of one of this process's circuits, whose lock is held."""
         self._waiting.append(transition)
 
-    def tell(self) -> None:
-        """Tell of the changes that wait; with no lock held."""
+    def run(self) -> None:
+        """Run ``on_transition`` for the changes that wait. Call it with no lock held."""
         while self._waiting:
             try:
                 transition = self._waiting.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took it
                 return
             self._hooks.on_transition(_change(transition))
 
-    def ended(
+    def call_ended(
         self,
         permit: Permit,
         status: Status,
         duration_ms: float,
-        error_class: ErrorClass | None = None,
-        error_type: str | None = None,
+        error_class: ErrorClass | None,
+        error_type: str | None,
     ) -> None:
-        """The call of ``permit`` ended: tell of it, and of what it changed."""
+        """Run ``on_outcome`` for a finished call, then ``on_transition`` for what it changed."""
         if self._outcomes:
-            self._hooks.on_outcome(
-                CallOutcome(
-                    permit.tool,
-                    status,
-                    duration_ms,
-                    error_class,
-                    error_type,
-                    permit.probe,
-                    permit.generation,
-                    getattr(permit, "served_by", "call"),
-                    _state_behind(permit),
-                )
+            outcome = CallOutcome(
+                permit.tool,
+                status,
+                duration_ms,
+                error_class,
+                error_type,
+                permit.probe,
+                permit.generation,
+                permit.served_by,
+                _state_at_start(permit),
             )
-        self.tell()
+            self._hooks.on_outcome(outcome)
+        self.run()
 
     def traceparent(self) -> str | None:
-        """The caller's trace context, for the event."""
+        """Return the caller's trace context for the event."""
         return self._hooks.traceparent() if self._traces else None
 
 
-def attach_hooks(hooks: HookList, gate: Gate, follower: CircuitFollower | None, wall: Callable[[], float]) -> None:
-    """Have ``hooks`` told of everything that happens at ``gate``, and to the fleet's circuits."""
-    dispatcher = gate.dispatcher = HookDispatcher(hooks)
-    if "on_transition" not in hooks.wants:
-        return
-    gate.local.on_move = dispatcher.moved
-    if follower is not None:
-        follower.listeners.append(FleetChanges(hooks.on_transition, follower, wall).on_view)
-
-
-def _state_behind(permit: Permit) -> CircuitState:
-    """Of the circuit, when it gave the permit: by now the call may have changed it."""
+def _state_at_start(permit: Permit) -> CircuitState:
+    """Return the circuit's state when it gave the permit. The call may have changed it since."""
     if permit.probe:
         return "half_open"
-    circuit = permit._circuit  # noqa: SLF001 - the permit is ours
-    if circuit is None:  # nobody was asked; or the fleet's circuit goes before ours and lets all through
+    circuit = permit.circuit
+    if circuit is None:  # no circuit was asked, or an operator switched the fleet's circuit off
         return "open" if permit.generation is None else "disabled"
     state = circuit.breaker.state
     return state if state in {"disabled", "metrics_only"} else "closed"

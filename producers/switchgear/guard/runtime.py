@@ -14,7 +14,7 @@ from switchgear.caching.call_key import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap, reached
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import Gate, PendingProbe
-from switchgear.guard.permits import Permit, in_session
+from switchgear.guard.permits import NO_CALLER, Caller, Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.runtime.fork import ForkSafe
 from switchgear.runtime.throttled_log import BoundedLog
@@ -67,6 +67,8 @@ class Runtime(ForkSafe):
         self.started = False
         """Calls need not call :attr:`start` any more. The client sets it."""
         self.fallbacks = FallbackMap()
+        self.routed: set[str] = set()
+        """Tools that have a fallback here: a refusal doesn't end their calls."""
         self.map_fallbacks(fallbacks or {})
         self.hooks = hooks
         self.probe_wait = probe_wait
@@ -154,11 +156,9 @@ class Runtime(ForkSafe):
         *,
         served_by: ServedBy = "none",
         fallback_tool: str | None = None,
-        user_id: str = "",
-        session_id: str | None = None,
-        request_id: str | None = None,
+        caller: Caller = NO_CALLER,
     ) -> None:
-        """Tell the hooks and the fleet of one refused call, and what served its caller instead."""
+        """Notify the hooks and the fleet of one refused call, and of what served its caller instead."""
         hooks = self.hooks
         if hooks is not None:
             hooks.on_rejected(refusal)
@@ -166,20 +166,14 @@ class Runtime(ForkSafe):
                 hooks.on_fallback(refusal, fallback_tool)
             elif served_by == "cache":
                 hooks.on_cached(refusal.tool, refusal)
-        reporter = self.gate.refusals
-        if reporter is None:
+        fleet = self.gate.fleet
+        if fleet is None:
             return
         session = session_of(self)
         if session is not None:
-            user_id, session_id = user_id or session.user_id, session_id or session.session_id
-        reporter.refused(
-            refusal,
-            served_by=served_by,
-            fallback_tool=fallback_tool,
-            user_id=user_id,
-            session_id=session_id,
-            request_id=request_id,
-        )
+            user_id, session_id, request_id = caller
+            caller = user_id or session.user_id, session_id or session.session_id, request_id
+        fleet.refusals.refused(refusal, caller=caller, served_by=served_by, fallback_tool=fallback_tool)
 
     # -- what options need --------------------------------------------------------------------------------------------
 
@@ -209,7 +203,7 @@ class Runtime(ForkSafe):
     def map_fallbacks(self, chains: Chains) -> None:
         """Set the chain of each tool that ``chains`` names."""
         self.fallbacks.update(chains)
-        self.gate.routed.update(chains)
+        self.routed.update(chains)
 
     def is_open(self, tool: str) -> bool:
         """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
@@ -241,7 +235,6 @@ class Runtime(ForkSafe):
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity, none of the parent's threads."""
         self._lock, self.session_lock = threading.Lock(), threading.RLock()
-        self.gate.forked()
         self.stand_ins.forked()
 
     def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
@@ -252,7 +245,7 @@ class Runtime(ForkSafe):
         return reached(tool, direct)
 
     def _asked(self, asking: PendingProbe) -> Permit | Rejection:
-        answer = self.gate.asked(asking)
+        answer = self.gate.after_answer(asking)
         session = session_of(self)
         return answer if session is None else _in_session(answer, session)
 
@@ -263,7 +256,8 @@ def _in_session(answer: Permit | Rejection, session: Session) -> Permit | Reject
         return answer
     refusal = session.begin(answer.tool)
     if refusal is None:
-        return in_session(answer, session)
+        answer.sessions = session.nested()
+        return answer
     answer.release()
     return refusal
 

@@ -27,8 +27,8 @@ class Housekeeping:
         self._availability = availability
         self._hooks = hooks
         self._told_drops = 0
-        if gate.refusals is not None:
-            emitter.before_close.append(functools.partial(gate.refusals.sweep, everything=True))
+        if gate.fleet is not None:
+            emitter.before_close.append(functools.partial(gate.fleet.refusals.sweep, everything=True))
         if availability is not None:
             emitter.before_close.append(availability.end)
 
@@ -44,10 +44,10 @@ class Housekeeping:
         """Once."""
         if self._availability is not None:
             self._availability.look()
-        if self._gate.refusals is not None:
-            self._gate.refusals.sweep()
-        if self._gate.dispatcher is not None:
-            self._gate.dispatcher.tell()
+        if self._gate.fleet is not None:
+            self._gate.fleet.refusals.sweep()
+        if self._gate.reporter.hooks is not None:
+            self._gate.reporter.hooks.run()
         if self._hooks is not None and "on_drop" in self._hooks.wants:
             dropped = self._emitter.status().dropped
             if dropped > self._told_drops:

@@ -61,8 +61,8 @@ class Lifetime:
         """
         if self._emitter is None:
             return True
-        if self._gate.refusals is not None:
-            self._gate.refusals.sweep(everything=True)
+        if self._gate.fleet is not None:
+            self._gate.fleet.refusals.sweep(everything=True)
         return self._emitter.flush(0.0 if self._in_background else timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
@@ -75,8 +75,8 @@ class Lifetime:
         """
         if self._emitter is None:
             return True
-        if self._gate.refusals is not None:
-            self._gate.refusals.sweep(everything=True)
+        if self._gate.fleet is not None:
+            self._gate.fleet.refusals.sweep(everything=True)
         if self._in_background:
             threading.Thread(target=self._emitter.close, args=(timeout,), name="switchgear-close").start()
             return False
