@@ -173,16 +173,17 @@ class Gate:
         """Decide by the process's own circuit: the fleet lets the call through, or is out of reach."""
         now = self.clock()
         circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
-        answer: BreakerPermit | BreakerRejection | None = circuit.breaker.quiet
-        if answer is None:
+        breaker_permit = circuit.breaker.quiet
+        if breaker_permit is None:
             answer = circuit.try_acquire(now)
             hooks = self.reporter.hooks
             if hooks is not None:  # an open circuit whose wait is over becomes half-open by being asked
                 hooks.run()
             if isinstance(answer, BreakerRejection):
                 return self._local_refusal(tool, answer, circuit, view)
+            breaker_permit = answer
         generation = None if self.fleet is None else self.fleet.generation(view)
-        return Permit(self.reporter, tool, circuit, answer, now, generation, caller, lease)
+        return Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease)
 
     def _with_lease(
         self, fleet: FleetCircuits, view: CircuitView, lease: LeaseView, caller: Caller

@@ -109,7 +109,7 @@ class LocalCircuit:
 
         def record() -> None:
             self.breaker.record(now, result, permit)
-            if result.outcome is ResultKind.FAILURE:
+            if result.kind is ResultKind.FAILURE:
                 self.last_error = error
 
         self._do(record)
@@ -192,7 +192,7 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
         self.circuits: dict[str, LocalCircuit] = {}
         """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. For the others use
         :meth:`get`."""
-        call_in_child(self._reset)
+        call_in_child(self.forked)
 
     def get(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit:
         """Return the circuit that decides on a call. It is the user's or session's if the policy's scope says so."""
@@ -226,7 +226,7 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
         circuits = self.all_now()
         return {one.breaker.circuit_id: one.breaker.state for one in circuits if one.breaker.state != "closed"}
 
-    def _reset(self) -> None:
+    def forked(self) -> None:
         """In the child of a fork: the parent's threads, which hold locks and make probes, aren't here."""
         self._lock = threading.RLock()
         for circuit in self:

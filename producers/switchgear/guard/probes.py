@@ -36,8 +36,8 @@ class ProbeCoordinator:
         self._waiting: dict[str, Future[None]] = {}
         self._requests: dict[str, _Request] = {}
         self._used: dict[str, str] = {}
-        self._reset()
-        call_in_child(self._reset)
+        self.forked()
+        call_in_child(self.forked)
 
     def ask(self, view: CircuitView) -> Future[None] | None:
         """Register a request. Its future is done when the circuit passes or leases this process a probe.
@@ -104,7 +104,7 @@ class ProbeCoordinator:
         if waiter is not None and (view.passes or ours) and not waiter.done():
             waiter.set_result(None)
 
-    def _reset(self) -> None:
+    def forked(self) -> None:
         """Start, also in the child of a fork: requests and leases are the parent's."""
         self._lock = threading.RLock()  # a finalizer that runs while it is held may release a permit
         self._waiting.clear()

@@ -74,8 +74,8 @@ class RefusalReporter:
         self._wall = wall
         self._tools: dict[tuple[str, str], _Refusals] = {}
         """By tool and source."""
-        self._reset()
-        call_in_child(self._reset)
+        self.forked()
+        call_in_child(self.forked)
 
     def refused(
         self,
@@ -142,7 +142,7 @@ class RefusalReporter:
             ended_at = self._wall() - max(0.0, now - refusal.at)
             self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)
 
-    def _reset(self) -> None:
+    def forked(self) -> None:
         """Start, also in the child of a fork: the sums are the parent's."""
         self._lock = threading.RLock()  # a signal handler that runs while it is held may close the client
         self._tools.clear()

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker import Result, ResultKind, outcome_of
+from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classification, Classifier, classify
 from switchgear.classify.classification import checked
 from switchgear.emitter.event import Event
@@ -82,7 +82,7 @@ class Reporter:
         usage = sum(permit.usage, report.usage) if permit.usage else report.usage
         circuit = permit.circuit
         if circuit is not None:
-            kind = _SUCCESS if error_class is None else outcome_of(status, error_class, circuit.breaker.policy)
+            kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
             shown = f"{error_type}: {message}" if error_type and message else error_type or message
             circuit.record(
                 now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown

@@ -338,7 +338,7 @@ def test_equal_calls_of_a_method_are_duplicates_of_each_other_and_of_no_other_ob
 def test_the_hash_of_an_event_is_of_the_parameters_alone_however_they_were_written():
     gear = Switchgear.local(parameters_key=b"k")
     hashes = []
-    gear._gate.succeeded = lambda permit, *_rest: hashes.append(permit.parameters_hash)
+    gear._gate.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
 
     class Client(Tenant):
         @gear.guard("query")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from switchgear.follower.view import CircuitView, LeaseView, decode_view
-from switchgear.guard.decision import Verdict, judge
+from switchgear.guard.fleet_circuits import Verdict, judge
 from switchgear_schemas.circuit import Circuit, Lease
 
 NOW = 1_800_000_000.0

@@ -28,7 +28,7 @@ def client(clock: Clock, permits: int) -> Switchgear:
             success_threshold_to_close=permits,
         )
     )
-    gear._gate._clock = gear._gate.local._clock = clock
+    gear._gate.clock = gear._gate.reporter.clock = gear._gate.local._clock = clock
     return gear
 
 

@@ -10,11 +10,8 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Event, Switchgear
-from switchgear.breaker.breaker import IDLE_S
 from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.encode import encode_items
-from switchgear.guard.decision import Gate
-from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.execution import ToolExecution
 
@@ -159,29 +156,6 @@ def test_a_session_is_asked_too(gear):
         with pytest.raises(CircuitOpenError, match="session"):
             search()
     assert search() == "found"
-
-
-def test_a_failure_of_a_circuit_that_was_forgotten_meanwhile_counts_in_the_one_that_took_its_place():
-    clock = [0.0]
-    local = LocalBreakers(QUICK, lambda: clock[0], limit=1)
-    gear = Switchgear.local()
-    gear._gate = Gate(local, emitter=None, follower=None, classifier=None, silence_s=1, clock=lambda: clock[0])
-    gear._runtime.gate = gear._gate
-    search = gear.guard("search")(lambda work: work())
-    search(answers)
-    first = local.circuits["search"]
-
-    def forgotten():
-        clock[0] += IDLE_S + 1
-        local.get("another")
-        assert first.retired
-        clock[0] += IDLE_S + 1
-        assert local.get("search") is not first
-        raise DownError
-
-    with pytest.raises(DownError):
-        search(forgotten)
-    assert local.circuits["search"].breaker._evidence.streak == 1
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ import pytest
 from switchgear import Permit, Rejection, SwitchgearError
 from switchgear.follower.follower import CircuitFollower
 from switchgear.follower.view import UNAVAILABLE, AgingViews, DenyingViews, SilentViews, Views
-from switchgear.guard.decision import Gate
+from switchgear.guard.decision import make_gate
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear.testing.clock import START
+from switchgear.testing.fakes import MemoryEmitter
 from switchgear_schemas.circuit import Circuit
 
 NOBODY = "127.0.0.1:1"
@@ -27,16 +28,18 @@ class Scene:
         self.follower = CircuitFollower(NOBODY)
         self.age: float | None = None
         self.follower.age_s = lambda: self.age  # type: ignore[method-assign]
-        self.gate = Gate(
+        emitter = MemoryEmitter(lambda _events: None, lambda: self.now)
+        emitter.cut()
+        self.gate = make_gate(
             LocalBreakers(None, lambda: self.now),
-            emitter=None,
+            emitter=emitter,
             follower=self.follower,
             classifier=None,
             silence_s=30,
             clock=lambda: self.now,
             wall=lambda: self.now,
         )
-        self.views = self.gate._views
+        self.views = self.follower.table.views
         self.availability = Availability(
             self.follower, on_state_unavailable, options.get("max_age", STATE_MAX_AGE_S), lambda: self.now
         )

@@ -169,25 +169,6 @@ def at_once(deed):
     return found[0]
 
 
-def test_a_call_amid_the_search_for_a_circuit_is_let_through_and_changes_nothing():
-    """A signal handler's, a finalizer's, or one of the function of policies."""
-    amid = []
-
-    def policies(tool):
-        if tool == "a":
-            amid.extend([local.get("a"), local.get("b"), local.all_now()])
-        return BreakerPolicy(consecutive_failures=2)
-
-    local = LocalBreakers(policies, Clock(0.0), limit=10)
-    found = at_once(lambda: local.get("a"))
-    assert amid[0] is amid[1]
-    assert amid[0].breaker.state == "disabled"
-    assert set(local.circuits) == {"a"}
-    assert local.get("a") is found
-    assert local.all_now() == [found]
-    assert local.get("b") is not amid[1]
-
-
 def test_a_call_amid_a_call_of_the_same_circuit_does_not_wait_for_it():
     circuit = breakers(10).get("a")
 

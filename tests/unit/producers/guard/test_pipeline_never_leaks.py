@@ -38,7 +38,7 @@ def client(clock: Clock, permits: int = 1, **policy) -> Switchgear:
             **policy,
         )
     )
-    gear._gate._clock = gear._gate.local._clock = clock
+    gear._gate.clock = gear._gate.reporter.clock = gear._gate.local._clock = clock
     return gear
 
 
@@ -226,14 +226,14 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
     breaker = gear._gate.local.get("tool").breaker
     breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=1e-9)
     gear._follower.table.apply(b"tool", OPEN_UNTIL_LONG_AGO)
-    monkeypatch.setattr(type(gear._gate), "_reachable", lambda *_: True)
+    monkeypatch.setattr(type(gear._gate.fleet), "reachable", lambda *_: True)
     task = asyncio.ensure_future(gear.acall("tool", asyncio.sleep, 0))
     await asyncio.sleep(0.05)
-    assert (len(breaker.leases), len(gear._gate.probes._waiting)) == (1, 1)
+    assert (len(breaker.leases), len(gear._gate.fleet.probes._waiting)) == (1, 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (len(breaker.leases), len(gear._gate.probes._waiting)) == (0, 0)
+    assert (len(breaker.leases), len(gear._gate.fleet.probes._waiting)) == (0, 0)
     gear._emitter.closed = True
 
 

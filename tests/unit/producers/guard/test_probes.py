@@ -21,9 +21,7 @@ def clock():
 
 @pytest.fixture
 def desk(clock):
-    made = ProbeCoordinator(silence_s=30, clock=clock)
-    made.emitter_id = ME
-    return made
+    return ProbeCoordinator(silence_s=30, clock=clock)
 
 
 def view(version: int = 1, *leases: LeaseView, passes: bool = False, tool: str = "t") -> CircuitView:
@@ -64,21 +62,21 @@ def test_a_circuit_that_changed_may_be_asked_about_at_once(desk):
 
 def test_a_record_that_names_us_wakes_the_asking_call(desk):
     waiting = desk.ask(view(1))
-    desk.on_view(view(2, lease("other")))
+    desk.on_view(view(2, lease("other")), ME)
     assert not waiting.done()
-    desk.on_view(view(3, lease("other"), lease(ME)))
+    desk.on_view(view(3, lease("other"), lease(ME)), ME)
     assert waiting.done()
 
 
 def test_a_circuit_that_closed_wakes_the_asking_call(desk):
     waiting = desk.ask(view(1))
-    desk.on_view(view(2, passes=True))
+    desk.on_view(view(2, passes=True), ME)
     assert waiting.done()
 
 
 def test_a_change_nobody_waits_for_is_fine(desk):
-    desk.on_view(view(2, lease()))
-    desk.on_view(view(3, passes=True))
+    desk.on_view(view(2, lease()), ME)
+    desk.on_view(view(3, passes=True), ME)
 
 
 def test_a_lease_is_for_one_call(desk):
@@ -129,8 +127,8 @@ def test_a_closed_circuit_leaves_nothing_behind(desk):
     desk.ask(view())
     desk.answered("t")
     desk.take("t", "l1")
-    desk.on_view(view(2, passes=True))
-    assert (desk._waiting, desk._asked, desk._used) == ({}, {}, {})
+    desk.on_view(view(2, passes=True), ME)
+    assert (desk._waiting, desk._requests, desk._used) == ({}, {}, {})
 
 
 def test_a_forked_child_has_no_requests_and_no_leases(desk):

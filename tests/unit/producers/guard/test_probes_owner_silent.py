@@ -51,5 +51,5 @@ def test_a_closed_circuit_is_asked_for_no_more() -> None:
     asked = Asked()
     for _ in range(4):
         asked.ask()
-    asked.probes.on_view(replace(OPEN, state="closed", passes=True))
+    asked.probes.on_view(replace(OPEN, state="closed", passes=True), "me")
     assert asked.probes.unanswered({"t": OPEN}) == {}

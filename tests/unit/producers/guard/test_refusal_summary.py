@@ -43,7 +43,7 @@ def sent(emitter):
 
 
 def test_the_first_refusal_goes_at_once(reporter, emitter):
-    reporter.refused(refusal(), user_id="u")
+    reporter.refused(refusal(), caller=("u", None, None))
     (event,) = sent(emitter)
     assert (event.status, event.served_by, event.generation, event.user_id) == ("rejected", "none", 4, "u")
     assert event.metadata == {"refused": 1, "refused_by": "fleet"}
@@ -158,27 +158,6 @@ def test_a_signal_handler_may_refuse_and_sweep_amid_any_method(reporter, emitter
     assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
 
 
-def test_refusals_that_a_signal_handler_sweeps_amid_a_sweep_are_told_once(reporter, emitter, clock):
-    for _ in range(4):
-        reporter.refused(refusal())
-    known = reporter._tools["t", "fleet"]
-    tally = known.tally
-
-    def interrupted():
-        known.tally = tally
-        counted = known.tally()
-        reporter.refused(refusal())
-        reporter.sweep(everything=True)
-        return counted
-
-    known.tally = interrupted
-    at_once(lambda: reporter.sweep(everything=True))
-    reporter.sweep(everything=True)
-    counts = [event.metadata["refused"] for event in sent(emitter)]
-    assert min(counts) > 0
-    assert sum(counts) == 5
-
-
 def local(tool="t", **fields):
     cause = Cause("consecutive_failures", 5.0, 5.0, 5, failed=5)
     return Rejection(
@@ -194,7 +173,7 @@ CIRCUIT = {
 
 def test_a_refusal_by_the_processs_own_circuit_says_what_its_record_would(reporter, emitter):
     reporter.refused(local())
-    reporter.refused(local(scope="user"), user_id="ana", probe_requested=True)
+    reporter.refused(local(scope="user"), caller=("ana", None, None), probe_requested=True)
     first, second = sent(emitter)
     assert first.metadata == {"refused": 1, "refused_by": "local"} | CIRCUIT
     assert second.metadata == {"refused": 0, "refused_by": "local"} | CIRCUIT | {"scope": "user"}

@@ -68,7 +68,7 @@ def test_its_hash_is_that_of_the_plain_function():
 
     plain, bound = gear.guard("w")(get), gear.guard("w")(Weather().get)
     hashes = []
-    gear._gate.succeeded = lambda permit, *_rest: hashes.append(permit.parameters_hash)
+    gear._gate.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
     for each in (plain, bound):
         each("Oslo")
     assert len(set(hashes)) == 1

@@ -192,7 +192,7 @@ def test_tokens_that_several_threads_of_a_call_report_at_once_are_all_counted(ge
         for found in [pool.submit(report) for _ in range(8)]:
             found.result(30)
     assert session.status().tokens == 800
-    assert sum(usage.tokens for usage in outside._usage) == 800
+    assert sum(usage.tokens for usage in outside.usage) == 800
 
 
 def test_a_permit_that_two_threads_report_at_once_is_counted_once(gear):
@@ -291,7 +291,7 @@ def test_a_bare_thread_enters_by_with(gear):
     def work():
         gear.try_acquire("outside")
         with session:
-            seen.append(gear.try_acquire("inside")._caller)
+            seen.append(gear.try_acquire("inside").caller)
 
     with session:
         thread = threading.Thread(target=work)
