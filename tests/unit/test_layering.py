@@ -26,7 +26,7 @@ CONFINED = {  # a library -> the only packages that may import it
 }
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
 # Imported inside the function that needs it, with a clear error where it is missing; pytest by its own plugin.
-SDK_WITH_EXTRA = {"opentelemetry", "prometheus_client", "pytest", "yaml"}
+SDK_WITH_EXTRA = {"google", "opentelemetry", "prometheus_client", "pytest", "yaml"}
 
 
 def imported(path: Path) -> set[str]:

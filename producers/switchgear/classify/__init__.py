@@ -1,4 +1,4 @@
-"""What kind of failure an exception or a result is: that, not the exception, decides whether it counts against a circuit."""
+"""Classify exceptions and results. The class of a failure decides whether it counts against a circuit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""botocore's ClientError: AWS says what is wrong in a code; the HTTP status is often a bare 400.
-
-An error amid an event stream (EventStreamError) has a code alone, in lower camel case: ``throttlingException``.
-"""
+"""Classify exceptions by the error code that they carry: AWS, gRPC, SQL, MCP, OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -88,12 +85,16 @@ _AWS: Final[tuple[tuple[frozenset[str], ErrorClass], ...]] = (
 
 
 def by_aws_code(error: BaseException) -> Classification | None:
-    """Classify by ``response["Error"]["Code"]``, else by ``response["ResponseMetadata"]["HTTPStatusCode"]``; None without a response of AWS."""
+    """Return the class of botocore's ClientError, None for other exceptions.
+
+    The code in ``response["Error"]["Code"]`` decides, then the HTTP status, which is often 400 whatever is wrong. An error in
+    an event stream (EventStreamError) has only a code, in lower camel case: ``throttlingException``.
+    """
     response = attribute(error, "response")
     if not isinstance(response, Mapping):
         return None
-    told, metadata = response.get("Error"), response.get("ResponseMetadata")
-    code = told.get("Code") if isinstance(told, Mapping) else None
+    details, metadata = response.get("Error"), response.get("ResponseMetadata")
+    code = details.get("Code") if isinstance(details, Mapping) else None
     status = metadata.get("HTTPStatusCode") if isinstance(metadata, Mapping) else None
     if not isinstance(code, str) and not isinstance(status, int):
         return None
@@ -101,8 +102,8 @@ def by_aws_code(error: BaseException) -> Classification | None:
     if found is None:
         return None
     headers: Any = metadata.get("HTTPHeaders") if isinstance(metadata, Mapping) else None
-    asks = isinstance(headers, Mapping) and (found == "rate_limited" or status == 503)
-    return Classification(found, from_headers(headers) if asks else None)
+    may_ask = isinstance(headers, Mapping) and (found == "rate_limited" or status == 503)
+    return Classification(found, from_headers(headers) if may_ask else None)
 
 
 def _of_code(code: object) -> ErrorClass | None:
@@ -113,15 +114,81 @@ def _of_code(code: object) -> ErrorClass | None:
 
 
 def _of_status(status: object) -> ErrorClass | None:
-    """Also of a code: where there was no body, as with S3's HEAD, botocore puts the status there (``"404"``)."""
+    """Return the class of a status. botocore puts it into the code if there is no body, as with S3's HEAD: ``"404"``."""
     if isinstance(status, int):
         return class_of_status(status) if 300 <= status <= 599 else None
     return class_of_digits(status)
 
 
+_BY_GRPC_CODE: Final[dict[str, ErrorClass]] = {
+    "ABORTED": "tool",
+    "ALREADY_EXISTS": "invalid_input",
+    "CANCELLED": "cancelled",
+    "DATA_LOSS": "server",
+    "DEADLINE_EXCEEDED": "timeout",
+    "FAILED_PRECONDITION": "invalid_input",
+    "INTERNAL": "server",
+    "INVALID_ARGUMENT": "invalid_input",
+    "NOT_FOUND": "invalid_input",
+    "OUT_OF_RANGE": "invalid_input",
+    "PERMISSION_DENIED": "auth",
+    "RESOURCE_EXHAUSTED": "rate_limited",
+    "UNAUTHENTICATED": "auth",
+    "UNAVAILABLE": "transport",
+    "UNIMPLEMENTED": "server",
+    "UNKNOWN": "unknown",
+}
+
+
+def by_grpc_code(error: BaseException) -> Classification | None:
+    """Return the class of the status code of an RpcError of either stack, None for other exceptions.
+
+    UNAVAILABLE usually means that there is no connection.
+    """
+    code = attribute(error, "code") if "grpc" in family(error) else None
+    if not callable(code):
+        return None
+    found = _BY_GRPC_CODE.get(attribute(code(), "name") or "")
+    if found is None:
+        return None
+    may_ask = found in {"rate_limited", "transport"}
+    return Classification(found, _grpc_retry_after(error) if may_ask else None)
+
+
+def _grpc_retry_after(error: BaseException) -> float | None:
+    """Return the seconds that the trailing metadata asks to wait.
+
+    They are in ``grpc-retry-pushback-ms`` (gRFC A6), or in a google.rpc.RetryInfo among the details of the status.
+    """
+    trailing = attribute(error, "trailing_metadata")
+    try:
+        for key, value in (trailing() if callable(trailing) else None) or ():
+            if key == "grpc-retry-pushback-ms":
+                text = value.decode() if isinstance(value, bytes) else value
+                return int(text) / 1000 if text.isdecimal() else None
+            if key == "grpc-status-details-bin":
+                return _retry_info_s(value)
+    except Exception:  # noqa: BLE001 - a server sent something odd; the class of the failure is known all the same
+        return None
+    return None
+
+
+def _retry_info_s(status: bytes) -> float | None:
+    """Return the wait in the details of a status, None without one or without grpcio-status, which brings the message types."""
+    try:
+        from google.rpc import error_details_pb2, status_pb2  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    info: Any = error_details_pb2.RetryInfo()
+    for detail in status_pb2.Status.FromString(status).details:
+        if detail.Unpack(info):
+            return max(0.0, float(info.retry_delay.ToTimedelta().total_seconds()))
+    return None
+
+
 _BY_STATE: Final[dict[str, ErrorClass]] = {
     "42501": "auth",  # insufficient privilege
-    "57014": "timeout",  # the statement's time limit, as a rule
+    "57014": "timeout",  # usually the time limit of the statement
 }
 _BY_PREFIX: Final[dict[str, ErrorClass]] = {
     "08": "transport",
@@ -130,7 +197,7 @@ _BY_PREFIX: Final[dict[str, ErrorClass]] = {
     "28": "auth",
     "3D": "invalid_input",
     "3F": "invalid_input",
-    "40": "tool",  # serialization failure, deadlock: it works, try again
+    "40": "tool",  # serialization failure or deadlock: the database works
     "42": "invalid_input",
     "53": "server",  # out of connections, memory, disk
     "55": "tool",  # the object is locked
@@ -141,7 +208,7 @@ _BY_PREFIX: Final[dict[str, ErrorClass]] = {
 
 
 def by_sqlstate(error: BaseException) -> Classification | None:
-    """Classify by ``sqlstate`` (psycopg, asyncpg, MySQL) or ``pgcode`` (psycopg2), None without one that is known."""
+    """Return the class of ``sqlstate`` (psycopg, asyncpg, MySQL) or ``pgcode`` (psycopg2), None for an unknown one."""
     for name in ("sqlstate", "pgcode"):
         state = attribute(error, name)
         if isinstance(state, str) and len(state) == 5:
@@ -165,7 +232,7 @@ _MCP: Final[dict[int, ErrorClass]] = {
 
 
 def by_mcp_code(error: BaseException) -> Classification | None:
-    """Classify by the code; one that the server made up is class ``tool``: it answered. None for other exceptions."""
+    """Return the class of an MCP error, None for other exceptions. An unknown code is ``tool``, because the server answered."""
     if not family(error) & {"mcp", "mcp_types", "fastmcp"}:
         return None
     code = attribute(attribute(error, "error"), "code")
@@ -196,9 +263,9 @@ _BY_WORD: Final[dict[str, ErrorClass]] = {
 
 
 def by_body(error: BaseException) -> Classification | None:
-    """Classify by the ``code`` and ``type`` of an OpenAI or Anthropic error, and of SDKs made alike (they carry a ``body``).
+    """Return the class of the ``code`` or ``type`` of an OpenAI or Anthropic error, None for other exceptions.
 
-    Gateways and servers made alike write a status into the code: ``"502"``.
+    Similar SDKs also carry a ``body``. Gateways write a status into the code: ``"502"``.
     """
     if attribute(error, "body") is None:
         return None

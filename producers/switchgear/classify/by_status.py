@@ -1,4 +1,4 @@
-"""Exceptions that carry an HTTP status: httpx, requests, aiohttp, urllib, OpenAI, Anthropic, Google and many more."""
+"""Classify exceptions by the HTTP status that they carry: httpx, requests, aiohttp, urllib, OpenAI, Anthropic, Google and more."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _BY_STATUS: Final[dict[int, ErrorClass]] = {
 _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
 _NO_WAIT_HELPS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""OpenAI's 429 for an account without credit: it fails like any other, but no ``Retry-After`` ends that."""
+"""OpenAI's 429 for an account without credit. Waiting for ``Retry-After`` doesn't help."""
 
 
 def by_status(error: BaseException) -> Classification | None:
-    """Classify by the exception's HTTP status, None without one of 300 or more.
+    """Return the class of the exception's HTTP status, None without a status of 300 or more.
 
-    A redirect that a client raises as an error (a 304, or one it does not follow) is class ``tool``: it answered; unless the
-    type says more, as too many redirects do.
+    A redirect that a client raises as an error is ``tool``, because the server answered. If the type says more, as for too
+    many redirects, the type decides.
     """
     status = http_status(error)
     if status is None or status < 300 or (status < 400 and by_library(error) is not None):
         return None
     found = class_of_status(status)
-    asks = found == "rate_limited" or status in _OVERLOADED
-    if not asks or (attribute(error, "body") is not None and attribute(error, "code") in _NO_WAIT_HELPS):
+    may_ask = found == "rate_limited" or status in _OVERLOADED
+    if not may_ask or (attribute(error, "body") is not None and attribute(error, "code") in _NO_WAIT_HELPS):
         return Classification(found)
     return Classification(found, retry_after(error))
 
 
 def class_of_status(status: int) -> ErrorClass:
-    """The class of a status of 300 or more.
+    """Return the class of a status of 300 or more.
 
     429 ``rate_limited``; 408, 504 ``timeout``; 401, 402, 403, 407 ``auth``; 499 ``cancelled``; other 5xx ``server``, 4xx
     ``invalid_input``, 3xx ``tool``.
@@ -56,14 +56,14 @@ def class_of_status(status: int) -> ErrorClass:
 
 
 def class_of_digits(code: object) -> ErrorClass | None:
-    """The class of a code that is a status written out (``"502"``), None for any other."""
+    """Return the class of a code that is a status as text (``"502"``), None for other codes."""
     if not isinstance(code, str) or len(code) != 3 or not code.isascii() or not code.isdecimal():
         return None
     return class_of_status(int(code)) if 300 <= int(code) <= 599 else None
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status an exception carries: of its response, or its own."""
+    """Return the HTTP status of the exception's response or of the exception itself, None without one."""
     response = attribute(error, "response")
     for holder, name in (
         (response, "status_code"),
@@ -79,7 +79,7 @@ def http_status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, *, now: Callable[[], float] = time.time) -> float | None:
-    """Seconds from a ``retry_after`` attribute, or from the headers of the exception or its response."""
+    """Return the seconds in the attribute ``retry_after`` or in the headers of the exception or its response, or None."""
     direct = attribute(error, "retry_after")
     if is_number(direct):
         return _number(direct)
@@ -91,13 +91,13 @@ def retry_after(error: BaseException, *, now: Callable[[], float] = time.time) -
 
 
 def from_headers(headers: Any, *, now: Callable[[], float] = time.time) -> float | None:
-    """Seconds from ``retry-after-ms`` (OpenAI, Azure), or ``Retry-After``: seconds, or an HTTP date (RFC 9110, 10.2.3).
+    """Return the seconds in ``retry-after-ms`` (OpenAI, Azure) or ``Retry-After``, None for an unreadable value.
 
-    None for what makes no sense, and where the headers can't be read: an odd wait must not cost the failure its class.
+    ``Retry-After`` has seconds or an HTTP date (RFC 9110, 10.2.3).
 
     Args:
-        headers: A mapping; its keys may be case-insensitive, as written in the RFC, or lower case.
-        now: Seconds since 1970, for dates.
+        headers: A mapping. Its keys may be case-insensitive, as written in the RFC, or in lower case.
+        now: Returns seconds since 1970, for dates.
     """
     milliseconds = _number(_header(headers, "retry-after-ms"))
     if milliseconds is not None:
@@ -113,14 +113,14 @@ def from_headers(headers: Any, *, now: Callable[[], float] = time.time) -> float
 def _header(headers: Any, name: str) -> Any:
     try:
         return headers.get(name)
-    except Exception:  # noqa: BLE001 - foreign headers may do anything; they tell nothing then
+    except Exception:  # noqa: BLE001 - headers of any library; without them the class is known all the same
         return None
 
 
 def _date(value: str) -> float | None:
-    """Seconds since 1970. A date without a zone (asctime's form, and ``-0000``) is UTC (RFC 9110, 5.6.7)."""
-    import email.utils  # noqa: PLC0415 - a date is rare, and the import costs more than all the rest of this package
-    from datetime import UTC  # noqa: PLC0415 - likewise
+    """Return seconds since 1970. A date without a zone (asctime's form, or ``-0000``) is UTC (RFC 9110, 5.6.7)."""
+    import email.utils  # noqa: PLC0415 - dates are rare, and the import is slow
+    from datetime import UTC  # noqa: PLC0415 - see above
 
     try:
         moment = email.utils.parsedate_to_datetime(value)

@@ -1,4 +1,4 @@
-"""Exceptions known by their type: module and name along the method resolution order. Nothing is imported."""
+"""Classify exceptions by the module and name of their types. No library is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from switchgear_schemas.enums import ErrorClass
 
 _SAME_LIBRARY: Final = {"httpx2": "httpx", "httpcore2": "httpcore", "psycopg2": "psycopg", "mcp_types": "mcp"}
-"""Successors and forks that kept the names."""
+"""Successors and forks that have the same names."""
 
 _NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
     "aiohttp": {
@@ -112,11 +112,11 @@ _NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
     },
     "requests": {
         "ChunkedEncodingError": "transport",
-        "ConnectTimeout": "timeout",  # a ConnectionError first, by its bases
+        "ConnectTimeout": "timeout",  # its first base is ConnectionError
         "ConnectionError": "transport",
         "ContentDecodingError": "server",
         "InvalidHeader": "invalid_input",
-        "InvalidJSONError": "invalid_input",  # of the request; that of an answer is a JSONDecodeError
+        "InvalidJSONError": "invalid_input",  # of the request; an answer raises JSONDecodeError
         "InvalidSchema": "invalid_input",
         "InvalidURL": "invalid_input",
         "JSONDecodeError": "server",
@@ -133,7 +133,7 @@ _NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
     "switchgear_schemas": {
         "BrokerUnavailableError": "transport",
         "StoreUnavailableError": "transport",
-        "SwitchgearError": "policy",  # another tool's circuit, or a budget, refused within this one
+        "SwitchgearError": "policy",  # a circuit or a budget refused another tool within this one
     },
     "trio": {
         "BrokenResourceError": "transport",
@@ -146,7 +146,7 @@ _NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
         "HTTPError": "transport",
         "LocationValueError": "invalid_input",
         "NameResolutionError": "transport",
-        "NewConnectionError": "transport",  # a timeout by its bases, in version 1
+        "NewConnectionError": "transport",  # in version 1 its base is a timeout
         "ResponseError": "server",
         "TimeoutError": "timeout",
     },
@@ -161,22 +161,22 @@ _BUILTIN: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorClass], ...]] 
     ((OSError, EOFError), "transport"),
     ((ValueError,), "invalid_input"),
 )
-"""First match decides: subclasses before their bases."""
+"""The first match decides, so subclasses come before their bases."""
 
 
 def by_library(error: BaseException) -> ErrorClass | None:
-    """The class of the nearest type along the MRO that is named here, None where none is."""
-    kind: Any = type(error)  # which is hashable, whatever mypy makes of it
+    """Return the class of the first known type in the method resolution order, or None."""
+    kind: Any = type(error)  # for mypy, which takes a type for unhashable
     return _by_library(kind)
 
 
 def by_builtin(error: BaseException) -> ErrorClass | None:
-    """The class of the built-in that the exception is, or derives from; None for the others."""
+    """Return the class of the built-in exception that the type is or derives from, or None."""
     kind: Any = type(error)
     return _by_builtin(kind)
 
 
-@lru_cache(maxsize=256)  # a tool fails with few types, again and again
+@lru_cache(maxsize=256)  # a tool fails with few types
 def _by_library(found: type[BaseException]) -> ErrorClass | None:
     for kind in found.__mro__:
         library = kind.__module__.partition(".")[0]

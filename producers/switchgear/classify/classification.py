@@ -1,4 +1,4 @@
-"""Classification: what kind of failure an exception or a result is."""
+"""The class of a failure, and helpers for the rules that find it."""
 
 from __future__ import annotations
 
@@ -16,69 +16,65 @@ from switchgear_schemas.errors import SwitchgearError
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """``retry_after_s``: the wait in seconds that a rate-limited or overloaded tool asked for."""
+    """The class of a failure."""
 
     error_class: ErrorClass
     retry_after_s: float | None = None
+    """The seconds that a rate-limited or overloaded tool asks to wait."""
 
 
 IGNORE: Final = Classification("policy")
-"""The call says nothing of the tool's health: it counts neither as a success nor as a failure.
+"""Return it from a rule (``classify``, ``classify_result``) for a call that counts neither as a success nor as a failure.
 
-For a rule (``classify``, ``classify_result``) to return; ``permit.ignore()`` says the same of one call. It is the class
-``policy``, by which workers and readers of every version leave a call out.
+``permit.ignore()`` does the same for one call. The class is ``policy``, which workers and readers of every version leave out.
 """
 
-
 Classifier = Callable[[BaseException], "Classification | ErrorClass | None"]
-"""A user's own rule; None leaves the exception to :func:`switchgear.classify.classify`."""
+"""A user's rule. It returns None to leave the exception to :func:`switchgear.classify.classify`."""
 
 
 def attribute(owner: object, name: str) -> Any:
-    """``owner.name``, None where there is none or reading it fails: a property of a foreign exception may do anything."""
+    """Return ``owner.name``, or None if it is missing or reading it fails."""
     try:
         return getattr(owner, name, None)
-    except Exception:  # noqa: BLE001 - it tells nothing then, and the call must not fail of it
+    except Exception:  # noqa: BLE001 - a property of a library's exception may raise anything
         return None
 
 
 def family(error: BaseException) -> frozenset[str]:
-    """Top-level modules that the exception's type and its bases come from."""
-    kind: Any = type(error)  # which is hashable, whatever mypy makes of it
+    """Return the top-level modules of the exception's type and its bases."""
+    kind: Any = type(error)  # for mypy, which takes a type for unhashable
     return _family(kind)
 
 
-@lru_cache(maxsize=256)  # a tool fails with few types, again and again
+@lru_cache(maxsize=256)  # a tool fails with few types
 def _family(kind: type[BaseException]) -> frozenset[str]:
     return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
-WORDS: Final[frozenset[Any]] = frozenset(get_args(ErrorClass))
+_ERROR_CLASSES: Final[frozenset[Any]] = frozenset(get_args(ErrorClass))
 
 
 def checked(found: object) -> Classification | None:
-    """``found`` as a Classification: None says nothing, a class stands for itself.
+    """Return what a user's rule returned as a Classification, or None.
 
     Raises:
-        SwitchgearError: it is anything else, or a Classification of an unknown class or an impossible wait.
+        SwitchgearError: It isn't None, an error class or a Classification; or its class or wait is impossible.
     """
     if found is None:
         return None
     if isinstance(found, str):
-        found = Classification(found)  # type: ignore[arg-type]  # whether it is a class is asked below
+        found = Classification(found)  # type: ignore[arg-type]  # checked below
     if not isinstance(found, Classification):
         if isinstance(found, CoroutineType):
-            found.close()  # or Python complains that nobody awaits it
+            found.close()  # or Python warns that it was never awaited
         raise SwitchgearError(
-            f'A classification is None, a class such as "server" or a Classification, not {found!r:.100}.'
+            f"The classification is {found!r:.100}.", hint='Use None, a class such as "server", or a Classification.'
         )
-    word, wait = found.error_class, found.retry_after_s
-    if not isinstance(word, str) or word not in WORDS:
-        raise SwitchgearError(f"There is no error class {word!r:.100}.", hint=f"There are: {', '.join(sorted(WORDS))}.")
-    if wait is not None and not _sane(wait):
-        raise SwitchgearError(f"retry_after_s is a number of seconds from 0 on, not {wait!r:.100}.")
+    error_class, wait = found.error_class, found.retry_after_s
+    if not isinstance(error_class, str) or error_class not in _ERROR_CLASSES:
+        known = ", ".join(sorted(_ERROR_CLASSES))
+        raise SwitchgearError(f"The error class {error_class!r:.100} is unknown.", hint=f"Use one of {known}.")
+    if wait is not None and not (is_number(wait) and 0 <= wait <= sys.float_info.max):
+        raise SwitchgearError(f"retry_after_s is {wait!r:.100}.", hint="Use a number of seconds of at least 0.")
     return found
-
-
-def _sane(wait: object) -> bool:
-    return is_number(wait) and 0 <= wait <= sys.float_info.max

@@ -1,46 +1,44 @@
-"""From an exception to its class."""
+"""Classify an exception."""
 
 from __future__ import annotations
 
 import logging
 from typing import Final, Literal, NamedTuple
 
-from switchgear.classify.by_code import by_aws_code, by_body, by_mcp_code, by_sqlstate
+from switchgear.classify.by_code import by_aws_code, by_body, by_grpc_code, by_mcp_code, by_sqlstate
 from switchgear.classify.by_status import by_status
 from switchgear.classify.by_type import by_builtin, by_library
 from switchgear.classify.classification import Classification, attribute, family
-from switchgear.classify.grpc import by_grpc_code
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
 log: Final = logging.getLogger("switchgear.classify")
-_troubles: Final = BoundedLog(log)
+_warnings: Final = BoundedLog(log)
 
 _CANCELLED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_status, by_body, by_sqlstate)
-"""First answer decides: what the exception says of itself, before its type."""
+"""The first answer decides. What the exception carries comes before its type."""
 _DEEPEST: Final = 5
 _SURE: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited"})
 
 
 def classify(error: BaseException) -> Classification:
-    """Classify by what the exception carries (an HTTP status, a code of AWS, gRPC, MCP or SQL), else by its type.
+    """Return the class of an exception, by what it carries (a status, a code) and then by its type. Never raises.
 
-    * A cancelled call (also by ``KeyboardInterrupt`` or a closed generator) is ``cancelled``: never a failure.
-    * 429 is ``rate_limited`` and 5xx ``server``, with ``Retry-After``; 408 and 504 ``timeout``; 401, 402, 403 and 407
-      ``auth``; any other 4xx ``invalid_input``.
-    * ``TimeoutError`` is ``timeout``; ``ConnectionError``, failed name look-ups, TLS and other ``OSError`` are ``transport``,
-      except ``PermissionError`` (``auth``) and missing or existing files (``invalid_input``).
-    * ``TypeError`` and ``ValueError`` are ``invalid_input``: the tool works, its argument does not. An answer that is not
-      JSON or not text (``JSONDecodeError``, ``UnicodeDecodeError``) is ``server``.
-    * A refusal of another guarded tool within this one (``CircuitOpenError``) is ``policy``: that one is broken, not this.
-    * An exception group is what its most telling member is: first what counts against a tool.
-    * Everything else is ``unknown``, which counts: also ``KeyError`` and ``AttributeError``, an answer of unexpected shape;
-      unless it was raised ``from`` an exception that says for sure that the tool is down, limited or slow, or that carries
-      its verdict (a status, a code, a refusal). A ``ValueError`` or ``TypeError`` raised ``from`` an outage that a client
-      library tells of is that outage.
+    * A cancelled call, also by ``KeyboardInterrupt`` or a closed generator, is ``cancelled`` and never counts.
+    * 429 is ``rate_limited`` and 5xx is ``server``, both with ``Retry-After``. 408 and 504 are ``timeout``. 401, 402, 403 and
+      407 are ``auth``. Other 4xx are ``invalid_input``.
+    * ``TimeoutError`` is ``timeout``. ``OSError`` is ``transport``: connections, name lookups, TLS. Of its subclasses,
+      ``PermissionError`` is ``auth``, and missing or existing files are ``invalid_input``.
+    * ``TypeError`` and ``ValueError`` are ``invalid_input``: the tool works, but its argument is wrong. ``JSONDecodeError``
+      and ``UnicodeDecodeError`` are ``server``: the answer is unreadable.
+    * ``CircuitOpenError`` is ``policy``: another tool, which this one calls, is unavailable.
+    * An exception group has the class of the member that says most about the tool.
+    * Everything else is ``unknown``, which counts. ``KeyError`` and ``AttributeError`` belong here: the answer has an
+      unexpected shape.
 
-    Never raises, and imports none of the libraries it knows.
+    The cause decides for an ``unknown`` exception that was raised ``from`` a clear outage or from an exception that carries a
+    status or code. It also decides for a ``ValueError`` or ``TypeError`` raised ``from`` an outage in a client library.
     """
     try:
         return _seen(error, 0).found
@@ -50,10 +48,11 @@ def classify(error: BaseException) -> Classification:
 
 
 class _Seen(NamedTuple):
-    """``by``: what told it: the exception itself, the type of a client library, a built-in type, or nothing."""
+    """A classification and its source."""
 
     found: Classification
     by: Literal["carried", "library", "builtin", "nothing"]
+    """What the exception carries, the type of a client library, a built-in type, or nothing."""
 
 
 def _seen(error: BaseException, depth: int) -> _Seen:
@@ -62,9 +61,9 @@ def _seen(error: BaseException, depth: int) -> _Seen:
     if isinstance(error, BaseExceptionGroup):
         seen = (_seen(member, depth + 1) for member in members(error))
         return min(seen, key=lambda one: (telling(one.found), one.by == "carried"))
-    told = _carried(error)
-    if told is not None:
-        return _Seen(told, "carried")
+    carried = _carried(error)
+    if carried is not None:
+        return _Seen(carried, "carried")
     inner = wrapped(error)
     if inner is not None and depth < _DEEPEST:
         return _seen(inner, depth + 1)
@@ -75,8 +74,8 @@ def _carried(error: BaseException) -> Classification | None:
     for rule in _RULES:
         try:
             found = rule(error)
-        except Exception as trouble:  # noqa: BLE001 - a foreign exception's method failed; the other rules are left
-            _troubles.warning(f"could not classify {type(error).__name__} {rule.__name__.replace('_', ' ')}", trouble)
+        except Exception as trouble:  # noqa: BLE001 - a method of a library's exception failed; the other rules remain
+            _warnings.warning(f"could not classify {type(error).__name__} {rule.__name__.replace('_', ' ')}", trouble)
         else:
             if found is not None:
                 return found
@@ -98,12 +97,15 @@ def _by_type_or_cause(error: BaseException, depth: int) -> _Seen:
 
 
 def _excuses_or_explains(cause: _Seen) -> bool:
-    """What an exception that says nothing is: a sure outage, or whatever carries its verdict."""
+    """Return whether a cause decides for an exception of unknown class."""
     return cause.found.error_class in _SURE or cause.by == "carried"
 
 
 def _is_outage_of_a_client(cause: _Seen) -> bool:
-    """A ValueError from a built-in TimeoutError or JSONDecodeError may be about an argument; from a client's error it is not."""
+    """Return whether a cause decides for a ValueError or TypeError.
+
+    One that was raised from a built-in TimeoutError or JSONDecodeError may be about an argument.
+    """
     return cause.found.error_class in _SURE and cause.by in {"carried", "library"}
 
 
@@ -112,7 +114,7 @@ def _is_mistake(error: BaseException, found: ErrorClass) -> bool:
 
 
 MAX_MEMBERS: Final = 100
-"""Exceptions of a group that are looked at."""
+"""The most exceptions of a group to look at."""
 
 _MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
     "transport",
@@ -126,11 +128,11 @@ _MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
     "policy",
     "cancelled",
 )
-"""Evidence of a broken tool comes before what may be one, and that before what is none."""
+"""Evidence of a broken tool comes first, then what may be one, then the rest."""
 
 
 def members(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The exceptions of a group and of groups within it, without the groups; at most ``MAX_MEMBERS``."""
+    """Return the exceptions of a group and of the groups within it, at most ``MAX_MEMBERS``."""
     found: list[BaseException] = []
     waiting: list[BaseException] = [group]
     while waiting and len(found) < MAX_MEMBERS:
@@ -143,12 +145,12 @@ def members(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 
 def telling(found: Classification) -> tuple[int, float]:
-    """Of several, the least is the most telling: by class, then the longest wait."""
+    """Return a sort key. The classification that says most about the tool is the smallest; the longest wait breaks ties."""
     return _MOST_TELLING.index(found.error_class), -(found.retry_after_s or 0.0)
 
 
 def wrapped(error: BaseException) -> BaseException | None:
-    """What a wrapper of a known kind wraps: urllib's and urllib3's ``reason``, SQLAlchemy's ``orig``, tenacity's last attempt."""
+    """Return the exception inside a wrapper: urllib's ``reason``, SQLAlchemy's ``orig``, tenacity's last attempt. Else None."""
     libraries = family(error)
     found: object = None
     if libraries & {"urllib", "urllib3"}:

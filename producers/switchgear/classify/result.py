@@ -1,4 +1,4 @@
-"""Results that are failures: an MCP tool that fails says so in what it returns, not by raising."""
+"""Classify results: an MCP tool that fails returns an error instead of raising one."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
 MAX_TEXT: Final = 2_000
-"""Characters of a result's text that are looked at."""
-_PLAIN: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
+"""The most characters of a result's text to look at."""
+HARMLESS: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
+"""Types of results that can't be a failure."""
+_warnings: Final = BoundedLog(logging.getLogger("switchgear.guard"))
 
 TextRule = Callable[[str], "Classification | ErrorClass | None"]
 
 
 def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classification | None:
-    """None for a result that is no failure, which is every one but MCP's.
+    """Return the class of an MCP result that is a failure, None for every other result.
 
-    Recognised are a ``CallToolResult`` of the MCP SDKs and FastMCP, and a dict with ``content``, where ``isError`` (or
-    ``is_error``) is true. Its class is ``tool``: the server answered, so it is not broken, and "no such city" three times
-    must not take it from everybody. But most servers report their own broken database in the same way. Where a server's
-    texts can be trusted to tell the one from the other, say so with ``by_text``.
+    A failure is a ``CallToolResult`` of the MCP SDKs or FastMCP, or a dict with ``content``, whose ``isError`` (or
+    ``is_error``) is true. Its class is ``tool``: the server answered, so "no such city" three times must not open the
+    circuit. But most servers report a broken database in the same way. If a server's texts tell the two apart, give
+    ``by_text``.
 
     Args:
         result: What the tool returned.
-        by_text: From the result's text to a class or a Classification, None for ``tool``. :func:`outage_in_text` is one.
+        by_text: Returns the class of a text, or None for ``tool``. :func:`outage_in_text` is such a function.
     """
     kind = type(result)
-    if kind in _PLAIN:
+    if kind in HARMLESS:
         return None
     if isinstance(result, Mapping):
         failed = "content" in result and (result.get("isError") is True or result.get("is_error") is True)
@@ -46,7 +48,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
 
 
 def result_text(result: Any) -> str:
-    """The text blocks of an MCP result, at most ``MAX_TEXT`` characters."""
+    """Return the text of an MCP result, at most ``MAX_TEXT`` characters."""
     content = result.get("content") if isinstance(result, Mapping) else attribute(result, "content")
     if isinstance(content, str):
         return content[:MAX_TEXT]
@@ -56,7 +58,7 @@ def result_text(result: Any) -> str:
 
 
 def _status(codes: str) -> str:
-    """How requests, urllib, aiohttp, httpx, axios and the SDKs of model providers word a status."""
+    """Return the patterns that requests, urllib, aiohttp, httpx, axios and model SDKs use for a status."""
     return (
         rf"\b{codes} (?:client|server) error\b|\bhttp error {codes}\b|\b{codes}, message=|\b(?:client|server) error '{codes}\b"
         rf"|\bstatus code:? {codes}\b|\berror code: {codes} - "
@@ -90,31 +92,27 @@ _OUTAGES: Final[tuple[tuple[str, ErrorClass], ...]] = (
 
 
 def outage_in_text(text: str) -> ErrorClass | None:
-    """A rule for :func:`classify_result`: the wording of operating systems, HTTP and common clients for an outage.
+    """Return the class of an outage that a text reports in the words of operating systems, HTTP and common clients, or None.
 
-    Not for tools whose text is somebody else's, such as one that runs code or reads pages: their text may say anything.
+    Use it as ``by_text`` of :func:`classify_result`. Don't use it for tools that return other people's text, such as tools
+    that run code or read pages.
     """
     seen = text[:MAX_TEXT]
     return next((found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE)), None)
 
 
-HARMLESS: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
-"""Types of results that can't tell of a failure, as MCP's can."""
-_complaints: Final = BoundedLog(logging.getLogger("switchgear.guard"))
-
-
 def failure_in(result: Any) -> Classification | None:
-    """What kind of failure ``result`` tells of; None where it tells of none, or its own attributes fail. Never raises."""
+    """Return the class of a result that is a failure, or None. Never raises."""
     try:
         return classify_result(result)
     except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
-        _complaints.warning(f"a result of type {type(result).__name__} could not be read", error)
+        _warnings.warning(f"a result of type {type(result).__name__} could not be read", error)
         return None
 
 
 def text_in(result: Any) -> str:
-    """What a result that tells of a failure says. Never raises."""
+    """Return the text of a result that is a failure. Never raises."""
     try:
         return result_text(result) or "the result says that the tool failed"
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - see above
         return f"(its text can't be read: {type(error).__name__})"

@@ -1,4 +1,4 @@
-"""A real HTTP server that answers as the path says."""
+"""A real HTTP server whose answers depend on the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""botocore's own exceptions, made by its own client where that takes no account."""
+"""Exceptions of botocore are classified, most of them raised by its own client."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def client_error(code, status, headers=None):
         ("PermanentRedirect", 301, "tool"),
     ],
 )
-def test_the_code_decides_then_the_status(code, status, expected):
+def test_code_of_aws_decides_before_its_status(code, status, expected):
     assert classify(client_error(code, status)) == Classification(expected)
 
 
-def test_without_a_body_the_code_is_the_status():
+def test_reads_the_status_in_a_code_of_aws():
     assert classify(botocore.exceptions.ClientError({"Error": {"Code": "503"}}, "HeadObject")).error_class == "server"
 
 
@@ -72,7 +72,7 @@ def amid_a_stream(event, body):
         ("validationException", "invalid_input"),
     ],
 )
-def test_an_error_amid_a_stream_has_a_code_alone(event, expected):
+def test_error_in_an_aws_event_stream_is_classified_by_its_code(event, expected):
     error = amid_a_stream(event, {"message": "m"})
     assert error.response["Error"]["Code"] == event
     assert classify(error) == Classification(expected)
@@ -89,21 +89,21 @@ def test_an_error_amid_a_stream_has_a_code_alone(event, expected):
         ("somethingNewException", "unknown"),
     ],
 )
-def test_a_code_of_an_event_is_known_without_a_status(code, expected):
+def test_code_of_aws_is_known_in_lower_camel_case(code, expected):
     error = botocore.exceptions.EventStreamError({"Error": {"Code": code, "Message": "m"}}, "InvokeModel")
     assert classify(error) == Classification(expected)
 
 
-def test_a_code_that_is_no_text_leaves_it_to_the_status():
+def test_status_decides_if_the_code_of_aws_is_not_text():
     assert classify(client_error(["x"], 503)).error_class == "server"
 
 
-def test_a_code_nobody_knows_without_a_status_is_unknown():
+def test_unknown_code_of_aws_without_a_status_has_class_unknown():
     assert classify(botocore.exceptions.ClientError({"Error": {"Code": "New"}}, "x")).error_class == "unknown"
     assert classify(botocore.exceptions.ClientError({}, "x")).error_class == "unknown"
 
 
-def test_a_wait_is_read_from_its_headers():
+def test_reads_the_wait_in_the_headers_of_aws():
     assert classify(client_error("SlowDown", 503, {"retry-after": "7"})) == Classification("rate_limited", 7)
     assert classify(client_error("AccessDenied", 403, {"retry-after": "7"})) == Classification("auth")
     assert classify(client_error("SlowDown", 503, {"retry-after": 10**400})) == Classification("rate_limited")
@@ -128,7 +128,7 @@ def raised(call):
     raise AssertionError("nothing was raised")
 
 
-def test_what_a_real_client_raises(make_client, nobody, url):
+def test_classifies_errors_of_a_real_aws_client(make_client, nobody, url):
     refused = raised(make_client(nobody).list_buckets)
     assert isinstance(refused, botocore.exceptions.EndpointConnectionError)
     assert classify(refused) == Classification("transport")
@@ -158,5 +158,5 @@ def test_what_a_real_client_raises(make_client, nobody, url):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_its_other_types(error, expected):
+def test_classifies_other_types_of_botocore(error, expected):
     assert classify(error) == Classification(expected)

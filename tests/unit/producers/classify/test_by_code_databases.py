@@ -1,4 +1,4 @@
-"""Databases: redis by its real types, SQL by SQLSTATE and by the names that PEP 249 gives."""
+"""Exceptions of databases are classified: Redis by type, SQL by SQLSTATE and by the names of PEP 249."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from switchgear.classify import Classification, classify
     ],
     ids=repr,
 )
-def test_redis(error, expected):
+def test_classifies_errors_of_redis(error, expected):
     assert classify(error) == Classification(expected)
 
 
-def test_a_redis_that_is_not_there(nobody):
+def test_unreachable_redis_has_class_transport(nobody):
     port = int(nobody.rpartition(":")[2])
     with (
         redis.Redis(port=port, host="127.0.0.1", retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0)) as client,
@@ -63,7 +63,7 @@ def of(module, *names, **fields):
         ("XX000", "server"),
     ],
 )
-def test_sqlstate(field, state, expected):
+def test_classifies_an_sqlstate(field, state, expected):
     assert classify(of("psycopg.errors", "SomeError", **{field: state})) == Classification(expected)
 
 
@@ -72,16 +72,16 @@ def test_sqlstate(field, state, expected):
     ("name", "expected"),
     [("OperationalError", "transport"), ("InterfaceError", "transport"), ("ProgrammingError", "invalid_input")],
 )
-def test_without_a_state_the_name_decides(module, name, expected):
+def test_type_decides_without_an_sqlstate(module, name, expected):
     assert classify(of(module, name, "Error", sqlstate=None)) == Classification(expected)
 
 
-def test_a_state_nobody_knows_leaves_it_to_the_name():
+def test_type_decides_for_an_unknown_sqlstate():
     assert classify(of("psycopg", "OperationalError", sqlstate="99999")) == Classification("transport")
     assert classify(of("my.tools", "Failure", sqlstate="east!")) == Classification("unknown")
 
 
-def test_sqlalchemy_is_what_it_wraps():
+def test_error_of_sqlalchemy_has_the_class_of_its_origin():
     within = of("psycopg", "OperationalError", sqlstate="57014")
     assert classify(of("sqlalchemy.exc", "OperationalError", "DBAPIError", orig=within)) == Classification("timeout")
     assert classify(of("sqlalchemy.exc", "TimeoutError", "SQLAlchemyError")) == Classification("timeout")

@@ -1,4 +1,4 @@
-"""A real MCP server and client, in memory: protocol errors by their code, failing tools by their result."""
+"""Errors of a real MCP server are classified: protocol errors by code, failing tools by result."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def server():
     return server
 
 
-async def test_a_tool_that_answers_is_no_failure(server):
+async def test_answer_of_an_mcp_tool_is_not_a_failure(server):
     async with mcp.Client(server) as client:
         assert classify_result(await client.call_tool("get_forecast", {"city": "Oslo"})) is None
 
 
-async def test_a_tool_that_says_it_failed_is_class_tool(server):
+async def test_error_of_an_mcp_tool_has_class_tool(server):
     async with mcp.Client(server) as client:
         result = await client.call_tool("get_forecast", {"city": "Nowhere"})
     assert classify_result(result) == Classification("tool")
@@ -40,7 +40,7 @@ async def test_a_tool_that_says_it_failed_is_class_tool(server):
     assert classify_result(result, by_text=outage_in_text) == Classification("tool")
 
 
-async def test_by_its_text_an_outage_behind_the_tool_is_told_where_asked_for(server):
+async def test_by_text_finds_an_outage_behind_an_mcp_tool(server):
     async with mcp.Client(server) as client:
         result = await client.call_tool("get_forecast", {"city": "Down"})
     assert classify_result(result) == Classification("tool")
@@ -51,7 +51,7 @@ async def test_by_its_text_an_outage_behind_the_tool_is_told_where_asked_for(ser
         assert classify_result(result, by_text=rule) == Classification("tool")
 
 
-async def test_as_a_dict_it_is_the_same(server):
+async def test_classifies_an_mcp_result_as_a_dict(server):
     async with mcp.Client(server) as client:
         result = await client.call_tool("get_forecast", {"city": "Nowhere"})
     for by_alias in (True, False):
@@ -60,7 +60,7 @@ async def test_as_a_dict_it_is_the_same(server):
         assert "no such city" in result_text(shape)
 
 
-async def test_a_tool_that_does_not_exist_is_the_callers_mistake_or_the_tools_word(server):
+async def test_unknown_mcp_tool_has_class_invalid_input_or_tool(server):
     async with mcp.Client(server) as client:
         try:
             found = classify_result(await client.call_tool("get_tides", {}))
@@ -86,17 +86,17 @@ async def test_a_tool_that_does_not_exist_is_the_callers_mistake_or_the_tools_wo
         (7, "tool"),
     ],
 )
-def test_a_protocol_error_has_the_class_of_its_code(code, expected):
+def test_mcp_error_has_the_class_of_its_code(code, expected):
     assert classify(mcp.MCPError(code, "m")) == Classification(expected)
 
 
-def test_the_first_sdks_error_looks_alike():
+def test_classifies_errors_of_mcp_sdk_1():
     error = type("McpError", (Exception,), {"__module__": "mcp.shared.exceptions"})("Timed out")
     error.error = SimpleNamespace(code=408, message="Timed out")
     assert classify(error) == Classification("timeout")
 
 
-def test_a_servers_own_tool_error_is_class_tool():
+def test_tool_error_of_an_mcp_server_has_class_tool():
     assert classify(ToolError("no such city")) == Classification("tool")
     fastmcp = type("ToolError", (Exception,), {"__module__": "fastmcp.exceptions"})("x")
     assert classify(fastmcp) == Classification("tool")

@@ -1,4 +1,4 @@
-"""OpenAI's and Anthropic's own clients against a real server."""
+"""Errors of the clients of OpenAI and Anthropic are classified, against a real server."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def raised(client, address, **more):
         (529, "server"),
     ],
 )
-def test_a_status(url, client, status, expected):
+def test_classifies_the_status_of_a_real_answer(url, client, status, expected):
     assert classify(raised(client, f"{url}/status/{status}")) == Classification(expected)
 
 
-def test_the_types_of_the_issue(url, of_openai, of_anthropic):
+def test_classifies_overload_and_rate_limit_of_model_providers(url, of_openai, of_anthropic):
     assert isinstance(raised(of_openai, f"{url}/status/429"), openai.RateLimitError)
     assert isinstance(raised(of_openai, f"{url}/status/400"), openai.BadRequestError)
     assert isinstance(raised(of_openai, f"{url}/status/401"), openai.AuthenticationError)
@@ -72,19 +72,19 @@ def test_the_types_of_the_issue(url, of_openai, of_anthropic):
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])
-def test_a_wait_in_milliseconds_comes_before_one_in_seconds(url, client, status):
+def test_wait_in_milliseconds_comes_before_seconds(url, client, status):
     error = raised(client, f"{url}/status/{status}?retry-after-ms=1250&retry-after=9&the-path=")
     assert classify(error).retry_after_s == 1.25
     assert classify(raised(client, f"{url}/status/{status}?retry-after=9&the-path=")).retry_after_s == 9
 
 
-def test_no_answer_in_time(url, client):
+def test_late_answer_has_class_timeout(url, client):
     error = raised(client, f"{url}/slow")
     assert isinstance(error, (openai.APITimeoutError, anthropic.APITimeoutError))
     assert classify(error) == Classification("timeout")
 
 
-def test_nobody_listens_and_a_closed_connection(url, nobody, client):
+def test_unreachable_provider_has_class_transport(url, nobody, client):
     refused = raised(client, nobody)
     assert isinstance(refused, (openai.APIConnectionError, anthropic.APIConnectionError))
     assert classify(refused) == Classification("transport")
@@ -97,7 +97,7 @@ def openai_error(status, body, headers=None):
     return kind("m", response=response, body=body)
 
 
-def test_an_account_without_credit_is_limited_and_no_wait_ends_that():
+def test_account_without_credit_is_rate_limited_without_a_wait():
     limited = openai_error(429, {"code": "rate_limit_exceeded", "type": "tokens"}, {"retry-after": "9"})
     assert classify(limited) == Classification("rate_limited", 9)
     empty = openai_error(429, {"code": "insufficient_quota", "type": "insufficient_quota"}, {"retry-after": "9"})
@@ -115,7 +115,7 @@ def test_an_account_without_credit_is_limited_and_no_wait_ends_that():
         ("invalid_request_error", "invalid_input"),
     ],
 )
-def test_an_error_in_the_middle_of_anthropics_stream(http_server, url, of_anthropic, kind, expected):
+def test_classifies_an_error_in_a_stream_of_anthropic(http_server, url, of_anthropic, kind, expected):
     body = {"type": "error", "error": {"type": kind, "message": "m"}}
     http_server.stream = f"event: error\ndata: {json.dumps(body)}\n\n"
     error = raised(of_anthropic, f"{url}/stream", stream=True)
@@ -141,7 +141,7 @@ def test_an_error_in_the_middle_of_anthropics_stream(http_server, url, of_anthro
         ({"code": "200", "message": "m"}, "unknown"),
     ],
 )
-def test_an_error_in_the_middle_of_openais_stream(http_server, url, of_openai, body, expected):
+def test_classifies_an_error_in_a_stream_of_openai(http_server, url, of_openai, body, expected):
     http_server.stream = f"data: {json.dumps({'error': body})}\n\n"
     error = raised(of_openai, f"{url}/stream", stream=True)
     assert type(error) is openai.APIError

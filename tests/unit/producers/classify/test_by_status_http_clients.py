@@ -1,4 +1,4 @@
-"""Real clients against a real server: what they raise is classified."""
+"""Errors of real HTTP clients are classified, against a real server."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ CLIENTS = [of_httpx, of_httpx_async, of_httpx2, of_requests, of_aiohttp, of_urll
         (504, "timeout"),
     ],
 )
-async def test_a_status(url, client, status, expected):
+async def test_classifies_the_status_of_a_real_answer(url, client, status, expected):
     assert classify(await raised(client, f"{url}/status/{status}")) == Classification(expected)
 
 
 @pytest.mark.parametrize("client", [of_httpx, of_httpx_async, of_httpx2, of_urllib])
 @pytest.mark.parametrize("status", [302, 304])
-async def test_a_redirect_that_is_raised_is_an_answer(url, client, status):
+async def test_redirect_that_is_raised_has_class_tool(url, client, status):
     """httpx raises for one it does not follow; urllib for one that names no place, and for a 304."""
     assert classify(await raised(client, f"{url}/status/{status}")) == Classification("tool")
 
 
-def test_too_many_redirects_are_the_servers_fault(url):
+def test_too_many_redirects_have_class_server(url):
     with requests.Session() as session:
         session.max_redirects = 2
         with pytest.raises(requests.TooManyRedirects) as found:
@@ -107,27 +107,27 @@ def test_too_many_redirects_are_the_servers_fault(url):
     assert classify(found.value) == Classification("server")
 
 
-def test_a_request_that_is_not_json_is_the_callers():
+def test_request_that_is_not_json_has_class_invalid_input():
     with pytest.raises(requests.exceptions.InvalidJSONError) as found:
         requests.post("http://localhost", json={"x": float("nan")}, timeout=5)
     assert classify(found.value) == Classification("invalid_input")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_wait_that_makes_no_sense_costs_no_class(url, client):
+async def test_unreadable_wait_does_not_change_the_class(url, client):
     date = urllib.parse.quote("Fri, 31 Dec 99999999999999999999 23:59:59 GMT")
     error = await raised(client, f"{url}/status/429?Retry-After={date}")
     assert classify(error) == Classification("rate_limited")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_wait_in_seconds(url, client):
+async def test_reads_a_wait_in_seconds(url, client):
     error = await raised(client, f"{url}/status/503?Retry-After=17")
     assert classify(error) == Classification("server", 17)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_wait_until_a_date(url, client):
+async def test_reads_a_wait_until_a_date(url, client):
     date = urllib.parse.quote(email.utils.formatdate(time.time() + 100, usegmt=True))
     found = classify(await raised(client, f"{url}/status/429?Retry-After={date}"))
     assert found.error_class == "rate_limited"
@@ -135,22 +135,22 @@ async def test_a_wait_until_a_date(url, client):
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_nobody_listens(nobody, client):
+async def test_refused_connection_has_class_transport(nobody, client):
     assert classify(await raised(client, nobody)) == Classification("transport")
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_the_connection_is_closed_in_the_middle(url, client):
+async def test_closed_connection_has_class_transport(url, client):
     assert classify(await raised(client, f"{url}/close")) == Classification("transport")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_the_answer_is_cut_short(url, client):
+async def test_truncated_answer_has_class_transport(url, client):
     assert classify(await raised(client, f"{url}/cut")) == Classification("transport")
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_no_answer_in_time(url, client):
+async def test_late_answer_has_class_timeout(url, client):
     assert classify(await raised(client, f"{url}/slow")) == Classification("timeout")
 
 
@@ -167,24 +167,24 @@ async def test_no_answer_in_time(url, client):
         ("cut", "transport"),
     ],
 )
-async def test_what_a_client_says_of_an_outage_is_told_by_its_wording(url, client, path, expected):
+async def test_outage_in_text_knows_the_words_of_real_clients(url, client, path, expected):
     """As a server of MCP passes it on."""
     assert outage_in_text(str(await raised(client, f"{url}/{path}"))) == expected
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_so_is_what_it_says_where_nobody_listens(nobody, client):
+async def test_outage_in_text_knows_refused_connections_of_real_clients(nobody, client):
     assert outage_in_text(str(await raised(client, nobody))) == "transport"
 
 
 @pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp])
-async def test_a_name_that_does_not_resolve(client):
+async def test_unknown_host_has_class_transport(client):
     assert classify(await raised(client, "http://switchgear.invalid")).error_class == "transport"
 
 
 @pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp, of_urllib])
 @pytest.mark.parametrize("address", ["no-scheme", "ftpx://host", "http://"])
-async def test_an_address_that_is_none(client, address):
+async def test_impossible_address_has_class_invalid_input(client, address):
     assert classify(await raised(client, address)).error_class in {"invalid_input", "transport"}
 
 
@@ -200,18 +200,18 @@ async def test_an_address_that_is_none(client, address):
         urllib3.exceptions.LocationParseError("x"),
     ],
 )
-def test_a_bad_address_or_header_is_the_callers(error):
+def test_bad_url_or_header_has_class_invalid_input(error):
     assert classify(error).error_class == "invalid_input"
 
 
-async def test_an_answer_of_aiohttp_that_is_not_json(url):
+async def test_answer_of_aiohttp_that_is_not_json_has_class_server(url):
     async with aiohttp.ClientSession() as session, session.get(f"{url}/html") as answer:
         with pytest.raises(aiohttp.ContentTypeError) as found:
             await answer.json()
     assert classify(found.value).error_class == "server"
 
 
-def test_an_answer_that_is_not_json(url):
+def test_answer_that_is_not_json_has_class_server(url):
     with pytest.raises(requests.JSONDecodeError) as of_requests_:
         requests.get(f"{url}/html", timeout=5).json()
     with pytest.raises(ValueError, match="Expecting value") as of_httpx_:
@@ -220,12 +220,12 @@ def test_an_answer_that_is_not_json(url):
         assert classify(found.value).error_class == "server"
 
 
-def test_a_timed_out_connection_attempt_of_requests_is_a_timeout():
+def test_timed_out_connection_of_requests_has_class_timeout():
     """Its first base is ConnectionError."""
     assert classify(requests.ConnectTimeout()).error_class == "timeout"
 
 
-def test_a_wrapped_reason_decides(nobody, url):
+def test_reason_inside_a_wrapper_decides(nobody, url):
     with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=0.2) as pool:
         with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
             pool.request("GET", nobody)
@@ -237,7 +237,7 @@ def test_a_wrapped_reason_decides(nobody, url):
     assert classify(urllib.error.URLError("unknown url type")).error_class == "transport"
 
 
-def test_requests_that_gave_up_retrying_a_status(url):
+def test_exhausted_retries_of_requests_have_class_server(url):
     with requests.Session() as session:
         retry = urllib3.Retry(1, status_forcelist=[503], backoff_factor=0)
         session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retry))
@@ -268,5 +268,5 @@ def test_requests_that_gave_up_retrying_a_status(url):
     ],
     ids=repr,
 )
-def test_more_of_their_types(error, expected):
+def test_classifies_other_types_of_http_clients(error, expected):
     assert classify(error).error_class == expected

@@ -1,4 +1,4 @@
-"""The wait that an answer asks for, in every spelling."""
+"""The wait that an answer asks for is read in every form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOW = 1_700_000_000.0
         ({}, None),
     ],
 )
-def test_headers(headers, expected):
+def test_reads_the_wait_in_headers(headers, expected):
     assert from_headers(headers, now=lambda: NOW) == expected
 
 
@@ -58,7 +58,7 @@ def in_new_york(monkeypatch):
 @pytest.mark.parametrize(
     "date", ["Tue Nov 14 22:14:20 2023", "Tue, 14 Nov 2023 22:14:20 -0000", "Tue, 14 Nov 2023 22:14:20"]
 )
-def test_a_date_without_a_zone_is_in_utc(date, in_new_york):
+def test_date_without_a_zone_is_utc(date, in_new_york):
     assert from_headers({"retry-after": date}, now=lambda: NOW) == 60
 
 
@@ -90,11 +90,11 @@ def carrying(**fields):
         ({"headers": "retry-after: 4"}, None),
     ],
 )
-def test_exceptions(fields, expected):
+def test_reads_the_wait_of_exceptions(fields, expected):
     assert retry_after(carrying(**fields)) == expected
 
 
 @given(st.text(max_size=40))
-def test_no_text_upsets_it(value):
+def test_from_headers_never_raises(value):
     found = from_headers({"retry-after": value, "retry-after-ms": value}, now=lambda: NOW)
     assert found is None or 0 <= found < float("inf")

@@ -1,4 +1,4 @@
-"""What kind of failure an exception is, by what it carries and by its type."""
+"""Exceptions are classified by what they carry and by their type."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def answered(status: int, headers: dict[str, str] | None = None) -> httpx.HTTPSt
     ],
     ids=lambda value: value if isinstance(value, str) else f"{type(value).__module__}.{type(value).__qualname__}",
 )
-def test_a_type_has_its_class(error, expected):
+def test_builtin_type_has_its_class(error, expected):
     assert classify(error) == Classification(expected)
 
 
-def test_a_subclass_is_classified_by_its_nearest_known_base():
+def test_subclass_has_the_class_of_its_nearest_known_base():
     class Slow(httpx.ReadTimeout):
         pass
 
@@ -112,7 +112,7 @@ def test_a_subclass_is_classified_by_its_nearest_known_base():
         (599, "server"),
     ],
 )
-def test_an_http_status_decides_before_the_type(status, expected):
+def test_status_decides_before_the_type(status, expected):
     assert classify(answered(status)).error_class == expected
 
 
@@ -126,48 +126,48 @@ def test_an_http_status_decides_before_the_type(status, expected):
     ],
     ids=["requests", "aiohttp", "openai", "urllib"],
 )
-def test_every_librarys_status_is_found(error):
+def test_finds_the_status_of_every_library(error):
     assert classify(error).error_class == "server"
     if hasattr(error, "close"):
         error.close()
 
 
-def test_a_code_that_is_no_http_status_decides_nothing():
+def test_number_that_is_not_a_status_decides_nothing():
     assert classify(foreign("my.tools", "Failure", code=7)).error_class == "unknown"
     assert classify(foreign("my.tools", "Failure", status=True)).error_class == "unknown"
     assert classify(foreign("my.tools", "Failure", status_code="500")).error_class == "unknown"
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_wait_that_the_tool_asked_for_is_read(status):
+def test_reads_the_wait_of_a_limited_or_overloaded_tool(status):
     assert classify(answered(status, {"Retry-After": "17"})).retry_after_s == 17
 
 
-def test_a_wait_of_another_status_is_not_read():
+def test_ignores_the_wait_of_another_status():
     assert classify(answered(500, {"Retry-After": "17"})).retry_after_s is None
 
 
-def test_a_wait_until_a_date_is_read():
+def test_reads_a_wait_until_an_http_date():
     later = email.utils.formatdate(time.time() + 30, usegmt=True)
     found = classify(answered(429, {"retry-after": later})).retry_after_s
     assert found is not None
     assert 27 <= found <= 31
 
 
-def test_a_date_in_the_past_is_no_wait():
+def test_date_in_the_past_is_a_wait_of_zero():
     assert retry_after(answered(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})) == 0
 
 
 @pytest.mark.parametrize("value", ["soon", "", "-5"])
-def test_a_wait_that_makes_no_sense_is_none(value):
+def test_unreadable_wait_is_none(value):
     assert retry_after(answered(429, {"Retry-After": value})) is None
 
 
-def test_an_exceptions_own_wait_is_read():
+def test_reads_the_attribute_retry_after():
     assert retry_after(foreign("discord", "RateLimited", retry_after=2.5)) == 2.5
 
 
-def test_no_library_is_imported_to_classify():
+def test_classify_imports_no_library():
     code = """
 import sys
 from switchgear.classify import classify, classify_result
@@ -182,7 +182,7 @@ print(sorted(heavy & set(sys.modules)))
     assert done.stdout.split() == ["[]"]
 
 
-def test_subprocesses_and_sqlite():
+def test_classifies_errors_of_subprocess_and_sqlite():
     with pytest.raises(subprocess.TimeoutExpired) as slow:
         subprocess.run([sys.executable, "-c", "import time; time.sleep(20)"], timeout=0.05, check=True)
     assert classify(slow.value).error_class == "timeout"
@@ -191,7 +191,7 @@ def test_subprocesses_and_sqlite():
     assert classify(sqlite3.OperationalError("x")).error_class == "unknown"
 
 
-def test_a_refusal_within_a_tool_is_no_failure_of_that_tool():
+def test_refusal_of_another_tool_has_class_policy():
     assert classify(Rejection(tool="inner", state="open", source="local").error()).error_class == "policy"
     assert classify(BrokerUnavailableError("x")).error_class == "transport"
     assert classify(CallTimeoutError("inner", 1.0)).error_class == "timeout"
@@ -206,11 +206,11 @@ class SpitefulError(Exception):
         raise RuntimeError(name)
 
 
-def test_an_exception_whose_attributes_raise_is_unknown():
+def test_exception_whose_attributes_raise_has_class_unknown():
     assert classify(SpitefulError()).error_class == "unknown"
 
 
-def test_what_breaks_the_classifier_itself_is_logged_and_unknown(caplog):
+def test_failure_of_the_classifier_is_logged_and_gives_unknown(caplog):
     class LyingError(grpc.RpcError):
         def code(self):
             raise RuntimeError("no code")
@@ -219,7 +219,7 @@ def test_what_breaks_the_classifier_itself_is_logged_and_unknown(caplog):
     assert "could not classify LyingError" in caplog.text
 
 
-def test_a_rule_that_fails_is_passed_over_and_told_of_once_a_minute(caplog):
+def test_rule_that_fails_is_skipped_and_logged_once_a_minute(caplog):
     class UnreadableError(grpc.RpcError):
         status_code = 503
 
@@ -231,7 +231,7 @@ def test_a_rule_that_fails_is_passed_over_and_told_of_once_a_minute(caplog):
     assert caplog.text.count("could not classify UnreadableError by grpc code: RuntimeError: no code") == 1
 
 
-def test_a_wait_that_can_not_be_read_costs_no_class():
+def test_headers_that_raise_do_not_change_the_class():
     assert classify(foreign("my.tools", "Limited", status_code=429, retry_after=10**400)) == Classification(
         "rate_limited"
     )
@@ -247,7 +247,7 @@ def test_a_wait_that_can_not_be_read_costs_no_class():
     ),
     module=st.sampled_from(["builtins", "grpc", "mcp", "botocore", "openai", "urllib3", "sqlalchemy", "tenacity", "psycopg"]),
 )  # fmt: skip
-def test_no_exception_whatever_it_carries_upsets_it(fields, module):
+def test_classify_never_raises(fields, module):
     found = classify(foreign(module, "OddError", **fields))
     assert found.error_class in get_args(ErrorClass)
     assert found.retry_after_s is None or 0 <= found.retry_after_s < float("inf")

@@ -1,4 +1,4 @@
-"""What a class means for a guarded tool: which failures open its circuit, which do not, and for how long."""
+"""The class of a failure decides whether it opens the circuit of a guarded tool, and for how long."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def times(number, tool, expected):
             tool()
 
 
-def test_a_wait_that_the_tool_asked_for_lengthens_the_cooldown(gear):
+def test_wait_that_the_tool_asks_for_lengthens_the_cooldown(gear):
     limited = gear.guard("limited")(answering(429, retry_after="240"))
     times(3, limited, httpx.HTTPStatusError)
     with pytest.raises(CircuitOpenError) as refused:
@@ -43,14 +43,14 @@ def test_a_wait_that_the_tool_asked_for_lengthens_the_cooldown(gear):
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
-def test_a_callers_mistake_never_takes_the_tool_from_others(gear, status):
+def test_wrong_argument_never_opens_the_circuit(gear, status):
     tool = gear.guard("tool")(answering(status))
     times(20, tool, httpx.HTTPStatusError)
     assert gear.status().local == {}
 
 
 @pytest.mark.parametrize("status", [301, 304, 401, 404])
-def test_nor_does_one_that_the_tool_wrapped(gear, status):
+def test_wrapped_wrong_argument_never_opens_the_circuit(gear, status):
     ask = answering(status)
 
     @gear.guard("tool")
@@ -64,7 +64,7 @@ def test_nor_does_one_that_the_tool_wrapped(gear, status):
     assert gear.status().local == {}
 
 
-def test_a_tool_that_wraps_the_refusal_of_another_is_not_opened_by_it(gear):
+def test_wrapped_refusal_of_another_tool_does_not_open_the_circuit(gear):
     inner = gear.guard("inner")(answering(503))
 
     @gear.guard("outer")
@@ -79,7 +79,7 @@ def test_a_tool_that_wraps_the_refusal_of_another_is_not_opened_by_it(gear):
     assert gear.status().local == {"inner": "open"}
 
 
-def test_an_outage_that_a_tool_calls_a_bad_value_opens_it(gear):
+def test_outage_raised_as_value_error_opens_the_circuit(gear):
     ask = answering(503)
 
     @gear.guard("tool")
@@ -94,12 +94,12 @@ def test_an_outage_that_a_tool_calls_a_bad_value_opens_it(gear):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 504, 529])
-def test_an_outage_does(gear, status):
+def test_outage_opens_the_circuit(gear, status):
     times(3, gear.guard("tool")(answering(status)), httpx.HTTPStatusError)
     assert gear.status().local == {"tool": "open"}
 
 
-def test_a_broken_tool_within_a_tool_is_charged_to_the_inner_one_alone(gear):
+def test_failure_of_an_inner_tool_opens_its_circuit_only(gear):
     inner = gear.guard("inner")(answering(503))
 
     @gear.guard("outer")
@@ -111,7 +111,7 @@ def test_a_broken_tool_within_a_tool_is_charged_to_the_inner_one_alone(gear):
     assert gear.status().local == {"inner": "open"}
 
 
-async def test_a_task_groups_exception_counts_for_what_is_in_it(gear):
+async def test_exception_group_counts_for_what_is_in_it(gear):
     @gear.guard("group")
     async def group():
         async def down():
@@ -131,14 +131,14 @@ def mcp(text):
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def test_an_mcp_tool_that_says_it_failed_is_not_broken(gear):
+def test_error_of_an_mcp_tool_does_not_open_the_circuit(gear):
     tool = gear.guard("mcp:crm:find")(lambda: mcp("Connection refused"))
     for _ in range(20):
         assert tool()["isError"]
     assert gear.status().local == {}
 
 
-def test_unless_its_text_is_trusted_to_tell_an_outage(gear):
+def test_outage_in_the_text_of_an_mcp_tool_opens_the_circuit_with_by_text(gear):
     by_text = functools.partial(classify_result, by_text=outage_in_text)
     tool = gear.guard("mcp:crm:find", classify_result=by_text)(mcp)
     for _ in range(20):

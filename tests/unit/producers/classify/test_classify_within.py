@@ -1,4 +1,4 @@
-"""Exceptions that wrap another, or several: groups of a task group, causes, the last attempt of a retry."""
+"""Exceptions that wrap others are classified: groups, causes, the last attempt of a retry."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def limited(seconds):
     ],
     ids=repr,
 )
-def test_a_group_is_its_most_telling_member_in_any_order(members, expected):
+def test_group_has_the_class_of_its_most_telling_member(members, expected):
     for order in itertools.permutations(members):
         assert classify(BaseExceptionGroup("", list(order))) == Classification(expected)
 
 
-def test_of_several_waits_the_longest_counts():
+def test_longest_wait_of_a_group_counts():
     assert classify(ExceptionGroup("", [limited(3), limited(8), limited(5)])) == Classification("rate_limited", 8)
 
 
-async def test_what_a_task_group_of_anyio_raises():
+async def test_classifies_the_group_of_an_anyio_task_group():
     async def down():
         raise httpx.ConnectError("x")
 
@@ -63,7 +63,7 @@ async def test_what_a_task_group_of_anyio_raises():
     assert classify(found.value) == Classification("transport")
 
 
-def test_a_group_of_very_many_or_very_deep_is_looked_at_within_bounds():
+def test_looks_at_a_bounded_part_of_a_huge_group():
     assert classify(ExceptionGroup("", [ValueError()] * 100_000)).error_class == "invalid_input"
     hidden = [ValueError()] * MAX_MEMBERS + [TimeoutError()]
     assert classify(ExceptionGroup("", hidden)).error_class == "invalid_input"
@@ -88,14 +88,14 @@ class ToolFailedError(Exception):
     """A tool's own type, which says nothing."""
 
 
-def test_a_type_that_says_nothing_is_what_it_was_raised_from():
+def test_exception_of_unknown_class_has_the_class_of_its_cause():
     assert classify(raised_from(ToolFailedError(), TimeoutError())) == Classification("timeout")
     assert classify(raised_from(ToolFailedError(), limited(4))) == Classification("rate_limited", 4)
     twice = raised_from(ToolFailedError(), raised_from(ToolFailedError(), ConnectionResetError()))
     assert classify(twice) == Classification("transport")
 
 
-def test_a_cause_never_excuses_what_would_count():
+def test_cause_that_does_not_count_excuses_nothing():
     for harmless in (ValueError(), PermissionError(), KeyboardInterrupt(), asyncio.CancelledError()):
         assert classify(raised_from(ToolFailedError(), harmless)) == Classification("unknown")
 
@@ -125,13 +125,13 @@ class EndedCallError(grpc.RpcError):
     ],
     ids=repr,
 )
-def test_a_cause_that_carries_its_verdict_is_believed(cause, expected):
+def test_cause_that_carries_a_status_or_code_decides(cause, expected):
     assert classify(raised_from(ToolFailedError(), cause)) == Classification(expected)
     twice = raised_from(ToolFailedError(), raised_from(ToolFailedError(), cause))
     assert classify(twice) == Classification(expected)
 
 
-def test_beside_what_may_be_the_tools_own_fault_a_verdict_excuses_nothing():
+def test_group_with_an_unknown_member_counts():
     for members in itertools.permutations([answered(404), ValueError()]):
         assert classify(raised_from(ToolFailedError(), ExceptionGroup("", list(members)))) == Classification("unknown")
 
@@ -151,28 +151,28 @@ class BadAnswerError(ValueError):
     ],
     ids=repr,
 )
-def test_a_mistake_that_hides_an_outage_of_a_client_is_that_outage(mistake, cause, expected):
+def test_value_error_from_an_outage_of_a_client_is_that_outage(mistake, cause, expected):
     assert classify(raised_from(mistake("no forecast"), cause)) == Classification(expected)
 
 
-def test_a_mistake_about_an_argument_stays_one_whatever_it_was_raised_from():
+def test_value_error_from_a_builtin_exception_stays_invalid_input():
     with pytest.raises(ValueError, match="Expecting") as not_json:
         json.loads("{")
     for cause in (not_json.value, FileNotFoundError(), answered(404), KeyError("x"), asyncio.CancelledError()):
         assert classify(raised_from(ValueError("bad argument"), cause)) == Classification("invalid_input")
 
 
-def test_a_type_that_says_something_is_believed_before_its_cause():
+def test_known_type_decides_before_its_cause():
     assert classify(raised_from(ValueError(), TimeoutError())) == Classification("invalid_input")
 
 
-def test_what_was_merely_being_handled_is_no_cause():
+def test_context_of_an_exception_is_not_its_cause():
     error = ToolFailedError()
     error.__context__ = TimeoutError()
     assert classify(error) == Classification("unknown")
 
 
-def test_a_ring_of_causes_ends():
+def test_cycle_of_causes_ends():
     one, other = ToolFailedError(), ToolFailedError()
     one.__cause__, other.__cause__ = other, one
     assert classify(one) == Classification("unknown")
@@ -181,7 +181,7 @@ def test_a_ring_of_causes_ends():
     assert classify(ring) == Classification("transport")
 
 
-def test_the_last_attempt_of_tenacity_decides():
+def test_last_attempt_of_tenacity_decides():
     @tenacity.retry(stop=tenacity.stop_after_attempt(2))
     def down():
         raise httpx.ReadTimeout("x")

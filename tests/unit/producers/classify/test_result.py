@@ -1,4 +1,4 @@
-"""Only what says of itself that it failed is a failure, and only what was asked for is read from its words."""
+"""Only results with an error flag are failures, and their text counts only with ``by_text``."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Derived(CallToolResult):
 
 @pytest.mark.parametrize("camel", [True, False])
 @pytest.mark.parametrize("kind", [CallToolResult, Derived])
-def test_an_object_of_mcp_that_failed(kind, camel):
+def test_failed_call_tool_result_has_class_tool(kind, camel):
     assert classify_result(kind(camel=camel)) == Classification("tool")
     assert classify_result(kind(camel=camel, value=False)) is None
     assert classify_result(kind(camel=camel, value=None)) is None
     assert result_text(kind(camel=camel)) == "it failed"
 
 
-def test_a_dict_of_mcp_or_anthropic_that_failed():
+def test_failed_dict_of_mcp_or_anthropic_has_class_tool():
     assert classify_result(failed()) == Classification("tool")
     told = {"type": "tool_result", "tool_use_id": "t", "content": "it failed", "is_error": True}
     assert classify_result(told) == Classification("tool")
@@ -65,7 +65,7 @@ def test_a_dict_of_mcp_or_anthropic_that_failed():
         ValueError("returned, not raised"),
     ],
 )
-def test_everything_else_is_no_failure(result):
+def test_other_results_are_not_failures(result):
     assert classify_result(result) is None
 
 
@@ -113,13 +113,13 @@ def test_everything_else_is_no_failure(result):
         ("", None),
     ],
 )
-def test_an_outage_is_told_by_its_wording_where_asked_for(text, expected):
+def test_outage_in_text_classifies_an_outage(text, expected):
     assert outage_in_text(text) == expected
     assert classify_result(failed(text), by_text=outage_in_text) == Classification(expected or "tool")
     assert classify_result(failed(text)) == Classification("tool")
 
 
-def test_a_rule_of_ones_own_sees_the_text():
+def test_by_text_receives_the_text():
     seen = []
     classify_result(failed("quota"), by_text=seen.append)
     assert seen == ["quota"]
@@ -127,7 +127,7 @@ def test_a_rule_of_ones_own_sees_the_text():
     assert seen == ["quota"]
 
 
-def test_blocks_without_text_are_passed_over():
+def test_result_text_skips_blocks_without_text():
     blocks = [{"type": "image", "data": "…"}, {"type": "text", "text": "a"}, 5, SimpleNamespace(text="b")]
     assert result_text({"content": blocks}) == "a\nb"
     assert result_text({"content": 5}) == ""
@@ -135,5 +135,5 @@ def test_blocks_without_text_are_passed_over():
 
 
 @given(st.lists(st.text(max_size=5_000), max_size=40))
-def test_the_text_is_bounded(texts):
+def test_result_text_is_bounded(texts):
     assert len(result_text({"content": [{"text": text} for text in texts]})) <= MAX_TEXT

@@ -1,17 +1,14 @@
-"""A result that tells of a failure is reported as one, by the shortest guard as by the longest."""
+"""A guard reports a result that is a failure, with and without options."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 import pytest
 
 from switchgear import Switchgear
-from switchgear.classify import result as result_failure
 from switchgear.classify.result import failure_in, text_in
-from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.testing import InMemoryFleet
 
 
@@ -37,7 +34,7 @@ class CallToolResult:
         self.content = [{"type": "text", "text": text}]
 
 
-def test_the_shortest_guard_reports_an_mcp_error_as_the_tools_own_and_returns_it():
+def test_guard_reports_and_returns_an_mcp_error():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     result = CallToolResult("no such city")
@@ -56,7 +53,7 @@ def test_the_shortest_guard_reports_an_mcp_error_as_the_tools_own_and_returns_it
     assert not gear.is_open("t"), "the server answered"
 
 
-def test_a_local_guard_returns_it_too():
+def test_local_guard_returns_an_mcp_error():
     gear = Switchgear.local()
     result = CallToolResult("x")
 
@@ -71,12 +68,11 @@ def test_a_local_guard_returns_it_too():
 
 
 @pytest.mark.parametrize("result", [None, 1, "x", {"content": "x"}, {"isError": True}, object(), CallToolResult])
-def test_other_results_tell_of_no_failure(result):
+def test_guard_reports_other_results_as_successes(result):
     assert failure_in(result) is None
 
 
-def test_a_result_that_can_not_be_read_tells_of_none_and_is_told_of_once(caplog, monkeypatch):
-    monkeypatch.setattr(result_failure, "_complaints", BoundedLog(logging.getLogger("switchgear.guard")))
+def test_unreadable_result_is_a_success_and_is_logged_once(caplog):
     gear = Switchgear.local()
 
     def tool():
@@ -89,5 +85,5 @@ def test_a_result_that_can_not_be_read_tells_of_none_and_is_told_of_once(caplog,
     assert text_in(Unreadable()).startswith("(its text can't be read")
 
 
-def test_a_failure_without_words_is_told_as_one():
+def test_mcp_error_without_text_has_a_message():
     assert text_in({"isError": True, "content": []}) == "the result says that the tool failed"
