@@ -100,7 +100,7 @@ class OpenTelemetryHooks(Hooks):
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """An event on the span, and a count."""
-        named = {TOOL: rejection.tool, "switchgear.fallback.chains.tool": tool}
+        named = {TOOL: rejection.tool, "switchgear.fallback.tool": tool}
         self._fallbacks.add(1, named)
         span = self._current_span()
         if span.is_recording():

@@ -115,7 +115,7 @@ def test_a_refusal_and_its_fallback_are_events_on_the_span(telemetry: Telemetry)
     assert set(events) == {"switchgear.rejected", "switchgear.fallback"}
     assert 25 < float(events["switchgear.rejected"].pop("switchgear.retry_after")) <= 40  # type: ignore[arg-type]
     assert events["switchgear.rejected"]["switchgear.circuit.state"] == "open"
-    assert events["switchgear.fallback"]["switchgear.fallback.chains.tool"] == "backup"
+    assert events["switchgear.fallback"]["switchgear.fallback.tool"] == "backup"
     (count,) = telemetry.points("switchgear.fallbacks")
     assert count.value == 1
 
