@@ -53,7 +53,7 @@ __all__ = [
     "topic_definitions",
 ]
 
-# The models are pydantic's: who needs the words and the errors alone does not wait for them.
+# Importing pydantic takes longer than the rest of the SDK together. The models are imported at their first use.
 _MODULES: Final[dict[str, str]] = {
     "BreakerPolicy": "policy",
     "Cause": "circuit",

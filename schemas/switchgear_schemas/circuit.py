@@ -1,4 +1,4 @@
-"""Circuit: the whole state of one circuit, the contract of the compacted ``switchgear.circuits`` topic."""
+"""The contract of the compacted ``switchgear.circuits`` topic: the whole state of a circuit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ class _Record(BaseModel):
 
 
 class Cause(_Record):
-    """Why the circuit is in its state: the rule with its value, threshold and sample, or the actor with a reason."""
+    """Why the circuit is in its state: a rule with its value, threshold and sample, or an actor with a reason."""
 
     rule: str = Field(description="Rule that decided, e.g. failure_rate, cusum, probe_succeeded, command.")
     value: float | None = Field(default=None, description="What the rule measured.")
-    threshold: float | None = Field(default=None, description="What it was compared to (value >= threshold opens).")
+    threshold: float | None = Field(
+        default=None, description="What the value was compared to (value >= threshold opens)."
+    )
     sample: int | None = Field(
-        default=None, description="Calls the value was measured over; CUSUM: those since its sum was last zero."
+        default=None, description="Calls the value was measured over. CUSUM: the calls since its sum was last zero."
     )
     reporters: int | None = Field(
         default=None, description="Distinct processes among the failures, counted up to the policy's minimum_reporters."
@@ -30,16 +32,16 @@ class Cause(_Record):
     failed: int | None = Field(default=None, description="Failed calls in the sample.")
     window_s: float | None = Field(
         default=None,
-        description="Length of the time window the sample was taken from, in seconds; null: no such window.",
+        description="Length of the time window that the sample comes from, in seconds. Null without a time window.",
     )
     slow_call_duration_threshold_ms: float | None = Field(
-        default=None, description="Slow-call rules: a call that took longer is slow, in milliseconds."
+        default=None, description="Slow-call rules: a call that takes longer is slow, in milliseconds."
     )
     tolerable_failure_rate: float | None = Field(
-        default=None, description="CUSUM: the failure rate that the policy takes as healthy."
+        default=None, description="CUSUM: the failure rate that the policy considers healthy."
     )
     calls_between_false_opens: float | None = Field(
-        default=None, description="CUSUM: at that rate it opens by chance less than once in so many calls."
+        default=None, description="CUSUM: at the healthy rate it opens by chance less than once in this many calls."
     )
 
 
@@ -66,29 +68,32 @@ class Counts(_Record):
 
 
 class Circuit(_Record):
-    """A record is the whole state: a reader needs no history, and keeps the record with the highest ``version``."""
+    """The whole state of a circuit. A reader needs no history: it keeps the record with the highest ``version``."""
 
     circuit_id: str = Field(
-        description="Equal to tool_name for scope tool; tool_name|user=… or tool_name|session=… else."
+        description="Equal to tool_name for scope tool, else tool_name|user=… or tool_name|session=…."
     )
     tool_name: str
     scope: Scope = "tool"
     state: CircuitState
     previous_state: CircuitState | None = Field(default=None, description="Null in the circuit's first record.")
     version: int = Field(ge=1, description="Rises with every record of this circuit.")
-    generation: int = Field(ge=0, description="Rises with every change of state; results of an older one are dropped.")
+    generation: int = Field(
+        ge=0, description="Rises with every change of state. Results of an older generation are dropped."
+    )
     cause: Cause | None = None
     changed_at: AwareDatetime = Field(description="When the state changed, by the broker's clock.")
-    open_until: AwareDatetime | None = Field(default=None, description="At or after this instant a probe may go.")
-    attempt: int = Field(default=0, description="Opens in a row without a close between them.")
+    open_until: AwareDatetime | None = Field(default=None, description="From this instant on, a probe may be made.")
+    attempt: int = Field(default=0, description="How often the circuit opened without closing in between.")
     leases: tuple[Lease, ...] = ()
     permits_left: int = Field(
-        default=0, ge=0, description="Half-open: probes that may be asked for beside the leases that are out."
+        default=0, ge=0, description="Half-open: probes that may still be requested, besides the granted leases."
     )
     counts: Counts = Counts()
     last_error: str | None = Field(default=None, description="Type and message of the last counted failure.")
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
     stands_until: AwareDatetime | None = Field(
-        default=None, description="When what an operator commanded ends and the policy decides again; null: when told."
+        default=None,
+        description="When the operator's command ends and the policy decides again. Null: only a command ends it.",
     )

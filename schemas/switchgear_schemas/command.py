@@ -1,4 +1,4 @@
-"""Command: what an operator tells a circuit, the contract of the ``switchgear.commands`` topic (key = tool name)."""
+"""The contract of the ``switchgear.commands`` topic: commands of an operator. The key is the tool name."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
 __all__ = ["Command", "Verb"]
 
 MAX_REASON_LENGTH: Final = 1_000
-"""Characters: each circuit of the tool keeps a copy."""
+"""Characters. Each circuit of the tool keeps a copy."""
 
 
 class Command(BaseModel):
-    """Applied by the circuit's owner, in the order of the log; the same ``command_id`` twice changes nothing."""
+    """A command of an operator. The circuit's owner applies commands in the order of the log, and each ``command_id`` once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command_id: UUID = Field(default_factory=lambda: UUID(mint_metric_id()))
     tool_name: str = Field(min_length=1, max_length=MAX_NAME_LENGTH)
     verb: Verb
-    actor: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, description="Who commands it.")
+    actor: str = Field(min_length=1, max_length=MAX_NAME_LENGTH, description="Who gives the command.")
     reason: str = Field(default="", max_length=MAX_REASON_LENGTH, description="Why.")
     until: AwareDatetime | None = Field(
         default=None,
-        description="force_open: open until this instant, then probes. disable, metrics_only: until this instant, then as by auto.",
+        description="force_open: open until this instant, then probes. disable, metrics_only: until this instant, then as after auto.",
     )
     policy: BreakerPolicy | None = Field(
         default=None,
-        description="set_policy only: the values it names, over the policy file's; {} takes back what was set before.",
+        description="set_policy only: the values given here override the policy file's. {} removes the values set before.",
     )
     circuit_id: str | None = Field(
         default=None,
         min_length=1,
         max_length=2 * MAX_NAME_LENGTH + 16,
-        description="Only this circuit of the tool (a user's or a session's); null: all of them, and those to come.",
+        description="Only this circuit of the tool (a user's or a session's). Null: all its circuits, also future ones.",
     )
 
     def to_bytes(self) -> bytes:
-        """The message to send. Of a policy it holds the values that were named alone: the others stay as they are."""
+        """Return the message to send. Of a policy it holds only the values that were given."""
         policy = None if self.policy is None else self.policy.model_dump(mode="json", exclude_unset=True)
         return json.dumps({**self.model_dump(mode="json", exclude={"policy"}), "policy": policy}).encode()
 
@@ -57,7 +57,7 @@ class Command(BaseModel):
         if self.until is not None and not EARLIEST <= self.until < LATEST:
             raise ValueError(f"until must lie between {EARLIEST.year} and {LATEST.year}")
         if self.circuit_id is not None and self.verb == "set_policy":
-            raise ValueError("a policy is a tool's: set_policy takes no circuit_id")
+            raise ValueError("set_policy takes no circuit_id, because a policy applies to the whole tool")
         if self.policy is not None and self.tool_name in self.policy.fallback:
             raise ValueError(OWN_FALLBACK)
         return self

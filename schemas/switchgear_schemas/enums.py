@@ -1,7 +1,4 @@
-"""The words of the contracts and their limits, without the models: what a guarded call needs, at no cost to its import.
-
-The models are pydantic's, which takes longer to import than all the rest of the SDK together (70 of 130 ms, measured).
-"""
+"""The enumerations of the contracts, and their limits. A guarded call needs them without importing pydantic."""
 
 from __future__ import annotations
 
@@ -21,39 +18,39 @@ Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
 Verb = Literal["set_policy", "force_open", "close", "reset", "disable", "metrics_only", "auto"]
 
 DEFAULT_COUNTED: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
-"""A tool that answered "bad argument" works; a cancelled, denied or unauthorised call says nothing of its health."""
+"""Failures that count by default. A tool that answers "bad argument" works. A cancelled or denied call says nothing about its health."""
 CALLER_ERRORS: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input", "auth", "policy"})
-"""Errors that say nothing of the tool's health by default: it answered, or was not reached because of its caller.
+"""Failures that do not count by default: the tool answered, or the call did not reach it because of its caller.
 
 Together with ``cancelled`` these are the classes that are not in :data:`DEFAULT_COUNTED`.
 """
 DEFAULT_MAX_WAIT_S: Final = 600.0
 SHORTEST_WAIT_S: Final = 1e-9
 LONGEST_WAIT_S: Final = 31_536_000.0
-"""A year: an instant that far from now still has a date."""
+"""A year. An instant that far from now still has a valid date."""
 MOST_CALLS: Final = 10**9
-"""The highest of every threshold that counts calls."""
+"""The limit of every threshold that counts calls."""
 MOST_PROBES: Final = 1000
 """Probes in flight."""
 
 MAX_EVENT_BYTES: Final = 1_048_576
-"""Larger messages go to the dead letters: Kafka's own default limit of a message."""
+"""Larger messages go to the dead letters. This is Kafka's default limit of a message."""
 MAX_NAME_LENGTH: Final = 256
-"""Characters of a tool name: it is a Kafka key, a circuit id and part of a primary key."""
+"""Characters of a tool name. It is a Kafka key, a circuit id and part of a primary key."""
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC)
-"""``recorded_at`` lies in ``[EARLIEST, LATEST)``: anything else is a broken clock, and past 2106 a DateTime overflows."""
+"""``recorded_at`` is in ``[EARLIEST, LATEST)``. Anything else comes from a broken clock. ClickHouse's DateTime overflows in 2106."""
 
 
 def status_of(error_class: ErrorClass) -> Status:
-    """How a call ended that failed with an error of this class."""
+    """Return the status of a call that failed with an error of this class."""
     if error_class == "cancelled":
         return "cancelled"
     return "timeout" if error_class == "timeout" else "error"
 
 
 def normal_status(status: Status, error_class: ErrorClass | None) -> Status:
-    """The status under which a call is stored and counted.
+    """Return the status under which a call is stored and counted.
 
     Emitters that do not know the status ``cancelled`` send ``error`` or ``timeout`` with the class ``cancelled``.
     """

@@ -1,12 +1,14 @@
-"""The one error family: every failure a user can meet says what is wrong and what to do about it."""
+"""The errors that Switchgear raises on purpose."""
 
 from __future__ import annotations
 
 
 class SwitchgearError(Exception):
-    """Base of every error that Switchgear raises on purpose.
+    """Base class of the errors.
 
-    ``str(error)`` is one sentence; ``hint``, where there is one, is the way out.
+    Args:
+        message: What is wrong, as a sentence.
+        hint: What to do about it; empty if there is nothing to say.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -19,14 +21,15 @@ class SwitchgearError(Exception):
 
 
 class SettingsError(SwitchgearError):
-    """A setting is missing, unknown or out of range; the message names it."""
+    """A setting is missing, unknown or out of range. The message names it."""
 
 
 class InvalidExecutionError(SwitchgearError):
-    """Bytes that are not a tool execution.
+    """A message isn't a valid execution.
 
-    ``field`` is the offending field, or ``""`` where the message as a whole is unreadable. ``reason`` is a short,
-    stable sentence that goes into the dead-letter record.
+    Args:
+        field: The wrong field; empty if the whole message is unreadable.
+        reason: A short sentence for the dead letter. It stays the same for the same cause.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -36,8 +39,8 @@ class InvalidExecutionError(SwitchgearError):
 
 
 class BrokerUnavailableError(SwitchgearError):
-    """No Kafka broker answered within the limit."""
+    """No Kafka broker answered in time."""
 
 
 class StoreUnavailableError(SwitchgearError):
-    """ClickHouse did not answer within the limit, or refused to be opened."""
+    """ClickHouse did not answer in time, or could not be opened."""

@@ -1,4 +1,4 @@
-"""ToolExecution: one event a tool call, the contract of the ``switchgear.executions`` topic."""
+"""The contract of the ``switchgear.executions`` topic: one event per tool call."""
 
 from __future__ import annotations
 
@@ -45,30 +45,29 @@ def _text(value: object) -> object:
 
 
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
-"""An instant; a naive one is taken as UTC."""
+"""An instant. One without a time zone is taken as UTC."""
 Identifier = Annotated[str, BeforeValidator(_text)]
-Size = Annotated[int, Field(ge=0, lt=2**63)]
-Tokens = Annotated[int, Field(ge=0, lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class ToolExecution(BaseModel):
     """One call of one tool, as its caller saw it. Only ``tool_name`` and ``status`` are required.
 
-    Unknown fields are kept; a null field is an absent one. ``error`` or ``timeout`` with the class ``cancelled`` becomes
-    ``cancelled``. Times are UTC, durations milliseconds, sizes bytes or
-    characters.
+    Unknown fields are kept. A null field is the same as an absent one. A status ``error`` or ``timeout`` with the class ``cancelled``
+    becomes ``cancelled``. Times are in UTC, durations in milliseconds, sizes in bytes or characters.
 
     Raises:
-        pydantic.ValidationError: naming the field, for a value out of its type or range.
+        pydantic.ValidationError: A value has the wrong type or is out of range. The error names the field.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, ser_json_timedelta="float", allow_inf_nan=False)
 
     metric_id: UUID = Field(
-        default_factory=lambda: UUID(mint_metric_id()), description="Identity of the call; v7 when minted here."
+        default_factory=lambda: UUID(mint_metric_id()),
+        description="Identifier of the call. A version 7 UUID where Switchgear makes it.",
     )
     tenant: str = Field(
-        default="", max_length=MAX_NAME_LENGTH, description="Whose call; empty where there is one tenant."
+        default="", max_length=MAX_NAME_LENGTH, description="The tenant whose call it was. Empty with a single tenant."
     )
     tool_name: str = Field(
         min_length=1, max_length=MAX_NAME_LENGTH, description="Name of the tool, e.g. mcp:weather:get_forecast."
@@ -77,7 +76,7 @@ class ToolExecution(BaseModel):
     session_id: Identifier | None = Field(default=None, description="Agent session.")
     request_id: Identifier | None = Field(default=None, description="Request within the session.")
     status: Status = Field(
-        description="How the call ended; cancelled: the caller gave up; rejected: a circuit refused it and it was never made."
+        description="How the call ended. cancelled: the caller gave up. rejected: a circuit refused the call, so it was not made."
     )
     execution_time_ms: float = Field(default=0.0, ge=0, description="Duration in milliseconds.")
     error_type: str | None = Field(default=None, description="Type of the error, e.g. an exception's class name.")
@@ -86,17 +85,19 @@ class ToolExecution(BaseModel):
     )
     error_class: ErrorClass | None = Field(
         default=None,
-        description="What kind of failure: decides whether it counts. A success of class policy counts in no circuit.",
+        description="Kind of the failure, which decides whether it counts. A success of class policy counts in no circuit.",
     )
     retry_after_s: float | None = Field(
-        default=None, ge=0, description="Wait that a rate-limited tool asked for, in seconds."
+        default=None, ge=0, description="Seconds that a rate-limited tool asked its caller to wait."
     )
-    parameters_hash: str | None = Field(default=None, description="Keyed hash of the parameters, for duplicates.")
-    input_size: Size = Field(default=0, description="Size of the input in bytes or characters.")
-    output_size: Size = Field(default=0, description="Size of the output in bytes or characters.")
-    input_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's input.")
-    output_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's output.")
-    cache_creation_tokens: Tokens = Field(default=0, description="Model tokens written to a prompt cache.")
+    parameters_hash: str | None = Field(
+        default=None, description="Keyed hash of the parameters, to find repeated calls."
+    )
+    input_size: Count = Field(default=0, description="Size of the input in bytes or characters.")
+    output_size: Count = Field(default=0, description="Size of the output in bytes or characters.")
+    input_tokens: Count = Field(default=0, description="Model tokens spent on the call's input.")
+    output_tokens: Count = Field(default=0, description="Model tokens spent on the call's output.")
+    cache_creation_tokens: Count = Field(default=0, description="Model tokens written to a prompt cache.")
     cost_usd: float = Field(default=0.0, ge=0, description="Cost of the call in US dollars.")
     served_by: ServedBy = Field(default="call", description="What produced the result.")
     fallback_tool: str | None = Field(default=None, description="Tool that answered instead.")
@@ -105,7 +106,7 @@ class ToolExecution(BaseModel):
     generation: int | None = Field(
         default=None,
         ge=0,
-        description="Generation of the circuit that let the call through; null where no guard asked.",
+        description="Generation of the circuit that permitted the call. Null if no guard asked.",
     )
     lease_id: str | None = Field(default=None, description="Probe lease the call was made under.")
     probe_requested: bool = Field(default=False, description="The refused caller asks the owner for a probe lease.")
@@ -130,14 +131,14 @@ class ToolExecution(BaseModel):
         return given
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON-ready values (the seed's ``ToolMetric.to_dict``)."""
+        """Return all fields as JSON-ready values."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ToolExecution:
-        """The inverse of :meth:`to_dict`; accepts every form that JSON input may have."""
+        """Make an execution from the values of :meth:`to_dict`, or from any other JSON object that is valid."""
         return cls.model_validate(data)
 
 
 ToolMetric = ToolExecution
-"""The seeds' name for the same model."""
+"""The name of the same model in the reference documents."""

@@ -1,4 +1,4 @@
-"""Identifiers that sort by the time they were made (UUID version 7, RFC 9562)."""
+"""Identifiers that sort by the time they are made (UUID version 7, RFC 9562)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Final
 from uuid_utils import uuid7
 
 IDS_IN_RUN: Final = 4096
-"""Identifiers that :func:`metric_id_run` gives at once."""
+"""Identifiers that :func:`metric_id_run` returns at once."""
 
 
 def mint_metric_id() -> str:
-    """A fresh time-ordered identifier, in the canonical 36-character form."""
+    """Return a new identifier in the canonical form of 36 characters."""
     return str(uuid7())
 
 
 def metric_id_run() -> tuple[bytes, tuple[bytes, ...]]:
-    """A start and 4,096 endings, as they are written: each ending after the start is a fresh identifier, in rising order, at a tenth of the usual cost.
+    """Return a start and 4,096 endings. The start with each ending is a new identifier, in rising order.
 
-    A run shares one random number, and counts in the last 12 of its 74 bits (RFC 9562, 6.2, method 1).
+    This costs a tenth of :func:`mint_metric_id` per identifier. A run shares one random number, and counts in the last 12 of its 74 bits
+    (RFC 9562, 6.2, method 1).
     """
     return str(uuid7())[:-3].encode(), _endings()
 
@@ -32,6 +33,6 @@ def _endings() -> tuple[bytes, ...]:
 
 
 def mint_emitter_id(service: str = "") -> str:
-    """An identifier of this process: unique for its life, readable in a circuit's record (``planner@host-4711-1f3a…``)."""
+    """Return an identifier of this process, such as ``planner@host-4711-1f3a…``."""
     name = service or "process"
     return f"{name}@{socket.gethostname()}-{os.getpid()}-{str(uuid7())[-12:]}"

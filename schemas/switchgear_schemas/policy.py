@@ -1,6 +1,6 @@
-"""BreakerPolicy: when a circuit opens, how long it waits, how it closes. The names are resilience4j's.
+"""When a circuit opens, how long it waits, and how it closes. The names are resilience4j's.
 
-The bounds of every value are here and nowhere else: a policy of a file, of a command and of a constructor meet the same ones.
+Policies from files, commands and constructors are all checked by these models.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SHORTEST_WINDOW_S: Final = 0.1
 LONGEST_WINDOW: Final = 86_400
 """Seconds of a time window (a day), calls of a count window."""
 MOST_CUSUM_WORK: Final = 8_000_000
-"""Steps that solving a detector may take, at most two seconds. Rates that are tiny, or close together, need more."""
+"""Steps that solving the threshold may take, at most two seconds. Rates that are tiny or close together need more."""
 MOST_FALLBACKS: Final = 32
 OWN_FALLBACK: Final = "a tool can't be its own fallback"
 
 
 class Cusum(BaseModel):
-    """Page's cumulative sum (1954) for Bernoulli outcomes: the classical detector of a change of rate."""
+    """Page's cumulative sum (1954) for Bernoulli outcomes, which detects a change of a rate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,7 +68,7 @@ class Cusum(BaseModel):
         return self
 
     def _work(self) -> float:
-        """Steps that solving the threshold takes: its states, by the ratio of what a failure and a success weigh."""
+        """Return the steps that solving the threshold takes: its states, times the ratio of the weights of a failure and a success."""
         good, bad = self.tolerable_failure_rate, self.broken_failure_rate
         small, large = sorted((math.log(bad / good), math.log((1 - good) / (1 - bad))))
         if small <= 0:  # the two rates are one float apart
@@ -78,13 +78,13 @@ class Cusum(BaseModel):
 
 
 class BreakerPolicy(BaseModel):
-    """A rule that is null is off; any rule that is breached opens the circuit.
+    """The rules of a circuit. A rule that is null is off. Any rule that is breached opens the circuit.
 
-    Rates are fractions, thresholds compare ``>=``, a call is slow when it took *more* than the threshold. Numbers are finite numbers
-    between a lowest and a highest value; True, False and text are refused.
+    Rates are fractions. Thresholds compare with ``>=``. A call is slow if it takes longer than the threshold. Numbers are finite and
+    within limits. True, False and text are refused.
 
     Raises:
-        pydantic.ValidationError: naming the field, for an unknown key, a value out of range or an impossible combination.
+        pydantic.ValidationError: A key is unknown, a value is out of range, or values contradict each other. The error names the field.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -110,7 +110,7 @@ class BreakerPolicy(BaseModel):
     )
     sliding_window_panes: Annotated[int, Field(strict=True, ge=1, le=120)] | None = Field(
         default=None,
-        description="Panes a time window is counted in; 1 makes it a fixed window that starts anew. Null: chosen from the size.",
+        description="Panes in which a time window is counted. 1 makes it a fixed window that starts over. Null: chosen from the size.",
     )
     wait_duration_in_open_state_s: Seconds = Field(default=60, description="From open until the first probe.")
     backoff_multiplier: Number = Field(
@@ -152,7 +152,7 @@ class BreakerPolicy(BaseModel):
     @field_validator("sliding_window_size", mode="before")
     @classmethod
     def _is_number(cls, size: object) -> object:
-        """Of a union pydantic would say what each member misses."""
+        """Refuse with one message. For a union, pydantic would list what each member misses."""
         if (
             isinstance(size, bool)
             or not isinstance(size, int | float)
@@ -168,7 +168,7 @@ class BreakerPolicy(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _cap_follows_wait(cls, data: Any) -> Any:
-        """A longer wait without a cap of its own is its own cap."""
+        """Raise the cap to the wait, if the wait is longer than the default cap and no cap is given."""
         if isinstance(data, dict) and data.get("max_wait_duration_in_open_state_s") is None:
             wait = data.get("wait_duration_in_open_state_s")
             if isinstance(wait, int | float) and wait > DEFAULT_MAX_WAIT_S:
@@ -210,9 +210,9 @@ class BreakerPolicy(BaseModel):
 
 
 LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5)
-"""What one process decides on its own evidence: the seeds' five failures in a row, 60 s, one probe."""
+"""The default of one process's own circuits: open after five failures in a row, wait 60 s, make one probe."""
 
 FLEET_DEFAULT: Final = BreakerPolicy(
     failure_rate_threshold=0.5, minimum_number_of_calls=20, cusum=Cusum(), minimum_reporters=2
 )
-"""What the fleet decides: at 1,000 calls/s and 10 % errors a run of five comes every 100 s, so rates and a CUSUM instead."""
+"""The default of the fleet's circuits. It uses rates and a CUSUM: at 1,000 calls/s and 10 % errors, five failures in a row occur every 100 s."""

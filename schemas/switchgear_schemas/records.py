@@ -1,4 +1,4 @@
-"""What must hold of a record in Kafka beside its value. The worker and the sink refuse the same ones."""
+"""Checks of a Kafka record other than its value. The worker and the sink refuse the same records."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ LATEST_MS: Final = int(LATEST.timestamp() * 1000)
 
 
 class KafkaRecord(Protocol):
-    """What is looked at of aiokafka's ``ConsumerRecord``."""
+    """The part of aiokafka's ``ConsumerRecord`` that the checks read."""
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970."""
+        """The timestamp, in milliseconds since 1970."""
         ...
 
     @property
     def value(self) -> bytes | None:
-        """None: a tombstone, or a placeholder."""
+        """The value. None for a tombstone or a placeholder."""
         ...
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]] | Sequence[tuple[str, bytes]]:
-        """Kafka lets a header have no value."""
+        """The headers. Kafka permits a header without a value."""
         ...
 
 
 def unreadable(record: KafkaRecord) -> str | None:
-    """Why ``record`` stands in the place of one that can't be read; None for any other record."""
+    """Return why ``record`` is a placeholder for one that can't be read; None if it isn't a placeholder."""
     if record.value is not None or not record.headers:
         return None
     return next((raw.decode(errors="replace") for name, raw in record.headers if name == UNREADABLE and raw), None)
 
 
 def check_readable(record: KafkaRecord) -> None:
-    """Refuse what stands in the place of a record that Kafka's client could not read.
+    """Refuse a placeholder for a record that the Kafka client could not read.
 
     Raises:
-        InvalidExecutionError: why it could not.
+        InvalidExecutionError: The record is a placeholder. The reason says why.
     """
     why = unreadable(record)
     if why is not None:
@@ -50,10 +50,10 @@ def check_readable(record: KafkaRecord) -> None:
 
 
 def check_time(record: KafkaRecord) -> None:
-    """Let a record pass whose timestamp can be the broker's: a topic that lost ``LogAppendTime`` has whatever its producers write.
+    """Refuse a record whose timestamp can't be the broker's. Without ``LogAppendTime``, a topic has the timestamps of its producers.
 
     Raises:
-        InvalidExecutionError: the circuit's clock would never come back from there.
+        InvalidExecutionError: The timestamp would move the circuit's clock too far ahead.
     """
     if not 0 <= record.timestamp < LATEST_MS:
         raise InvalidExecutionError(

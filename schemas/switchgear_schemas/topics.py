@@ -1,10 +1,9 @@
-"""The Kafka topics: names, partitions and configuration, from the settings alone."""
+"""The names, partitions and configuration of the Kafka topics."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from pydantic import BaseModel, ConfigDict
 
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
 from switchgear_schemas.enums import MAX_EVENT_BYTES
@@ -12,10 +11,9 @@ from switchgear_schemas.enums import MAX_EVENT_BYTES
 _HOUR_MS: Final = 3_600_000
 
 
-class TopicDefinition(BaseModel):
+@dataclass(frozen=True)
+class TopicDefinition:
     """One topic as it should be."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     partitions: int
@@ -23,46 +21,45 @@ class TopicDefinition(BaseModel):
     config: dict[str, str]
 
 
-class TopicNames(BaseModel):
-    """The names under one prefix; several Switchgears can share a Kafka cluster."""
-
-    model_config = ConfigDict(frozen=True)
+@dataclass(frozen=True)
+class TopicNames:
+    """The names of topics and groups under one prefix. Several installations can share a Kafka cluster."""
 
     prefix: str = "switchgear."
 
     @property
     def executions(self) -> str:
-        """One event a call; key = tool name."""
+        """One event per call. The key is the tool name."""
         return f"{self.prefix}executions"
 
     @property
     def circuits(self) -> str:
-        """State of every circuit, compacted; key = circuit id."""
+        """The state of every circuit, compacted. The key is the circuit id."""
         return f"{self.prefix}circuits"
 
     @property
     def commands(self) -> str:
-        """What operators tell circuits; key = tool name."""
+        """Commands of operators. The key is the tool name."""
         return f"{self.prefix}commands"
 
     @property
     def dead(self) -> str:
-        """Rejected executions with their reason; key = origin."""
+        """Dead letters: refused messages with their reason. The key is the origin."""
         return f"{self.executions}.dead"
 
     @property
     def worker_group(self) -> str:
-        """Consumer group (and Faust application id) of the stream workers."""
+        """The consumer group of the stream workers, which is also their Faust application id."""
         return f"{self.prefix}worker"
 
     @property
     def sink_group(self) -> str:
-        """Consumer group of the sinks."""
+        """The consumer group of the sinks."""
         return f"{self.prefix}sink"
 
     @property
     def changelog(self) -> str:
-        """Changelog of the workers' table; the name is Faust's: ``{application id}-{table}-changelog``."""
+        """The changelog of the workers' table. Faust names it ``{application id}-{table}-changelog``."""
         return f"{self.worker_group}-circuits-changelog"
 
 
@@ -75,7 +72,7 @@ def topic_definitions(
     dead_retention_hours: int = 720,
     circuits_history_hours: int = 168,
 ) -> tuple[TopicDefinition, ...]:
-    """Every topic that Switchgear needs, in the order in which to create them."""
+    """Return every topic that Switchgear needs, in the order in which to create them."""
 
     def topic(name: str, **config: object) -> TopicDefinition:
         written = {key.replace("_", "."): str(value) for key, value in config.items()}
@@ -86,7 +83,7 @@ def topic_definitions(
     history_ms = circuits_history_hours * _HOUR_MS
     return (
         # LogAppendTime is the worker's clock. The limit is above MAX_EVENT_BYTES, so that an oversized event
-        # reaches the dead letters, where a person finds it, instead of failing in its producer alone.
+        # reaches the dead letters, where you can find it, instead of failing only in its producer.
         topic(
             names.executions,
             cleanup_policy="delete",
@@ -112,7 +109,7 @@ def topic_definitions(
             retention_ms=dead_retention_hours * _HOUR_MS,
             max_message_bytes=MAX_LETTER_BYTES,
         ),
-        # Recovery reads the whole changelog: small segments and an eager cleaner keep it near the live state's size.
+        # A take-over reads the whole changelog. Small segments and an eager cleaner keep it near the size of the live state.
         topic(
             names.changelog,
             cleanup_policy="compact",

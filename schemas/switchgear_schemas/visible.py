@@ -1,11 +1,11 @@
-r"""Text of strangers as people read it: what a terminal obeys, and what can't be seen, is written as ``\uXXXX``.
+r"""Untrusted text made safe to show: control characters and invisible characters are written as ``\uXXXX``.
 
-By Unicode category: controls (Cc), format characters such as bidirectional marks, zero-width joiners and tags (Cf), surrogates (Cs), private
-use (Co), characters without a meaning (Cn), and every separator but the space (Zl, Zp, Zs). That is what ``str.isprintable`` refuses.
-Beside them the letters, marks and symbols that have no shape: fillers, variation selectors, the grapheme joiner, the Braille blank.
-Letters of every script stay, those that are written from right to left too; an emoji made with a joiner falls into its parts.
+Escaped by Unicode category: controls (Cc), format characters such as bidirectional marks, zero-width joiners and tags (Cf), surrogates
+(Cs), private use (Co), unassigned characters (Cn), and every separator except the space (Zl, Zp, Zs). ``str.isprintable`` refuses the same
+ones. Also escaped are letters, marks and symbols without a shape: fillers, variation selectors, the grapheme joiner, the Braille blank.
+Letters of every script stay, also of scripts written from right to left. An emoji made with a joiner falls into its parts.
 
-The escapes are those of JSON: inside a JSON document a reader gets the same value.
+The escapes are JSON's, so inside a JSON document a reader gets the same value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SUSPECT: Final = re.compile(r"[^\x20-\x7e\n\t]")
 _SHAPELESS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Of Default_Ignorable_Code_Point what ``isprintable`` lets pass, and the Braille blank."""
+"""The characters of Default_Ignorable_Code_Point that ``isprintable`` accepts, and the Braille blank."""
 _LITERAL: Final = re.compile(r"\\(?=u[0-9a-fA-F]{4})")
 _UNSEEN_SPACE: Final = re.compile(r"^ | $|(?<= ) ")
 _SPACE: Final = " \t\r\n"
@@ -25,24 +25,24 @@ _SPACES: Final = re.compile(f"[{_SPACE}]+")
 
 
 def escaped(text: str) -> str:
-    """``text`` with everything unseen escaped; line feeds and tabs stay."""
+    """Return ``text`` with invisible characters escaped. Line feeds and tabs stay."""
     if text.replace("\n", "").replace("\t", "").isprintable() and (text.isascii() or not _SHAPELESS.search(text)):
-        return text  # nearly every text, ten times as quickly
+        return text  # the fast path of nearly every text
     return _SUSPECT.sub(_escape, text)
 
 
 def name(text: str) -> str:
-    """A name on one line. Two names that differ look different: a backslash that would read as an escape is doubled."""
+    """Return a name on one line. Different names look different: a backslash that would read as an escape is doubled."""
     return _UNSEEN_SPACE.sub(r"\\u0020", line(_LITERAL.sub(r"\\\\", text)))
 
 
 def line(text: str) -> str:
-    """``text`` on one line, nothing left out."""
+    """Return the whole ``text`` on one line."""
     return escaped(text).replace("\n", r"\u000a").replace("\t", r"\u0009")
 
 
 def sentence(text: str) -> str:
-    """``text`` on one line, its lines and runs of spaces joined by one space."""
+    """Return ``text`` on one line, with lines and runs of spaces joined by one space."""
     return escaped(_SPACES.sub(" ", text.strip(_SPACE)))
 
 

@@ -1,9 +1,8 @@
-"""The hot path's view of the contract: a msgspec struct with the fields of the pydantic model.
+"""Decoding and encoding executions on the hot path, with msgspec instead of pydantic.
 
-A decode costs about 1 µs against 2.6 µs through pydantic (measured). The struct names every field, also those that the
-worker does not use, so that the worker and the sink refuse exactly the same messages: an execution is either counted
-and stored, or a dead letter. ``tests/unit/schemas`` holds struct and model together, field by field. Unknown fields are
-skipped, never an error.
+The struct names every field, also those that the worker does not use. The worker and the sink therefore refuse the same messages: an
+execution is either counted and stored, or a dead letter. ``tests/unit/schemas/test_wire.py`` compares every field with the model. Unknown
+fields are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Execution(msgspec.Struct, frozen=True, gc=False):
-    """A ToolExecution as it travels; absent and null fields are None."""
+    """A message of the executions topic. Fields that are absent or null are None."""
 
     tool_name: Name
     status: Status
@@ -64,7 +63,7 @@ def decode_execution(value: bytes | None) -> Execution:
     """Decode and validate one message of the executions topic.
 
     Raises:
-        InvalidExecutionError: with the field and the reason, for anything that is not an execution.
+        InvalidExecutionError: The message isn't a valid execution. The error has the field and the reason.
     """
     if not value:
         raise InvalidExecutionError("", "the message is empty")
@@ -87,7 +86,7 @@ def decode_execution(value: bytes | None) -> Execution:
 
 
 def _explain(error: msgspec.ValidationError) -> InvalidExecutionError:
-    """Of msgspec, which ends its messages with `` - at `$.field` ``, or names a missing field in the text."""
+    """Split a message of msgspec, which ends with `` - at `$.field` `` or names a missing field in its text."""
     text = str(error)
     reason, _, path = text.partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
@@ -97,5 +96,5 @@ def _explain(error: msgspec.ValidationError) -> InvalidExecutionError:
 
 
 def encode(event: dict[str, Any]) -> bytes:
-    """One JSON object, compact, from plain values (datetimes become RFC 3339)."""
+    """Return ``event`` as compact JSON. Datetimes become RFC 3339."""
     return msgspec.json.encode(event)

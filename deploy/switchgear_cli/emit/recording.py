@@ -10,17 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
-from uuid import UUID
+from typing import Any, Final
 
 import msgspec
 
 from switchgear.redaction.redact import redact
 from switchgear.replay.history import HistoryLine, read_history
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.execution import EARLIEST, LATEST, ServedBy
+from switchgear_schemas.execution import EARLIEST, LATEST
 from switchgear_schemas.ids import mint_metric_id
-from switchgear_schemas.wire import Amount, Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +60,6 @@ def extent(source: str) -> Extent:
     return Extent(first, last, lines)
 
 
-_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
-
-class _Rest(msgspec.Struct, frozen=True):
-    """Fields of ToolExecution that ClickHouse stores and the worker doesn't read. Null counts as absent."""
-
-    metric_id: UUID | None = None
-    request_id: str | None = None
-    parameters_hash: str | None = None
-    input_size: _Size | None = None
-    output_size: _Size | None = None
-    cost_usd: Amount | None = None
-    served_by: ServedBy | None = None
-    fallback_tool: str | None = None
-    service: str | None = None
-    traceparent: str | None = None
-    metadata: dict[str, Any] | None = None
-    generation: Count | None = None
-
-
-_check_rest: Final = msgspec.json.Decoder(_Rest).decode
 _encode: Final = msgspec.json.encode
 
 
@@ -120,7 +97,6 @@ def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, servic
     event = line.event
     if event is None:
         raise InvalidExecutionError(line.field, line.reason)
-    _check(line.raw)
     moment = recorded_at(line)
     changes: dict[str, Any] = {}
     if event.get("metric_id") is None:
@@ -136,14 +112,6 @@ def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, servic
         changes["error_message"] = clean
     event.update(changes)
     return Prepared(event["tool_name"], _encode(event) if changes else line.raw, event["metric_id"], moment)
-
-
-def _check(raw: bytes) -> None:
-    try:
-        _check_rest(raw)
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `")
-        raise InvalidExecutionError(path.rstrip("`").removeprefix("$."), reason) from None
 
 
 def _shifted(moment: datetime, shift: timedelta) -> datetime:

@@ -7,8 +7,7 @@ import jsonschema
 import pytest
 
 from switchgear_schemas import Circuit, ToolExecution
-from switchgear_schemas.asyncapi import asyncapi_document, asyncapi_text
-from switchgear_schemas.json_schema import CONTRACTS, main, schema_files
+from switchgear_schemas.json_schema import CONTRACTS, asyncapi_document, asyncapi_text, main, schema_files
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 FOLDER = SCHEMAS / "json"

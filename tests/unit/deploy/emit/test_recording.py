@@ -9,10 +9,9 @@ from uuid import UUID
 import pytest
 
 from switchgear.replay.history import parse_line
-from switchgear_cli.emit.recording import _Rest, prepare, recorded_at
+from switchgear_cli.emit.recording import prepare, recorded_at
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
-from switchgear_schemas.wire import Execution
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WHOLE = {
@@ -26,10 +25,6 @@ WHOLE = {
 def ready(event: dict, **options):
     given = {"shift": None, "now": NOW, "service": None} | options
     return prepare(parse_line(1, json.dumps(event).encode()), **given)
-
-
-def test_the_worker_and_the_check_together_know_every_field():
-    assert set(Execution.__struct_fields__) | set(_Rest.__struct_fields__) == set(ToolExecution.model_fields)
 
 
 def test_a_whole_line_goes_byte_for_byte():
