@@ -1,4 +1,4 @@
-"""The breaker: one pure state machine that decides in every process and in the worker. No I/O, the clock is passed in."""
+"""The breaker: one state machine that decides in every process and in the worker. It does no I/O and reads no clock."""
 
 from __future__ import annotations
 

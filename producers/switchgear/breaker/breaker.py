@@ -1,4 +1,4 @@
-"""Breaker: one circuit, folded from results, timers and commands. Pure: no I/O, no lock, the clock is passed in."""
+"""The breaker: one circuit, folded from results, timers and commands. It does no I/O, holds no lock and reads no clock."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 class Breaker(Core):
     """The state machine of one circuit.
 
-    Times are float seconds of one clock, monotonic or epoch, as the owner likes; a ``now`` that goes back is taken as the
-    latest one seen, unless by more than an hour: then that one was wrong. Folding the same calls gives the same state to the byte. Not thread-safe: the owner serialises calls.
+    Times are float seconds of one clock, monotonic or since 1970. If ``now`` goes backwards, the latest instant counts on. If it
+    goes back by more than an hour, the latest instant was wrong. Folding the same calls gives the same state to the byte. A breaker
+    is not thread-safe: its owner serialises calls.
 
-    At ``now >= open_until`` a probe may go; rules compare ``>=``; a call is slow when it took *more* than the threshold;
-    an ignored outcome is neutral; rules are evaluated on every recorded result.
+    A probe is permitted at ``now >= open_until``. Rules compare by ``>=`` and are evaluated on every result. A call is slow if it
+    took *more* than the threshold. An ignored result changes nothing.
 
     Attributes:
-        circuit_id: Which circuit; seeds the jitter.
-        policy: The policy in force; change it with :meth:`set_policy`.
-        state: The state as of the last call; :meth:`advance` first to see timers applied.
-        previous_state: The state before; None until the first change.
+        circuit_id: The circuit's id, which is also the seed of the jitter.
+        policy: The policy in force. Change it with :meth:`set_policy`.
+        state: The state as of the last call. Call :meth:`advance` first to apply timers.
+        previous_state: The state before. None until the first change.
         generation: Number of changes of state so far.
         attempt: Opens in a row without a close between them.
         changed_at: When the state changed.
-        open_until: From when a probe may go; kept through half-open.
+        open_until: When the first probe is permitted. A half-open circuit keeps it.
         cause: Why the last transition happened.
-        quiet: The permit under which a call may be made, and its success left out, without asking; see :class:`Core`.
+        quiet: The permit for calls that need not ask, see :class:`Core`.
     """
 
     __slots__ = ()
@@ -43,9 +44,9 @@ class Breaker(Core):
     # ---- deciding in one process
 
     def try_acquire(self, now: float) -> BreakerPermit | BreakerRejection:
-        """Ask whether a call may be made now. Never raises.
+        """Ask whether a call may be made now. It never raises.
 
-        An open circuit whose wait is over becomes half-open here and hands out its probes to whoever asks first.
+        An open circuit whose wait is over becomes half-open here. The first callers get the probes.
         """
         passing = self._pass
         if passing is not None:
@@ -54,7 +55,7 @@ class Breaker(Core):
 
     def _acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         state = self.state
-        if state in PASSING:  # a fixed window: the permit names the one it belongs to
+        if state in PASSING:  # a fixed window: the permit names it
             now = self._latest(now)
             self._evidence.window.roll(now)
             return BreakerPermit(self.circuit_id, self.generation, None, self._evidence.window.stamp)
@@ -72,54 +73,54 @@ class Breaker(Core):
         return BreakerRejection(self.circuit_id, self.state, self.generation, self.retry_after_s(now), self.cause)
 
     def would_refuse(self, now: float) -> bool:
-        """Whether :meth:`try_acquire` at ``now`` would refuse. A pure look: takes no probe, and moves neither state nor clock."""
+        """Return whether :meth:`try_acquire` would refuse at ``now``. It takes no probe and changes nothing."""
         half_open = self._half_open
-        if half_open is not None and self._after_stay(now) is None:
+        if half_open is not None and self._ended_stay(now) is None:
             return half_open.room(self.policy) <= 0
         if half_open is not None or (self.state == "open" and self.open_until is not None):
             return self.open_at(now) is not None
         return self.state not in PASSING
 
     def open_at(self, now: float) -> tuple[float, float] | None:
-        """Since when and until when calls are refused at ``now``, also where a half-open stay ended that nobody asked after.
+        """Return since when and until when calls are refused at ``now``, or None if they are not, or no instant is known.
 
-        None where they are not, or no instant is known. A pure look, as :meth:`would_refuse`.
+        A half-open stay that ended since the last call counts as open. Nothing changes.
         """
         since, until = self.changed_at, self.open_until
         if self.state != "open":
-            ended = self._after_stay(now)
+            ended = self._ended_stay(now)
             if ended is None:
                 return None
             since, until, now = ended
         return (since, until) if until is not None and now < until else None
 
     def release(self, permit: BreakerPermit, now: float) -> None:
-        """Give a permit back: the call was never made."""
+        """Give a permit back, because the call was not made."""
         self._expire(self._latest(now))
         if self._half_open is not None and permit.generation == self.generation:
             self._half_open.give_back(permit.lease_id)
 
     def abandon_probes(self) -> None:
-        """Whoever held the probes is gone, and none comes back: others may go in their place."""
+        """Drop the probes that are out, because their holders are gone. Others may go in their place."""
         if self._half_open is not None:
             self._half_open.outstanding.clear()
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None = None) -> Transition | None:
         """Count a finished call.
 
-        A permit of an older generation, of an earlier fixed window or already used makes the result void. Without a
-        permit it counts in a closed circuit only.
+        The result is dropped if its permit is used, of an older generation or of an earlier fixed window. Without a permit it counts
+        only in a closed circuit.
 
         Args:
-            now: When it finished.
-            result: What it was.
-            permit: What :meth:`try_acquire` gave for it.
+            now: When the call finished.
+            result: How it ended.
+            permit: What :meth:`try_acquire` returned for it.
 
         Returns:
-            The transition it led to, if any.
+            The transition that followed, if any.
         """
         if now < self._clock:
-            now = self._gone_back(now)
+            now = self._go_back(now)
         else:
             self._clock = now
         if self.state in COUNTING:
@@ -135,7 +136,7 @@ class Breaker(Core):
 
     @property
     def leases(self) -> tuple[ProbeLease, ...]:
-        """The probes that are out; all of them end with the half-open stay."""
+        """The probes that are out. All of them end with the half-open stay."""
         if self._half_open is None:
             return ()
         end = self._half_open_until()
@@ -143,15 +144,15 @@ class Breaker(Core):
 
     @property
     def remaining_probes(self) -> int:
-        """How many more probes may go now; 0 where the circuit is not half-open."""
+        """How many more probes are permitted now. It is 0 if the circuit is not half-open."""
         return 0 if self._half_open is None else max(0, self._half_open.room(self.policy))
 
     def request_lease(self, now: float, emitter_id: str) -> Transition | None:
-        """A process asks to probe.
+        """Grant a probe to a process that asks for one.
 
         Returns:
-            The transition to publish, with the lease among :attr:`leases`; None where nothing changed: the wait is not
-            over, every permit is out, the circuit is not open, or this process holds a lease already.
+            The transition to publish, with the lease among :attr:`leases`. None if nothing changed: the circuit is not open, its
+            wait is not over, every permit is out, or the process holds a lease already.
         """
         now = self._latest(now)
         moved = self._expire(now)
@@ -160,7 +161,7 @@ class Breaker(Core):
         if half_open is None or half_open.held_by(emitter_id) or half_open.room(self.policy) <= 0:
             return moved
         half_open.lease(self.generation, emitter_id)
-        return moved or self._within(now, Cause(rule="lease_granted", actor=emitter_id))
+        return moved or self._stay(now, Cause(rule="lease_granted", actor=emitter_id))
 
     def record_event(
         self,
@@ -171,19 +172,18 @@ class Breaker(Core):
         lease_id: str | None,
         started_at: float | None = None,
     ) -> Transition | None:
-        """Count a call that some process of the fleet reports.
+        """Count a call that a process of the fleet reports.
 
         Args:
-            now: The event's time by the log.
-            result: What the call was.
-            generation: Of the circuit when it let the call through. An older one makes the result void; None is a caller
-                that asks no circuit: it counts while closed, and is evidence as good as a probe's where the call began
-                after the wait was over.
-            lease_id: The probe's lease; without a live one nothing counts in half-open.
+            now: The time of the event in the log.
+            result: How the call ended.
+            generation: The circuit's generation when it permitted the call. An older generation drops the result. None means that
+                the caller has no guard: its calls count in a closed circuit, and like a probe if they began after the wait.
+            lease_id: The probe's lease. In a half-open circuit nothing counts without a lease that is out.
             started_at: When the call began, by the same clock.
 
         Returns:
-            The transition it led to, if any.
+            The transition that followed, if any.
         """
         now = self._latest(now)
         if self.state in COUNTING:
@@ -195,7 +195,7 @@ class Breaker(Core):
             return self._count(now, result)
         expired = self._expire(now)
         if generation is None:
-            return self._unasked(now, result, started_at) or expired
+            return self._unguarded(now, result, started_at) or expired
         if generation != self.generation:
             return expired
         return self._probe(now, result, lease_id) or expired
@@ -204,43 +204,43 @@ class Breaker(Core):
 
     @property
     def last_seen(self) -> float:
-        """The latest instant at which anything but a passing permit was asked or recorded."""
+        """The latest instant at which something was recorded, or asked and not simply permitted."""
         return self._clock
 
     def is_idle(self, now: float) -> bool:
-        """Whether forgetting this circuit would change nothing: it is as it began, with no evidence left."""
+        """Return whether the circuit is as it began, without evidence."""
         return self.is_stale(now) and self._evidence.streak == 0 and self._evidence.cusum == 0
 
     def is_stale(self, now: float) -> bool:
-        """Whether nothing but an old run of failures is left: as the policy's mode began it, with an empty window."""
+        """Return whether the circuit is as it began, but for an old run of failures."""
         if self.state != STATE_OF_MODE[self.policy.mode] or self.state not in PASSING:
             return False
         self._evidence.window.roll(max(now, self._clock))
         return self._evidence.window.calls == 0
 
     def advance(self, now: float) -> Transition | None:
-        """Apply timers up to ``now``: a half-open stay without a verdict ends in open, dated at the instant it was due."""
+        """Apply timers up to ``now``. An undecided half-open stay ends in open, dated at the instant at which it was due."""
         return self._expire(self._latest(now))
 
-    def command(  # noqa: PLR0911 - a return a verb
+    def command(  # noqa: PLR0911 - one return per verb
         self, verb: Verb, now: float, *, actor: str, reason: str = "", until: float | None = None
     ) -> Transition | None:
-        """Do what an operator tells.
+        """Apply an operator's command.
 
         Args:
-            verb: ``force_open`` (with ``until``: open until then, then probes; without: until told otherwise), ``close``,
-                ``reset`` (close and forget the evidence), ``disable``, ``metrics_only``, or ``auto`` (the state that the
-                policy's mode gives, where an operator's command is in force).
-            now: When.
+            verb: ``force_open`` (until the next command, or with ``until`` until then, followed by probes), ``close``, ``reset``
+                (close and forget the evidence), ``disable``, ``metrics_only``, or ``auto`` (end a command: return to the state of
+                the policy's mode).
+            now: When the command applies.
             actor: Who commands.
             reason: Why.
             until: See ``force_open``.
 
         Returns:
-            The transition to publish, or None where nothing changed.
+            The transition to publish, or None if nothing changed.
 
         Raises:
-            SwitchgearError: for ``set_policy``, which carries a policy: call :meth:`set_policy`.
+            SwitchgearError: The verb is ``set_policy``. Call :meth:`set_policy`, which takes the policy.
         """
         now = self._latest(now)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
@@ -250,50 +250,50 @@ class Breaker(Core):
             if self.state == "closed":
                 self._rejected = 0
                 self._settle()
-                return self._within(now, cause)
+                return self._stay(now, cause)
             return self._move("closed", now, cause)
         if verb == "force_open":
             if until is None:
-                return self._go("forced_open", now, cause)
+                return self._move_if_other("forced_open", now, cause)
             if self.state == "open":
                 self.open_until = until
-                return self._within(now, cause)
+                return self._stay(now, cause)
             return self._move("open", now, cause, open_until=until)
         if verb == "auto":
             commanded = self.cause is not None and self.cause.rule == "command"
             if self.state in ("closed", "half_open") or (self.state == "open" and not commanded):
                 return None
-            return self._go(STATE_OF_MODE[self.policy.mode], now, cause)
+            return self._move_if_other(STATE_OF_MODE[self.policy.mode], now, cause)
         target = _STATE_OF_VERB.get(verb)
         if target is None:
-            raise SwitchgearError(f"The command {verb} carries a policy.", hint="Call set_policy with it.")
-        return self._go(target, now, cause)
+            raise SwitchgearError(f"The command {verb} needs a policy.", hint="Call set_policy with it.")
+        return self._move_if_other(target, now, cause)
 
     def transition_to(
         self, state: CircuitState, now: float, *, actor: str, reason: str = "", open_for_s: float | None = None
     ) -> Transition | None:
-        """Move to a state directly; to the present one is no change.
+        """Move to a state directly. If it is the present state, nothing changes.
 
         Args:
-            state: Where to.
-            now: When.
-            actor: Who moves it.
+            state: The new state.
+            now: When it applies.
+            actor: Who commands.
             reason: Why.
-            open_for_s: For ``open``: seconds until the first probe, instead of the policy's wait.
+            open_for_s: For ``open``: seconds until the first probe, in place of the policy's wait.
 
         Raises:
-            IllegalTransitionError: where the table of transitions does not hold it.
+            IllegalTransitionError: The table of transitions does not have this change.
         """
         now = self._latest(now)
         self._expire(now)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
-        return self._go(state, now, cause, None if open_for_s is None else now + open_for_s)
+        return self._move_if_other(state, now, cause, None if open_for_s is None else now + open_for_s)
 
     def set_policy(self, policy: BreakerPolicy, now: float) -> Transition | None:
-        """Go on under another policy; state, wait and probes stay, evidence where it still means something.
+        """Go on under another policy. State, wait and probes stay, and the evidence that still has a meaning.
 
         Returns:
-            The transition that a change of ``mode`` makes, or None. A state that an operator commanded stays.
+            The transition after a change of ``mode``, or None. A state that an operator commanded stays.
         """
         now = self._latest(now)
         old, self.policy = self.policy.mode, policy
@@ -302,7 +302,7 @@ class Breaker(Core):
         return self._follow_mode(old, now)
 
     def snapshot(self) -> bytes:
-        """Everything, as compact versioned bytes."""
+        """Return the whole circuit as compact versioned bytes."""
         cause, cause_details = snapshot.save_cause(self.cause)
         return snapshot.encode(
             snapshot.Saved(
@@ -329,10 +329,10 @@ class Breaker(Core):
 
     @classmethod
     def restore(cls, data: bytes, policy: BreakerPolicy) -> Breaker:
-        """The circuit that :meth:`snapshot` saved, under ``policy``: as :meth:`set_policy` where that is another one.
+        """Return the circuit that :meth:`snapshot` saved. Another policy than before applies as with :meth:`set_policy`.
 
         Raises:
-            SnapshotError: for bytes that are no snapshot, one of a newer format, or one that no circuit can be in.
+            SnapshotError: The bytes are not a snapshot, are of a newer format, or hold a state that no circuit can be in.
         """
         saved = snapshot.decode(data)
         breaker = cls(saved.circuit_id, policy, saved.clock)
@@ -352,7 +352,7 @@ class Breaker(Core):
 
 
 def _float(moment: float | None) -> float | None:
-    return None if moment is None else float(moment)  # an int would come back as a float, and differ in its bytes
+    return None if moment is None else float(moment)  # an int would be restored as a float, and its bytes would differ
 
 
 _STATE_OF_VERB: Final[dict[Verb, CircuitState]] = {
@@ -363,19 +363,19 @@ _STATE_OF_VERB: Final[dict[Verb, CircuitState]] = {
 
 
 IDLE_S: Final = 3_600.0
-"""A closed circuit without evidence retires when nothing was recorded for this long. Not at once: a slow call that is still
-out would come back to a circuit that nobody asks any more, and its failure would be lost."""
+"""Seconds without a result after which a closed circuit without evidence may retire. It must not retire at once: the failure of a
+slow call that is still running would be lost."""
 STALE_S: Final = 86_400.0
-"""A closed circuit whose window is empty, but that still holds a run of failures, retires after this."""
+"""The same for a closed circuit with an empty window that still has a run of failures."""
 
 
 def may_retire(breaker: Breaker, now: float, idle_s: float = IDLE_S) -> bool:
-    """Whether forgetting ``breaker`` loses nothing that may still decide: never an open, commanded or counting one.
+    """Return whether forgetting a circuit changes no decision. It is False for an open, commanded or counting circuit.
 
     Args:
-        breaker: The circuit; its owner keeps others away from it meanwhile.
+        breaker: The circuit. Its owner holds the lock.
         now: Seconds on the breaker's clock.
-        idle_s: How long nothing was recorded, in seconds.
+        idle_s: Seconds without a result.
     """
     quiet_s = now - breaker.last_seen
     return quiet_s >= idle_s and (breaker.is_idle(now) or (quiet_s >= STALE_S and breaker.is_stale(now)))

@@ -1,4 +1,4 @@
-"""Core: what a circuit remembers, and how results and timers move it from state to state."""
+"""What a circuit remembers, and how results and timers change its state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _IGNORED: Final = ResultKind.IGNORED
 _FAILURE: Final = ResultKind.FAILURE
 _SUCCESS: Final = ResultKind.SUCCESS
-BELIEVED_BACK_S: Final = 3_600.0
-"""A clock that goes back by less is out of order, and waited for. By more, the latest instant was the wrong one: a single
-corrupt timestamp would otherwise keep a circuit in its year for ever."""
+MAX_BACK_S: Final = 3_600.0
+"""A clock that goes back by less is out of order: the latest instant counts on. If it goes back by more, the latest instant was
+wrong. Otherwise a single corrupt timestamp would hold a circuit in the year that it names."""
 
 
 class Core:
-    """State, evidence and transitions of one circuit; :class:`~switchgear.breaker.breaker.Breaker` is its public face."""
+    """State, evidence and transitions of one circuit. :class:`~switchgear.breaker.breaker.Breaker` adds the questions and commands."""
 
     __slots__ = (
         "_clock",
@@ -61,7 +61,7 @@ class Core:
         self.open_until: float | None = None
         self.cause: Cause | None = None
         self.on_move: Callable[[Transition], None] | None = None
-        """Called with every change of state, by whoever makes it and under the owner's lock."""
+        """Called with every change of state, in the thread that causes it, under the owner's lock."""
         self._clock = now
         self._retry_at: float | None = None
         self._rejected = 0
@@ -71,19 +71,19 @@ class Core:
         self._evidence = Evidence(policy, now)
         self._pass: BreakerPermit | None
         self.quiet: BreakerPermit | None
-        """The permit of a circuit that has nothing against anybody and would learn nothing from one more success; else None.
+        """The permit of a closed circuit in which one more success would change no decision, else None.
 
-        May be read without the owner's lock: while it is one and the same object, asking and telling of a success change
-        nothing but the number of calls in :meth:`counts`, so both can be left out.
+        You may read it without the owner's lock. While it stays the same object, you may leave out both the question and the report
+        of a success: they change only the number of calls in :meth:`counts`.
         """
         self._settle()
 
     def counts(self, now: float) -> Counts:
-        """The window at ``now``; while open the one that opened it, with the calls refused since."""
+        """Return the counts of the window at ``now``. An open circuit has those that opened it, and the calls rejected since."""
         return self.tally(now).for_record()
 
     def tally(self, now: float) -> Tally:
-        """:meth:`counts`, for those who publish nothing."""
+        """Return the values of :meth:`counts` without importing pydantic."""
         evidence = self._evidence
         window = evidence.window
         window.roll(max(now, self._clock))
@@ -100,7 +100,7 @@ class Core:
         )
 
     def retry_after_s(self, now: float) -> float | None:
-        """Seconds until a probe may go; None where no instant is known (only ``open`` has one)."""
+        """Return the seconds until the first probe, or None if that is not known. Only an open circuit knows it."""
         if self.state != "open" or self.open_until is None:
             return None
         return max(0.0, self.open_until - max(now, self._clock))
@@ -109,14 +109,14 @@ class Core:
 
     def _latest(self, now: float) -> float:
         if now < self._clock:
-            return self._gone_back(now)
+            return self._go_back(now)
         self._clock = now
         return now
 
-    def _gone_back(self, now: float) -> float:
-        """The latest instant seen; or ``now``, where that one can't have been: what it dated begins anew now."""
+    def _go_back(self, now: float) -> float:
+        """Return the latest instant. If that was wrong, return ``now``, and move everything that it dated."""
         clock = self._clock
-        if clock - now <= BELIEVED_BACK_S:
+        if clock - now <= MAX_BACK_S:
             return clock
         until, changed_at = self.open_until, self.changed_at
         if changed_at > now:
@@ -130,7 +130,7 @@ class Core:
         return now
 
     def _settle(self) -> None:
-        """State, policy or evidence are others now: what follows for a call that only asks."""
+        """After a change of state, policy or evidence, prepare the answers for calls that need no decision."""
         passes = self.state in PASSING and not self._evidence.window.fixed
         self._pass = BreakerPermit(self.circuit_id, self.generation) if passes else None
         self.quiet = self._pass if self._evidence.clean or self.state == "disabled" else None
@@ -171,10 +171,10 @@ class Core:
         if self.state != "metrics_only":
             return self._move("open", now, cause)
         if self.open_until is not None and now < self.open_until:
-            return None  # it would be open now
+            return None  # an enforcing circuit would be open now
         self.attempt += 1
         self.open_until = end_of_wait(self.circuit_id, self.attempt, self.policy, now, self._retry_at)
-        return self._within(now, cause)
+        return self._stay(now, cause)
 
     def _cause_of(self, breach: Breach, reporters: int | None) -> Cause:
         policy, rule = self.policy, breach.rule
@@ -199,9 +199,9 @@ class Core:
         half_open = self._half_open
         if half_open is None or not half_open.give_back(lease_id):
             return None
-        return self._tested(now, half_open, result)
+        return self._count_probe(now, half_open, result)
 
-    def _unasked(self, now: float, result: Result, started_at: float | None) -> Transition | None:
+    def _unguarded(self, now: float, result: Result, started_at: float | None) -> Transition | None:
         until = self.open_until
         if until is None or started_at is None or started_at < until or result.kind == _IGNORED:
             return None
@@ -209,9 +209,9 @@ class Core:
         half_open = self._half_open
         if half_open is None:
             return moved
-        return self._tested(now, half_open, result) or moved
+        return self._count_probe(now, half_open, result) or moved
 
-    def _tested(self, now: float, half_open: HalfOpen, result: Result) -> Transition | None:
+    def _count_probe(self, now: float, half_open: HalfOpen, result: Result) -> Transition | None:
         if result.kind == _IGNORED:
             half_open.ignored += 1
             self._evidence.window.add_ignored(now)
@@ -241,15 +241,15 @@ class Core:
         cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
         return self._move("open", due, cause)
 
-    def _after_stay(self, now: float) -> tuple[float, float, float] | None:
-        """Of a half-open stay that is over at ``now``: its end, that of the wait after it, and the latest instant seen.
+    def _ended_stay(self, now: float) -> tuple[float, float, float] | None:
+        """If a half-open stay is over at ``now``, return its end, the end of the wait after it, and the latest instant.
 
-        None where the circuit is not half-open, or still is. Changes nothing.
+        Return None if the circuit is not half-open, or still is. Nothing changes.
         """
         if self._half_open is None:
             return None
         clock, began, retry_at = self._clock, self.changed_at, self._retry_at
-        if clock - now > BELIEVED_BACK_S:
+        if clock - now > MAX_BACK_S:
             began, retry_at = min(began, now), None
         else:
             now = max(now, clock)
@@ -267,9 +267,11 @@ class Core:
         mode = self.policy.mode
         if mode == old or (mode == "enforce" and self.state != old):
             return None
-        return self._go(STATE_OF_MODE[mode], now, Cause(rule="policy", reason=f"mode {mode}"))
+        return self._move_if_other(STATE_OF_MODE[mode], now, Cause(rule="policy", reason=f"mode {mode}"))
 
-    def _go(self, state: CircuitState, now: float, cause: Cause, until: float | None = None) -> Transition | None:
+    def _move_if_other(
+        self, state: CircuitState, now: float, cause: Cause, until: float | None = None
+    ) -> Transition | None:
         return None if state == self.state else self._move(state, now, cause, open_until=until)
 
     def _move(self, state: CircuitState, at: float, cause: Cause, *, open_until: float | None = None) -> Transition:
@@ -301,7 +303,7 @@ class Core:
             self.on_move(moved)
         return moved
 
-    def _within(self, now: float, cause: Cause) -> Transition:
+    def _stay(self, now: float, cause: Cause) -> Transition:
         if cause.rule != "lease_granted":
             self.cause = cause
         return self._transition(self.state, now, cause, self.tally(now))

@@ -1,13 +1,12 @@
-"""CUSUM: the classical detector of a change (Page 1954), for calls that succeed or fail.
+"""CUSUM, the classical detector of a change (Page 1954), for calls that succeed or fail.
 
-A failure adds ``ln(p1/p0)``, a success adds ``ln((1-p1)/(1-p0))`` (negative), the sum never falls below zero, and the
-circuit opens where it reaches ``h``. p0 is a failure rate that is still healthy, p1 one that is broken. Among all
-detectors with the same mean number of calls between false alarms it is the fastest in the worst case
-(Lorden 1971, Moustakides 1986).
+A failure adds ``ln(p1/p0)`` to a sum, and a success adds ``ln((1-p1)/(1-p0))``, which is negative. The sum never falls below
+zero, and the circuit opens when it reaches ``h``. p0 is a healthy failure rate, p1 a broken one. Of all detectors with the same
+mean number of calls between false alarms it is the fastest in the worst case (Lorden 1971, Moustakides 1986).
 
-Both weights are kept as whole multiples of one unit (within :data:`TOLERANCE` of the logarithms). The sum is then an
-integer: no rounding drifts, a snapshot is a small number, and the run length, usually approximated by a discretised
-chain (Brook and Evans 1972), is exact, because the chain *is* the detector.
+Both weights are whole multiples of one unit, within :data:`TOLERANCE` of the logarithms. The sum is then an integer: no rounding
+adds up, and a snapshot is small. The run length is usually approximated by a discretised chain (Brook and Evans 1972). Here it is
+exact, because the chain *is* the detector.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
 
 TOLERANCE: Final = 0.002
-"""Wanted relative error of the rounded weights."""
+"""Largest relative error of the rounded weights, if that is affordable."""
 MOST_WORK: Final = 600_000
-"""Multiplications that one solution may take, about 0.1 s; coarser units are taken beyond it."""
+"""Multiplications that one solution may take. A finer unit would take more, so a coarser one is used."""
 MOST_STEPS: Final = 400
 
 
@@ -34,9 +33,9 @@ class Detector(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         up: Units that a failure adds.
-        down: Units that a success takes away.
+        down: Units that a success subtracts.
         height: Units at which the circuit opens.
-        unit: One unit in nats, so that ``height * unit`` is the h of the literature.
+        unit: One unit in nats: ``height * unit`` is the h of the literature.
         calls_between_false_opens: Exact mean number of calls from zero to ``height`` at the tolerable rate.
     """
 
@@ -49,23 +48,23 @@ class Detector(msgspec.Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=256)
 def solve(rule: Cusum) -> Detector:
-    """The detector whose mean run length at the tolerable rate is the smallest that is at least the wanted one."""
+    """Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one."""
     up, down, unit = _weights(rule)
     height, length = _height(up, down, rule.tolerable_failure_rate, rule.calls_between_false_opens)
     return Detector(up=up, down=down, height=height, unit=unit, calls_between_false_opens=length)
 
 
 def run_length(detector: Detector, failure_rate: float) -> float:
-    """Exact mean number of calls from zero until the detector opens at a steady ``failure_rate`` in (0, 1]."""
+    """Return the exact mean number of calls from zero to an open, at a steady ``failure_rate`` in (0, 1]."""
     if failure_rate >= 1:
         return float(math.ceil(detector.height / detector.up))
     return _Chain(detector.up, detector.down, failure_rate).length(detector.height)
 
 
 def _weights(rule: Cusum) -> tuple[int, int, float]:
-    """Whole numbers in the ratio of the two log-likelihood steps, and their unit in nats.
+    """Return whole numbers in the ratio of the two log-likelihood steps, and their unit in nats.
 
-    The finest of the affordable ones: the first within :data:`TOLERANCE`, else the closest.
+    They are the first within :data:`TOLERANCE`, else the closest that are affordable.
     """
     failure = math.log(rule.broken_failure_rate / rule.tolerable_failure_rate)
     success = math.log((1 - rule.tolerable_failure_rate) / (1 - rule.broken_failure_rate))
@@ -98,26 +97,26 @@ def _height(up: int, down: int, rate: float, wanted: float) -> tuple[int, float]
 
 
 class _Chain:
-    """Mean run length of the walk 0..height-1 for growing heights, by one elimination without pivoting.
+    """The mean run length of the walk 0..height-1 for rising heights, by one elimination without pivoting.
 
-    The equations ``L(i) = 1 + p L(i+up) + (1-p) L(max(0, i-down))`` for the heights 1, 2, 3 … are the leading minors
-    of one band matrix ``A``. With ``A = LU``, ``L(0) = sum(z[i] * y[i])`` where ``Ly = 1`` and ``zU = e0``: each further
-    state costs one row, and the sum grows by one term.
+    The equations ``L(i) = 1 + p L(i+up) + (1-p) L(max(0, i-down))`` for the heights 1, 2, 3 … are the leading minors of one band
+    matrix ``A``. With ``A = LU``, ``L(0) = sum(z[i] * y[i])`` where ``Ly = 1`` and ``zU = e0``. So each further state takes one
+    row, and adds one term to the sum.
     """
 
     def __init__(self, up: int, down: int, rate: float) -> None:
         self.up, self.down, self.rate = up, down, rate
-        self.upper: list[dict[int, float]] = []  # rows of U from the diagonal on, of those still in reach
+        self.upper: list[dict[int, float]] = []  # rows of U from the diagonal on, as far as they are still needed
         self.column: list[list[tuple[int, float]]] = []  # of U, above the diagonal
         self.y: list[float] = []
         self.z: list[float] = []
 
     def length(self, height: int) -> float:
-        """L(0) for ``height``."""
+        """Return L(0) for ``height``."""
         return sum(self.extend() for _ in range(height))
 
     def extend(self) -> float:
-        """Add one state; what it adds to L(0)."""
+        """Add one state. Return its term of L(0)."""
         i = len(self.y)
         row = self._eliminated(i)
         while len(self.column) <= i + self.up:

@@ -1,4 +1,4 @@
-"""Evidence: all that one circuit remembers of its calls, and which rule that breaches."""
+"""What a circuit remembers of its calls, and whether it breaches a rule."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 MOST_TOKENS: Final = 10**12
-"""Tokens of one call beyond which a number is a mistake, and a sum of 64 bits would overflow."""
+"""Most tokens counted of one call. A larger number is a mistake, and sums of it would overflow 64 bits."""
 Window = TimeWindow | CountWindow
 _SUCCESS: Final = ResultKind.SUCCESS
 
 
 def make_window(policy: BreakerPolicy, now: float) -> Window:
-    """The empty window that ``policy`` asks for."""
+    """Return an empty window as ``policy`` wants it."""
     if policy.sliding_window_type == "count":
         return CountWindow(int(policy.sliding_window_size))
     size = float(policy.sliding_window_size)
@@ -29,9 +29,9 @@ def make_window(policy: BreakerPolicy, now: float) -> Window:
 
 
 def _is_forgiving(limits: Thresholds, window: Window) -> bool:
-    """Whether a success takes part in no rule but those it ends, a run or a sum.
+    """Return whether a success can only end a run of failures or lower a sum.
 
-    That is: none compares with all calls or callers, and none has a window of calls, out of which successes move failures.
+    So no rule compares failures with all calls or all callers, and none has a window of calls, which successes push failures out of.
     """
     compares = min(limits.rate, limits.slow_rate, limits.slow_ms) < math.inf or limits.minimum_reporters > 1
     moves = isinstance(window, CountWindow) and min(limits.count, limits.tokens) < math.inf
@@ -39,7 +39,7 @@ def _is_forgiving(limits: Thresholds, window: Window) -> bool:
 
 
 class Evidence:
-    """Window, run of failures, CUSUM and reporters of one circuit; constant time a call."""
+    """Window, run of failures, CUSUM and reporters of one circuit. Each call takes constant time."""
 
     __slots__ = (
         "_forgiving",
@@ -59,9 +59,9 @@ class Evidence:
         self.streak = 0
         """Failures since the last success."""
         self.cusum = 0
-        """In the detector's units; never above its height, so that a sum held back by too few reporters can fall."""
+        """In the detector's units, at most its height: a sum that too few reporters hold back can then fall at once."""
         self.cusum_calls = self.cusum_failed = 0
-        """Calls since the sum was last zero, and the failed ones of these; only meant while it is above zero."""
+        """Calls since the sum was last zero, and how many of them failed. They have a meaning only while the sum is above zero."""
         self.failers: Reporters | None = None
         self.callers: Reporters | None = None
         if policy.minimum_reporters > 1:
@@ -71,7 +71,7 @@ class Evidence:
 
     @property
     def clean(self) -> bool:
-        """Whether one more success would decide nothing, now and later: no run, no sum, no rule about shares of the calls."""
+        """Whether one more success would change no decision, now or later."""
         return self._forgiving and self.streak == 0 and self.cusum == 0
 
     def clear(self) -> None:
@@ -84,7 +84,7 @@ class Evidence:
             self.failers.clear()
 
     def rewind(self, policy: BreakerPolicy, now: float) -> None:
-        """Go on from an earlier instant: what the panes of a time window were dated by was wrong."""
+        """Go on from an earlier instant. A time window starts empty, because its panes have wrong dates."""
         if isinstance(self.window, TimeWindow):
             self.window = make_window(policy, now)
             if self.callers is not None and self.failers is not None:
@@ -92,11 +92,7 @@ class Evidence:
                 self.failers.clear()
 
     def add(self, now: float, result: Result) -> bool:
-        """Count a result that is not ignored.
-
-        Returns:
-            Whether some rule is breached; :meth:`breach` then says which, and whether enough processes saw it.
-        """
+        """Count a result that is not ignored. Return whether some rule is breached; :meth:`breach` then returns it."""
         limits = self.limits
         window = self.window
         slow = result.duration_ms > limits.slow_ms
@@ -105,7 +101,7 @@ class Evidence:
             self.streak = 0
             if self.cusum:
                 total = self.cusum - limits.down
-                self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() costs three times as much
+                self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
                 self.cusum_calls += 1
             if self.callers is not None:
                 self.callers.add(result.reporter, window.stamp)
@@ -143,9 +139,9 @@ class Evidence:
             self.failers.add(result.reporter, window.stamp)
 
     def breach(self) -> tuple[Breach, int | None] | None:
-        """The rule that is breached, with the distinct reporters of bad calls (None where they are not asked for).
+        """Return the breached rule and the number of processes with bad calls, which is None if the policy doesn't use it.
 
-        None where no rule is breached, or where too few of the processes that called met bad calls.
+        Return None if no rule is breached, or if too few of the processes that called had bad calls.
         """
         window = self.window
         found = breach_of(
@@ -166,11 +162,10 @@ class Evidence:
         return found, failing
 
     def adapt(self, policy: BreakerPolicy, now: float) -> None:
-        """Go on under another policy, keeping what still means something.
+        """Go on under another policy, and keep what still has a meaning.
 
-        A run of failures always does. A window does where its type stays: panes and calls are counted over into the new
-        size, and the reporters with them. The CUSUM does where its rates stay. Slow calls do while the duration that
-        makes a call slow stays.
+        A run of failures stays. A window stays if its type does: its panes or calls, and the reporters with them, are counted into
+        the new size. The CUSUM stays if its rates do. Slow calls stay if the duration that makes a call slow does.
         """
         old = self.limits
         self.limits = new = thresholds_of(policy)
@@ -214,47 +209,33 @@ class Evidence:
                 reporters.restamp(restamp)
 
 
-LONGEST_NAME: Final = 64
-"""Characters of a reporter's name that are kept; foreign emitters choose theirs."""
-_HASHED: Final = 16
-"""Of these, hexadecimal digits of a hash: processes of one node differ at the end of the name, not at its beginning."""
-
-
-def bounded(name: str) -> str:
-    """``name`` where it is short enough; else its beginning and a hash of all of it, the same in every process."""
-    if len(name) <= LONGEST_NAME:
-        return name
-    from hashlib import blake2b  # noqa: PLC0415 - takes 5 ms to import, and a local circuit counts no reporters
-
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASHED // 2).hexdigest()
-    return f"{name[: LONGEST_NAME - _HASHED - 1]}#{digest}"
+MAX_NAME: Final = 64
+"""Characters of a reporter's name that count, from its end: the processes of one node differ there."""
 
 
 class Reporters:
-    """The last ``limit`` distinct reporters, each with the stamp (pane or call number) at which it was last seen."""
+    """The last ``limit`` distinct reporters, each with the stamp (pane or call number) at which it last reported."""
 
     __slots__ = ("limit", "seen")
 
     def __init__(self, limit: int, seen: Iterable[tuple[str, int]] = ()) -> None:
         self.limit = limit
-        self.seen: dict[str, int] = dict(seen)  # least recently seen first
+        self.seen: dict[str, int] = dict(seen)  # the one that reported longest ago comes first
 
     def add(self, name: str, stamp: int) -> None:
-        """Note that ``name`` was seen at ``stamp``; stamps never go back."""
+        """Note that ``name`` reported at ``stamp``. Stamps never go backwards."""
         seen = self.seen
-        if seen.get(name) == stamp:  # the order among equal stamps decides nothing
+        if seen.get(name) == stamp:  # the order among equal stamps does not matter
             return
-        if len(name) > LONGEST_NAME:
-            name = bounded(name)
-            if seen.get(name) == stamp:
-                return
+        if len(name) > MAX_NAME:
+            name = name[-MAX_NAME:]
         last = seen.pop(name, None)
         if last is None and len(seen) >= self.limit:
             del seen[next(iter(seen))]
         seen[name] = stamp
 
     def count(self, oldest: int) -> int:
-        """Distinct reporters seen at ``oldest`` or later, at most ``limit``."""
+        """Return the number of distinct reporters at ``oldest`` or later, at most ``limit``."""
         seen = self.seen
         while seen:
             first = next(iter(seen))
@@ -264,14 +245,14 @@ class Reporters:
         return len(seen)
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all reporters."""
         self.seen.clear()
 
     def resized(self, limit: int) -> Reporters:
-        """The same with another limit; the least recently seen leave first."""
+        """Return the same with another limit. Those who reported longest ago leave first."""
         return Reporters(limit, list(self.seen.items())[-limit:])
 
     def restamp(self, new: Callable[[int], int | None]) -> None:
-        """Give everybody the stamp that another window would have given; None forgets."""
+        """Give each reporter the stamp of another window. Where ``new`` returns None, forget the reporter."""
         stamps = [(name, new(stamp)) for name, stamp in self.seen.items()]
         self.seen = {name: stamp for name, stamp in stamps if stamp is not None}

@@ -1,4 +1,4 @@
-"""HalfOpen: the probes of one half-open stay, and when they are enough for a verdict."""
+"""The probes of a half-open circuit, and the decision that they lead to."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
 IGNORED_PER_PERMIT: Final = 10
-"""Ignored probes that one permit may bring back: a tool whose every call is ignored is not asked for ever, and one
-whose calls are mostly ignored is not starved either (erpc/erpc#1118)."""
+"""Ignored probes per permit. A tool whose every call is ignored is not probed indefinitely, and one whose calls are mostly
+ignored still gets probes (erpc/erpc#1118)."""
 
 
 class HalfOpen:
-    """Probes handed out and come back.
+    """The probes that are out and those that came back.
 
-    ``first_failure``: one bad probe reopens, ``success_threshold_to_close`` good ones close, and no more are handed out
-    than could still be needed. ``rate``: when as many came back as there are permits, their rates decide. A slow probe is
-    a bad one where the policy has a slow-call rule. An ignored one gives its permit back and decides nothing.
+    With ``first_failure`` one bad probe opens the circuit again, and ``success_threshold_to_close`` good ones close it. No more
+    probes go out than could still be needed. With ``rate`` the rates decide once as many probes came back as there are permits. A
+    slow probe is bad if the policy has a slow-call rule. An ignored probe gives its permit back and decides nothing.
     """
 
     __slots__ = ("bad", "failed", "good", "ignored", "outstanding", "serial", "slow")
 
     def __init__(self) -> None:
         self.outstanding: dict[str, str] = {}
-        """Lease id to the emitter that holds it; empty for a permit of this process."""
+        """Lease id to the emitter that holds it. The emitter of this process's own permits is empty."""
         self.serial = 0
         self.good = self.bad = self.failed = self.slow = self.ignored = 0
 
     @property
     def finished(self) -> int:
-        """Probes that came back with an outcome that counts."""
+        """Probes that came back with a result that counts."""
         return self.good + self.bad
 
     def room(self, policy: BreakerPolicy) -> int:
-        """How many more probes may go now."""
+        """Return how many more probes are permitted now."""
         permits = policy.permitted_number_of_calls_in_half_open_state
         flying = len(self.outstanding)
         if self.ignored >= permits * IGNORED_PER_PERMIT:
@@ -47,18 +47,18 @@ class HalfOpen:
         return min(permits, max(permits, policy.success_threshold_to_close) - self.good) - flying
 
     def lease(self, generation: int, emitter_id: str = "") -> str:
-        """Hand out a probe; the id is unique among all generations of the circuit."""
+        """Permit a probe. Return its id, which is unique in all generations of the circuit."""
         self.serial += 1
         lease_id = f"{generation}.{self.serial}"
         self.outstanding[lease_id] = emitter_id
         return lease_id
 
     def give_back(self, lease_id: str | None) -> bool:
-        """End a lease; False where it is not a live one."""
+        """End a lease. Return False if there is no such lease."""
         return lease_id is not None and self.outstanding.pop(lease_id, None) is not None
 
     def held_by(self, emitter_id: str) -> bool:
-        """Whether that process has a live lease."""
+        """Return whether a process holds a lease."""
         return emitter_id in self.outstanding.values()
 
     def add(self, *, failed: bool, slow: bool) -> None:
@@ -70,8 +70,8 @@ class HalfOpen:
         else:
             self.good += 1
 
-    def verdict(self, policy: BreakerPolicy) -> tuple[bool, Cause] | None:  # noqa: PLR0911 - a return a verdict
-        """Whether to close (True) or to open again (False) and why; None while it is undecided."""
+    def verdict(self, policy: BreakerPolicy) -> tuple[bool, Cause] | None:  # noqa: PLR0911 - one return per decision
+        """Return whether to close (True) or to open again (False) and why. Return None while it is undecided."""
         permits = policy.permitted_number_of_calls_in_half_open_state
         if self.ignored >= permits * IGNORED_PER_PERMIT:
             return False, _cause("probes_ignored", self.ignored, permits * IGNORED_PER_PERMIT, self.ignored)

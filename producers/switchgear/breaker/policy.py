@@ -1,6 +1,6 @@
-"""PlainPolicy: the values of a BreakerPolicy that is ours, hence needs no check, without pydantic's models behind it.
+"""A policy without pydantic, for defaults that need no check. Importing pydantic takes longer than the rest of the SDK.
 
-``BreakerPolicy`` is the contract, and what users make; a test holds the two together, field by field and default by default.
+``BreakerPolicy`` is the contract. A test compares the two, field by field and default by default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Equal to whatever has the same values, a BreakerPolicy too."""
+    """The values of a BreakerPolicy. It equals any object with the same values."""
 
     consecutive_failures: int | None = None
     failure_count: int | None = None
@@ -52,5 +52,5 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
-    """``policy`` for those who read its values, which is all that a breaker does."""
+    """Return ``policy`` with the type of the contract. A breaker only reads its values."""
     return cast("BreakerPolicy", policy)

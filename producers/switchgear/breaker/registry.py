@@ -1,4 +1,4 @@
-"""CircuitsByRecency: the circuits of one owner by tool, user or session, bounded whatever names callers invent."""
+"""The circuits of one owner by tool, user or session. Their number is bounded, whatever names callers invent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 MAX_TOOLS: Final = 10_000
 MAX_CIRCUITS_PER_TOOL: Final = 1_000
 LOOKED_AT: Final = 8
-"""Circuits that one new name may make an owner look at for retirement: a look-up stays O(1)."""
+"""Circuits that an owner looks at for retirement when a new name comes. A look-up stays O(1)."""
 C = TypeVar("C")
 
 
 def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "") -> str:
-    """``tool``, ``tool|user=…`` or ``tool|session=…``; without the id that the scope asks for, ``tool``."""
+    """Return ``tool``, ``tool|user=…`` or ``tool|session=…``. Without the id that the scope needs, return ``tool``."""
     if policy.scope == "user" and user_id:
         return f"{tool_name}|user={user_id}"
     if policy.scope == "session" and session_id:
@@ -30,7 +30,7 @@ def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", sess
 
 
 class RecencyIndex(Generic[C]):
-    """The circuits of one tool by circuit id, those looked at longest ago first."""
+    """The circuits of one tool by circuit id. Those that were looked at longest ago come first."""
 
     __slots__ = ("circuits", "policy")
 
@@ -40,17 +40,17 @@ class RecencyIndex(Generic[C]):
 
 
 class CircuitsByRecency(ABC, Generic[C]):
-    """Circuits, made when first asked for; a subclass says what a circuit is.
+    """Circuits, made when they are first needed. A subclass defines what it keeps of a circuit.
 
-    A name beyond the limits pushes nobody out: a user or session too many shares its tool's circuit, a tool too many is
-    let through uncounted. Idle circuits make room (:func:`~switchgear.breaker.breaker.may_retire`); open, half-open,
-    commanded and counting ones never do.
+    A name beyond the limits removes no other: one more user or session shares its tool's circuit, and the calls of one more tool
+    pass uncounted. Idle circuits make room (:func:`~switchgear.breaker.breaker.may_retire`). Open, half-open, commanded and
+    counting circuits never do.
 
     Args:
-        policy_of: The policy of a tool, e.g. ``PolicySet.effective``.
+        policy_of: Returns the policy of a tool, such as ``PolicySet.effective``.
         max_tools: Most tools with circuits of their own.
         max_circuits_per_tool: Most circuits of one tool.
-        idle_s: See :data:`~switchgear.breaker.breaker.IDLE_S`, in seconds.
+        idle_s: Seconds, see :data:`~switchgear.breaker.breaker.IDLE_S`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CircuitsByRecency(ABC, Generic[C]):
         self._shelves: dict[str, RecencyIndex[C]] = {}
         self._overflow: C | None = None
         self.retired = 0
-        """Circuits that made room."""
+        """Circuits that retired."""
         self.overflowed = 0
         """Look-ups that found no room."""
 
@@ -83,14 +83,14 @@ class CircuitsByRecency(ABC, Generic[C]):
 
     @abstractmethod
     def _hold(self, breaker: Breaker) -> C:
-        """A new circuit as this owner keeps it."""
+        """Return what this owner keeps of a new circuit."""
 
     @abstractmethod
     def _may_retire(self, circuit: C, now: float) -> bool:
-        """Whether it may be forgotten."""
+        """Return whether a circuit may be forgotten."""
 
     def _find(self, tool_name: str, now: float, user_id: str, session_id: str) -> C:
-        """The circuit that decides on a call, new where it is."""
+        """Return the circuit that decides on a call. A new name gets a new circuit."""
         shelf = self._shelves.get(tool_name)
         if shelf is None:
             shelf = self._new_shelf(tool_name, now)
@@ -114,7 +114,7 @@ class CircuitsByRecency(ABC, Generic[C]):
                 self.overflowed += 1
                 circuit_id = tool_name
         circuit = shelf.circuits.get(circuit_id)
-        if circuit is None:  # the tool's own circuit has room in any case: one beyond the limit
+        if circuit is None:  # the tool's own circuit may be one beyond the limit
             circuit = shelf.circuits[circuit_id] = self._hold(Breaker(circuit_id, shelf.policy, now))
         return circuit
 
@@ -125,7 +125,7 @@ class CircuitsByRecency(ABC, Generic[C]):
         return self._overflow
 
     def _retire_some(self, shelf: RecencyIndex[C], now: float) -> None:
-        """Look at the circuits that were looked at longest ago; those that stay go to the end."""
+        """Look at the circuits that were looked at longest ago. Those that stay move to the end."""
         for _ in range(min(LOOKED_AT, len(shelf.circuits))):
             circuit_id = next(iter(shelf.circuits))
             circuit = shelf.circuits.pop(circuit_id)
@@ -144,16 +144,15 @@ class CircuitsByRecency(ABC, Generic[C]):
 
 
 def candidates(targets: Sequence[str], is_open: Callable[[str], bool], *, max_open_percent: float = 100.0) -> list[str]:
-    """The targets that may be called, in their order.
+    """Return the targets that may be called, in their order.
 
-    Open ones are left out while they are at most ``max_open_percent`` of all (Envoy's ``max_ejection_percent``, which
-    lets one go in any case); beyond it the later targets are kept although they are open. If nothing is left, all are
-    kept: calling a broken tool is no worse than calling none (Envoy's panic threshold, Portkey's empty
-    ``healthyTargets``).
+    Open ones are left out while they are at most ``max_open_percent`` of all, but always at least one, as with Envoy's
+    ``max_ejection_percent``. Beyond that the later targets are kept, although they are open. If no target is left, all are kept: a
+    call to a broken tool is no worse than no call (Envoy's panic threshold, Portkey's empty ``healthyTargets``).
 
     Args:
         targets: Names in order of preference.
-        is_open: Whether a target's circuit refuses calls.
+        is_open: Returns whether a target's circuit refuses calls.
         max_open_percent: Largest share of the targets that may be left out, in percent.
     """
     allowed = max(1, int(len(targets) * max_open_percent / 100))

@@ -1,4 +1,4 @@
-"""The rules: each a measured value, a threshold and a sample. Any that is breached (``>=``) opens the circuit."""
+"""The rules that open a circuit. Each compares a measured value with a threshold, by ``>=``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Thresholds(msgspec.Struct, frozen=True, gc=False):
-    """A policy's rules as numbers to compare with; a rule that is off is infinite. Shared by all its circuits."""
+    """The thresholds of a policy, shared by all its circuits. The threshold of a rule that is off is infinite."""
 
     consecutive: float
     count: float
@@ -37,7 +37,7 @@ def _or_never(threshold: float | None) -> float:
 
 @lru_cache(maxsize=1024)
 def thresholds_of(policy: BreakerPolicy) -> Thresholds:
-    """The thresholds of ``policy``."""
+    """Return the thresholds of ``policy``."""
     cusum = solve(policy.cusum) if policy.cusum is not None else None
     return Thresholds(
         consecutive=_or_never(policy.consecutive_failures),
@@ -56,7 +56,7 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
 
 
 class Breach(msgspec.Struct, frozen=True, gc=False):
-    """A rule that is breached: what it measured, what it was compared to, over how many calls, and how many of them failed."""
+    """A breached rule, with the value, the threshold, the number of calls measured, and how many of them failed."""
 
     rule: str
     value: float
@@ -66,14 +66,14 @@ class Breach(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def windowed(self) -> bool:
-        """Whether the sample is the calls of the policy's window."""
+        """Whether the rule measures the calls in the policy's window."""
         return self.rule not in _WITHOUT_WINDOW
 
 
 _WITHOUT_WINDOW: Final = frozenset({"consecutive_failures", "cusum"})
 
 
-def breach_of(  # noqa: PLR0911 - a return a rule
+def breach_of(  # noqa: PLR0911 - one return per rule
     limits: Thresholds,
     *,
     streak: int,
@@ -84,17 +84,17 @@ def breach_of(  # noqa: PLR0911 - a return a rule
     cusum: int,
     cusum_sample: tuple[int, int],
 ) -> Breach | None:
-    """The first rule that is breached, in the order of the documentation; None where none is.
+    """Return the first breached rule, in the order of the documentation, or None.
 
     Args:
-        limits: What is compared with.
+        limits: The thresholds.
         streak: Failures since the last success.
         calls: Calls in the window.
-        failed: Of these, the failed ones.
-        slow: Of these, the slow ones.
-        tokens: Tokens of the failed ones.
+        failed: Failed calls in the window.
+        slow: Slow calls in the window.
+        tokens: Tokens of the failed calls in the window.
         cusum: The sum, in the detector's units.
-        cusum_sample: Calls since the sum was last zero, and the failed ones of these.
+        cusum_sample: Calls since the sum was last zero, and how many of them failed.
     """
     if streak >= limits.consecutive:
         return Breach("consecutive_failures", streak, limits.consecutive, streak, streak)

@@ -1,4 +1,4 @@
-"""The states of a circuit, and the one table of transitions between them."""
+"""The states of a circuit, the transitions between them, and the wait in the open state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 STATES: Final[tuple[CircuitState, ...]] = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
-"""Their position is their number in snapshots and in the ``state`` gauge: append only."""
+"""The position is the number in snapshots and in the ``state`` gauge: only append."""
 
 _OPERATOR: Final[frozenset[CircuitState]] = frozenset({"forced_open", "disabled", "metrics_only"})
 
@@ -26,10 +26,10 @@ TRANSITIONS: Final[Mapping[CircuitState, frozenset[CircuitState]]] = {
     "disabled": frozenset({"closed", "open", "half_open", "forced_open", "metrics_only"}),
     "metrics_only": frozenset({"closed", "open", "half_open", "forced_open", "disabled"}),
 }
-"""The same set as resilience4j's ``StateTransition``: a closed circuit alone cannot jump to half-open."""
+"""The same set as resilience4j's ``StateTransition``: the only change left out is closed to half-open."""
 
 PASSING: Final[frozenset[CircuitState]] = frozenset({"closed", "disabled", "metrics_only"})
-"""States in which every call is let through."""
+"""States in which every call is permitted."""
 
 COUNTING: Final[frozenset[CircuitState]] = frozenset({"closed", "metrics_only"})
 """States in which every result is evidence."""
@@ -44,7 +44,7 @@ STATE_OF_MODE: Final[Mapping[Mode, CircuitState]] = {
 
 
 class IllegalTransitionError(SwitchgearError):
-    """A change of state that the table does not hold."""
+    """The table of transitions does not have this change of state."""
 
     def __init__(self, circuit_id: str, state: CircuitState, wanted: CircuitState) -> None:
         allowed = ", ".join(sorted(TRANSITIONS[state]))
@@ -54,34 +54,34 @@ class IllegalTransitionError(SwitchgearError):
 
 
 def check_transition(circuit_id: str, state: CircuitState, wanted: CircuitState) -> None:
-    """Let a legal change pass.
+    """Check that a change of state is legal.
 
     Raises:
-        IllegalTransitionError: where :data:`TRANSITIONS` does not hold it; staying in a state is never a transition.
+        IllegalTransitionError: :data:`TRANSITIONS` does not have it. Staying in a state is not a transition.
     """
     if wanted not in TRANSITIONS[state]:
         raise IllegalTransitionError(circuit_id, state, wanted)
 
 
 _MOST_DOUBLINGS: Final = 10_000
-"""Attempts beyond which the grown wait is the cap in any case; keeps the power finite."""
+"""Beyond so many attempts the wait is the cap in any case. The bound keeps the power finite."""
 
 
 def spread(circuit_id: str, attempt: int) -> float:
-    """A number in [0, 1) that looks random, and is the same in every process and in every replay."""
+    """Return a number in [0, 1) that looks random and is the same in every process and every replay."""
     return crc32(f"{circuit_id}#{attempt}".encode(errors="surrogatepass")) / 2**32
 
 
 def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
-    """Seconds from open to the first probe.
+    """Return the seconds from open to the first probe.
 
-    ``min(cap, wait * multiplier ** (attempt - 1)) * (1 - jitter * spread)``: jitter only shortens, so that the cap
-    is a cap.
+    The formula is ``min(cap, wait * multiplier ** (attempt - 1)) * (1 - jitter * spread)``. Jitter only shortens the wait, so
+    it never exceeds the cap.
 
     Args:
-        circuit_id: Seeds the jitter.
+        circuit_id: Seed of the jitter.
         attempt: Opens in a row without a close between them, from 1.
-        policy: Wait, multiplier, cap and jitter.
+        policy: Has the wait, the multiplier, the cap and the jitter.
     """
     wait, cap = policy.wait_duration_in_open_state_s, policy.max_wait_duration_in_open_state_s
     if policy.backoff_multiplier > 1 and attempt > 1:
@@ -93,9 +93,9 @@ def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
 
 
 def open_until(circuit_id: str, attempt: int, policy: BreakerPolicy, now: float, retry_at: float | None) -> float:
-    """The instant from which a probe may go.
+    """Return the instant of the first probe.
 
-    ``retry_at``, the end of the longest ``Retry-After`` heard of, lengthens the wait up to the cap.
+    ``retry_at`` is the end of the longest ``Retry-After`` that the tool asked for. It lengthens the wait up to the cap.
     """
     until = now + wait_s(circuit_id, attempt, policy)
     if retry_at is not None and policy.honor_retry_after:

@@ -1,4 +1,4 @@
-"""BreakerPermit, BreakerRejection, ProbeLease, Transition: what a breaker answers. Immutable values, cheap to make."""
+"""The immutable values that go into a breaker and come out of it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
-    """The call may be made; hand the permit back with its result, or release it.
+    """Permission to make a call. Hand it back with the call's result, or release it.
 
     Attributes:
-        circuit_id: The circuit that let it through.
-        generation: The circuit's generation then: a result of an older one is dropped.
-        lease_id: Names the probe, where the call is one.
-        window: Number of the fixed window the call began in; null where the window slides.
+        circuit_id: The circuit that permitted the call.
+        generation: The circuit's generation at that time. A result of an older generation is dropped.
+        lease_id: Id of the probe, if the call is one.
+        window: Number of the fixed window in which the call began. None if the window slides.
     """
 
     circuit_id: str
@@ -32,18 +32,18 @@ class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def probe(self) -> bool:
-        """Whether the call tests a circuit that was open."""
+        """Whether the call is a probe of a circuit that was open."""
         return self.lease_id is not None
 
 
 class BreakerRejection(msgspec.Struct, frozen=True, gc=False):
-    """The call must not be made. A value: raising would cost many times more.
+    """Refusal of a call. It is a value, because an exception would cost many times more.
 
     Attributes:
         circuit_id: The circuit that refused.
-        state: Its state.
-        generation: Its generation.
-        retry_after_s: Seconds until a probe may go; null where no instant is known.
+        state: The circuit's state.
+        generation: The circuit's generation.
+        retry_after_s: Seconds until the first probe. None if that is not known.
         cause: Why the circuit is in that state.
     """
 
@@ -55,7 +55,7 @@ class BreakerRejection(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeLease(msgspec.Struct, frozen=True, gc=False):
-    """A permit for one probe call, addressed to one process; ``expires_at`` is seconds on the breaker's clock."""
+    """A permit for one probe by one process. ``expires_at`` is in seconds on the breaker's clock."""
 
     lease_id: str
     emitter_id: str
@@ -63,19 +63,19 @@ class ProbeLease(msgspec.Struct, frozen=True, gc=False):
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """A change that has to be published.
+    """A change that must be published.
 
-    ``previous == state`` with an unchanged generation is a change within a state: another lease, a later
-    ``open_until``, a reset of a closed circuit, or what a ``metrics_only`` circuit would have done.
+    If ``previous`` equals ``state`` and the generation is unchanged, something changed within the state: another lease, a later
+    ``open_until``, a reset of a closed circuit, or an open that a ``metrics_only`` circuit only reports.
 
     Attributes:
-        circuit_id: Which circuit.
+        circuit_id: The circuit.
         previous: Its state before.
         state: Its state now.
         generation: Its generation now.
-        at: When, in seconds on the breaker's clock; a timer's transition carries the instant it was due.
-        cause: Which rule with its value, threshold and sample, or which actor with a reason.
-        open_until: From when a probe may go, in seconds.
+        at: Seconds on the breaker's clock. The transition of a timer has the instant at which it was due.
+        cause: The rule with its value, threshold and sample, or the actor with a reason.
+        open_until: When the first probe is permitted, in seconds.
         attempt: Opens in a row without a close between them.
         tally: See :attr:`counts`.
     """
@@ -92,32 +92,32 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def counts(self) -> Counts:
-        """The evidence at that moment, before it was cleared."""
+        """The evidence at that instant, before it was cleared."""
         return self.tally.for_record()
 
 
 ANSWERED: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input"})
-"""Errors in which the tool itself answered: where they do not count as failures they are proof that it works."""
+"""Errors in which the tool itself answered. If they don't count as failures, they prove that it works."""
 
 
 class ResultKind(IntEnum):
-    """What a call says about the tool's health."""
+    """What a result says about the tool's health."""
 
     SUCCESS = 0
     FAILURE = 1
     IGNORED = 2
-    """Neither: cancelled, denied, unauthorised, ignored by a rule, or of a class that the policy does not count."""
+    """Nothing: the call was cancelled, denied or unauthorised, or its class is not counted by the policy."""
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
     """A finished call, as a breaker counts it.
 
     Attributes:
-        kind: Whether it counts as success, as failure or not at all.
+        kind: Whether it counts as a success, as a failure or not at all.
         duration_ms: How long it took, in milliseconds.
-        tokens: Work tokens of the call: input, output and cache creation, never cache reads.
-        reporter: ``emitter_id`` of the process that called; empty where it is not known.
-        retry_after_s: Wait that a rate-limited tool asked for, in seconds.
+        tokens: Tokens of input, output and cache creation. Cache reads don't count.
+        reporter: ``emitter_id`` of the process that called. Empty if it is not known.
+        retry_after_s: Seconds that a rate-limited tool asked to wait.
     """
 
     kind: ResultKind = ResultKind.SUCCESS
@@ -128,18 +128,18 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
 
 def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
-    """Map an event's status and error class to the outcome that ``policy`` makes of it.
+    """Return how a call with this status and error class counts under ``policy``.
 
-    A cancelled call is of class ``cancelled``, whatever class it names. A timeout without a class is of class ``timeout``,
-    an error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, those in which the tool answered (``tool``,
-    ``invalid_input``) are successes, since the tool works: three answers "bad URL" in a row are no reason to close a
-    healthy server to everybody (NousResearch/hermes-agent#11113). The rest is ignored; so is a success of class ``policy``,
-    which its caller's rule takes out.
+    A cancelled call is of class ``cancelled``, whatever class it names. A timeout without a class is of class ``timeout``, an
+    error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, ``tool`` and
+    ``invalid_input`` are successes, because the tool answered: three answers "bad URL" in a row must not open the circuit of a
+    healthy server (NousResearch/hermes-agent#11113). The rest is ignored. So is a success of class ``policy``, which the
+    caller's rule excluded.
 
     Args:
-        status: How the call ended; ``rejected`` was never made and is ignored.
-        error_class: What kind of failure it was, where it was one.
-        policy: Whose ``counted_error_classes`` decides.
+        status: How the call ended. A ``rejected`` call was never made and is ignored.
+        error_class: The kind of failure, if it was one.
+        policy: Decides by its ``counted_error_classes``.
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
@@ -170,14 +170,14 @@ class Cause(msgspec.Struct, frozen=True):
     calls_between_false_opens: float | None = None
 
     def for_record(self) -> switchgear_schemas.Cause:
-        """The same as part of a circuit's record."""
-        from switchgear_schemas.circuit import Cause as Told  # noqa: PLC0415 - see above
+        """Return the same values as part of a circuit's record."""
+        from switchgear_schemas.circuit import Cause as RecordedCause  # noqa: PLC0415 - imports pydantic
 
-        return Told(**msgspec.structs.asdict(self))
+        return RecordedCause(**msgspec.structs.asdict(self))
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """The window at one instant."""
+    """The counts of a circuit at one instant."""
 
     calls: int
     failed: int
@@ -190,7 +190,7 @@ class Tally(msgspec.Struct, frozen=True):
     total_failed: int
 
     def for_record(self) -> switchgear_schemas.Counts:
-        """The same as part of a circuit's record."""
-        from switchgear_schemas.circuit import Counts  # noqa: PLC0415 - see above
+        """Return the same values as part of a circuit's record."""
+        from switchgear_schemas.circuit import Counts  # noqa: PLC0415 - imports pydantic
 
         return Counts(**msgspec.structs.asdict(self))

@@ -1,4 +1,4 @@
-"""CountWindow: the last N calls, one byte each."""
+"""The windows over which calls are counted: the last N calls, or the last N seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Call = tuple[int, int]
 
 
 class CountWindow:
-    """Counts over the last ``size`` calls. Ignored calls do not enter the ring; they are counted beside it."""
+    """Counts over the last ``size`` calls, one byte each. Ignored calls are counted apart and take no place."""
 
     __slots__ = ("calls", "failed", "flags", "ignored", "size", "slow", "stamp", "tokens", "tokens_of")
 
@@ -22,7 +22,7 @@ class CountWindow:
     def __init__(self, size: int) -> None:
         self.size = size
         self.stamp = 0
-        """Calls counted so far; the reporters' stamp."""
+        """Calls counted so far. Reporters use it as their stamp."""
         self.clear()
 
     def clear(self) -> None:
@@ -33,11 +33,11 @@ class CountWindow:
 
     @property
     def oldest(self) -> int:
-        """Stamp of the oldest call that still counts."""
+        """Stamp of the oldest call in the window."""
         return self.stamp - self.size + 1
 
     def add(self, now: float, slow: bool) -> None:  # noqa: ARG002 - one signature for both windows
-        """Count one call that did not fail, and let go of the oldest."""
+        """Count one call that did not fail. The oldest leaves the window."""
         self._enter(SLOW if slow else 0)
 
     def add_failed(self, now: float, slow: bool, tokens: int) -> None:  # noqa: ARG002 - one signature for both windows
@@ -66,29 +66,29 @@ class CountWindow:
         self.slow += flags >> 1
 
     def add_ignored(self, now: float) -> None:  # noqa: ARG002 - one signature for both windows
-        """Count one call that is neither success nor failure."""
+        """Count one ignored call."""
         self.ignored += 1
 
     def stamp_of(self, moment: float) -> int:  # noqa: ARG002 - one signature for both windows
-        """The present stamp: calls have no place in time here."""
+        """Return the present stamp: calls have no time here."""
         return self.stamp
 
     def roll(self, now: float) -> None:
-        """Nothing grows old by time here."""
+        """Do nothing: time moves no call out of this window."""
 
     def forget_slow(self) -> None:
-        """Forget which calls were slow: the duration that makes one slow has changed."""
+        """Forget which calls were slow, because another duration makes a call slow now."""
         self.flags = bytearray(flags & FAILED for flags in self.flags)
         self.slow = 0
 
     def __iter__(self) -> Iterator[Call]:
-        """The calls, oldest first."""
+        """Yield the calls, the oldest first."""
         for stamp in range(self.stamp - self.calls + 1, self.stamp + 1):
             place = stamp % self.size
             yield self.flags[place], 0 if self.tokens_of is None else self.tokens_of[place]
 
     def put(self, call: Call) -> None:
-        """Count a call again, as :meth:`__iter__` gave it."""
+        """Count a call that :meth:`__iter__` yielded."""
         flags, tokens = call
         slow = bool(flags & SLOW)
         if flags & FAILED:
@@ -100,21 +100,18 @@ class CountWindow:
 FIELDS: Final = 5
 """Numbers in a pane: calls, failed, slow, ignored, tokens."""
 DEFAULT_PANES: Final = 20
-"""A window is exact to a twentieth of its size: the oldest pane leaves as a whole."""
+"""The oldest pane leaves as a whole, so a window is exact to a twentieth of its size."""
 Pane = tuple[int, int, int, int, int, int]
-"""Index of the pane, then its :data:`FIELDS` numbers."""
+"""Index of a pane, then its :data:`FIELDS` numbers."""
 
 
 def panes_of(size: float, panes: int | None) -> int:
-    """Panes of a window of ``size`` seconds: as asked, else one a second up to :data:`DEFAULT_PANES`."""
+    """Return the number of panes: ``panes`` if given, else one per second up to :data:`DEFAULT_PANES`."""
     return panes if panes is not None else max(1, min(DEFAULT_PANES, int(size)))
 
 
 class TimeWindow:
-    """Counts over the last ``size`` seconds, exact to one pane.
-
-    A clock that goes back counts into the newest pane; nothing is lost and nothing raises.
-    """
+    """Counts over the last ``size`` seconds, exact to one pane. If the clock goes backwards, calls count in the newest pane."""
 
     __slots__ = ("_base", "calls", "failed", "ignored", "panes", "ring", "size", "slow", "stamp", "tokens", "width")
 
@@ -123,7 +120,7 @@ class TimeWindow:
         self.panes = panes
         self.width = size / panes
         self.stamp = int(now // self.width)
-        """Index of the newest pane since the clock's zero; the reporters' stamp too."""
+        """Index of the newest pane since the clock's zero. Reporters use it as their stamp."""
         self.clear()
 
     def clear(self) -> None:
@@ -139,7 +136,7 @@ class TimeWindow:
 
     @property
     def fixed(self) -> bool:
-        """Whether the window starts anew instead of sliding."""
+        """Whether the window starts empty at fixed times instead of sliding."""
         return self.panes == 1
 
     def add(self, now: float, slow: bool) -> None:
@@ -164,23 +161,23 @@ class TimeWindow:
             self.tokens += tokens
 
     def add_ignored(self, now: float) -> None:
-        """Count one call that is neither success nor failure."""
+        """Count one ignored call."""
         self.roll(now)
         self.ring[self._base + 3] += 1
         self.ignored += 1
 
     def stamp_of(self, moment: float) -> int:
-        """Index of the pane that an instant lies in."""
+        """Return the index of the pane that an instant is in."""
         return int(moment // self.width)
 
     def roll(self, now: float) -> None:
-        """Let go of what has become too old at ``now``."""
+        """Drop the panes that are too old at ``now``."""
         stamp = int(now // self.width)
         if stamp > self.stamp:
             self._slide(stamp)
 
     def forget_slow(self) -> None:
-        """Forget which calls were slow: the duration that makes one slow has changed."""
+        """Forget which calls were slow, because another duration makes a call slow now."""
         self.ring[2::FIELDS] = array("q", bytes(8 * self.panes))
         self.slow = 0
 
@@ -203,7 +200,7 @@ class TimeWindow:
         self._base = stamp % self.panes * FIELDS
 
     def __iter__(self) -> Iterator[Pane]:
-        """The panes that hold calls, oldest first."""
+        """Yield the panes that have calls, the oldest first."""
         for index in range(self.oldest, self.stamp + 1):
             base = index % self.panes * FIELDS
             calls, failed, slow, ignored, tokens = self.ring[base : base + FIELDS]
@@ -211,7 +208,7 @@ class TimeWindow:
                 yield index, calls, failed, slow, ignored, tokens
 
     def put(self, pane: Pane) -> None:
-        """Add a pane's numbers at its index, unless that is too old or yet to come."""
+        """Add a pane's numbers at its index. Ignore a pane that is too old, or in the future."""
         index, *numbers = pane
         if not self.oldest <= index <= self.stamp:
             return

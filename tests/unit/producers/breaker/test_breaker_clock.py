@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
-from switchgear.breaker.core import BELIEVED_BACK_S
+from switchgear.breaker.core import MAX_BACK_S
 from switchgear_schemas.policy import BreakerPolicy
 
 BAD = Result(ResultKind.FAILURE, reporter="a")
@@ -17,7 +17,7 @@ POLICY = BreakerPolicy(failure_count=3, sliding_window_size=60, wait_duration_in
 def test_a_result_that_is_a_little_late_counts_at_the_latest_instant():
     breaker = Breaker("t", POLICY, T0)
     breaker.record(T0 + 100, BAD)
-    breaker.record(T0 + 100 - BELIEVED_BACK_S, BAD)
+    breaker.record(T0 + 100 - MAX_BACK_S, BAD)
     assert breaker.record(T0 + 100, BAD).at == T0 + 100
 
 

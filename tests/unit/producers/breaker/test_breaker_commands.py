@@ -101,12 +101,12 @@ def test_a_command_that_changes_nothing_is_no_transition():
     assert breaker.cause.actor == "ana"
 
 
-def test_set_policy_is_no_bare_command():
-    with pytest.raises(SwitchgearError, match="carries a policy"):
+def test_refuses_set_policy_without_a_policy():
+    with pytest.raises(SwitchgearError, match="needs a policy"):
         closed().command("set_policy", 0.0, actor="ana")
 
 
-def test_results_of_before_a_command_are_dropped():
+def test_drops_results_of_calls_that_began_before_a_command():
     breaker = closed(consecutive_failures=1)
     late = breaker.try_acquire(0.0)
     breaker.command("force_open", 0.0, actor="ana")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
-from switchgear.breaker.core import BELIEVED_BACK_S
+from switchgear.breaker.core import MAX_BACK_S
 from switchgear_schemas.policy import BreakerPolicy
 
 BAD = Result(ResultKind.FAILURE, retry_after_s=30.0)
@@ -23,7 +23,7 @@ STEPS = st.one_of(
     st.sampled_from(["acquire", "release", "force_open", "close", "auto"]),
     st.sampled_from([Result(), BAD, Result(ResultKind.IGNORED)]),
 )
-SECONDS = st.sampled_from([0.0, 0.5, 5.0, 10.0, 20.0, 25.0, 35.0, -3.0, -50.0, -2 * BELIEVED_BACK_S])
+SECONDS = st.sampled_from([0.0, 0.5, 5.0, 10.0, 20.0, 25.0, 35.0, -3.0, -50.0, -2 * MAX_BACK_S])
 
 
 def made(**rules) -> Breaker:
