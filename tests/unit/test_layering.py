@@ -125,19 +125,5 @@ def cycles() -> list[set[str]]:
     return [set(group) for group in groups]
 
 
-# Groups that are still to be untangled. Nothing may be added here.
-KNOWN_CYCLES: list[set[str]] = [
-    {
-        "switchgear.fallback.arguments",
-        "switchgear.fallback.registry",
-        "switchgear.guard.argument_mismatch",
-        "switchgear.guard.deferred_results",
-        "switchgear.guard.pipeline",
-        "switchgear.guard.plan",
-        "switchgear.guard.runtime",
-    },
-]
-
-
 def test_no_modules_import_each_other_in_a_cycle():
-    assert [sorted(group) for group in cycles() if not any(group <= allowed for allowed in KNOWN_CYCLES)] == []
+    assert [sorted(group) for group in cycles()] == []

@@ -1,246 +1,173 @@
-"""DeferredResult: a function that is no coroutine function returned something to await. How its call ended is known then, and told then.
+"""Report the end of calls whose function returns something that is still to be awaited.
 
-A plain function behind a decorator, a lambda or a partial may do so. Its caller gets an awaitable that passes everything on to
-the tool's own and reports its end; a future is handed back itself, and told of by a callback. Such results serve one caller.
+A plain function behind a decorator, a lambda or a partial may do so. The outcome of the call is reported when the result is
+awaited. If it never is, nothing is reported. Such results serve one caller.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine
-from inspect import CO_ITERABLE_COROUTINE
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from inspect import CO_ITERABLE_COROUTINE, CORO_CREATED, getcoroutinestate
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from switchgear.classify.result import HARMLESS, failure_in, text_in
+from switchgear.classify.result import failure_in, text_in
 
 if TYPE_CHECKING:
-    from switchgear.answer import Answer
     from switchgear.guard.permits import Permit
-    from switchgear.guard.pipeline import Call
 
 
 def awaits(result: Any) -> bool:
-    """It is there to be awaited. What can also be iterated (a query, a cursor) is not: nobody knows how it will be used."""
+    """Return whether ``result`` is there to be awaited.
+
+    What can be iterated as well (a query, a cursor) is not: its reader may never await it.
+    """
     kind = type(result)
     if hasattr(kind, "__await__"):
         return not hasattr(kind, "__aiter__")
     return kind is GeneratorType and bool(result.gi_code.co_flags & CO_ITERABLE_COROUTINE)
 
 
+def serves_once(result: Any) -> bool:
+    """Return whether its first reader uses ``result`` up: an awaitable, an iterator, an open file."""
+    kind = type(result)
+    return any(hasattr(kind, name) for name in ("__await__", "__next__", "__anext__"))
+
+
 class Report(Protocol):
-    """Told once how a call ended; a :class:`~switchgear.guard.pipeline.Call` is one."""
+    """Take the report of how a call ended. A :class:`~switchgear.guard.pipeline.Call` does."""
 
     def succeeded(self, result: Any, /) -> None:
-        """With ``result``."""
+        """Report that the call returned ``result``."""
 
     def failed(self, error: BaseException, /) -> None:
-        """With ``error``."""
+        """Report that the call raised ``error``."""
 
     def not_made(self) -> None:
-        """It was never awaited."""
+        """Report that the result was never awaited."""
+
+    def paused(self, seconds: float, /) -> None:
+        """Report time that is no part of the call's duration."""
 
 
-def later(awaitable: Any, report: Report, begins: Callable[[], object] | None = None) -> Any:
-    """``awaitable``, or what stands for it, with its end told to ``report``.
+def deferred(awaitable: Any, report: Report, clock: Callable[[], float]) -> Any:
+    """Return ``awaitable``, or a coroutine in place of it, and report how it ends.
 
-    ``begins`` is called when somebody awaits it, maybe long after the function returned it: the tool did nothing meanwhile. A
-    future runs on its own.
+    The time until the caller awaits the result is no part of the call's duration. A future runs on its own: it is returned
+    as it is, and all of its time counts.
     """
-    if getattr(awaitable, "_asyncio_future_blocking", None) is not None:  # a future: asyncio's own way to ask
-        end = _End(report)
-        end.begin()
+    if hasattr(awaitable, "_asyncio_future_blocking"):  # asyncio's own way to ask for a future
         if awaitable.done():
-            end.of_future(awaitable)
+            _report_future(awaitable, report)
         else:
-            awaitable.add_done_callback(end.of_future)
+            awaitable.add_done_callback(lambda future: _report_future(future, report))
         return awaitable
     kind = DeferredContext if hasattr(type(awaitable), "__aenter__") else DeferredResult
-    return kind(awaitable, report, begins)
+    return kind(awaitable, report, clock)
 
 
-class _End:
-    """Tells the first end that it sees, and at the latest its own."""
-
-    __slots__ = ("_begins", "_begun", "_report")
-
-    def __init__(self, report: Report, begins: Callable[[], object] | None = None) -> None:
-        self._report: Report | None = report
-        self._begins = begins
-        self._begun = False
-
-    def begin(self) -> None:
-        begins, self._begins = self._begins, None
-        self._begun = True
-        if begins is not None:
-            begins()
-
-    def succeeded(self, result: Any) -> None:
-        report, self._report = self._report, None
-        if report is not None:
-            report.succeeded(result)
-
-    def failed(self, error: BaseException) -> None:
-        report, self._report = self._report, None
-        if report is not None:
-            report.failed(error)
-
-    def of_future(self, future: Any) -> None:
-        # future.exception() would count as somebody's reading it, and asyncio tell nobody of one that nobody reads
-        unread = None if future.cancelled() else getattr(future, "_exception", None)
-        if isinstance(unread, BaseException):
-            self.failed(unread)
-            return
-        try:
-            result = future.result()
-        except BaseException as error:  # noqa: BLE001 - its reader gets it too
-            self.failed(error)
-        else:
-            self.succeeded(result)
-
-    def __del__(self) -> None:
-        report, self._report = self._report, None
-        if report is not None:
-            if self._begun:
-                report.failed(GeneratorExit())
-            else:
-                report.not_made()
+def _report_future(future: Any, report: Report) -> None:
+    try:
+        result = future.result()
+    except BaseException as error:  # noqa: BLE001 - whoever reads the future gets it too
+        report.failed(error)
+    else:
+        report.succeeded(result)
 
 
 class DeferredResult(Coroutine[Any, Any, Any]):
-    """A coroutine for everybody who wants one (tasks, ``asyncio.run``); its other attributes are those of what it stands for."""
+    """A coroutine in place of an awaitable, with the awaitable's other attributes."""
 
-    __slots__ = ("__weakref__", "_awaitable", "_end", "_steps")
+    __slots__ = ("__weakref__", "_awaitable", "_clock", "_report", "_returned_at", "_steps")
 
-    def __init__(self, awaitable: Any, report: Report, begins: Callable[[], object] | None = None) -> None:
+    def __init__(self, awaitable: Any, report: Report, clock: Callable[[], float]) -> None:
         self._awaitable = awaitable
-        self._end = _End(report, begins)
-        self._steps: Any = None
+        self._report = report
+        self._clock = clock
+        self._returned_at = clock()
+        self._steps = _awaited(awaitable, report, clock, self._returned_at)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._awaitable, name)
 
-    def __await__(self) -> DeferredResult:
-        return self
-
-    def __iter__(self) -> DeferredResult:
-        return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from self._steps.__await__())  # a generator: it keeps this object alive
 
     def send(self, value: Any) -> Any:
-        """Go on with it."""
-        return self._moved(self._begun().send, value)
+        """Resume it with a value."""
+        return self._steps.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Go on with it by an exception."""
-        return self._moved(self._begun().throw, *error)
+        """Resume it with an exception."""
+        self._leave_unstarted()
+        return self._steps.throw(*error)
 
     def close(self) -> None:
-        """Leave it; before its first step it counts as never made."""
-        if self._steps is None:
-            with contextlib.suppress(AttributeError):  # not everything that can be awaited can be closed
+        """End it. If it has not started, the call counts as not made."""
+        self._leave_unstarted()
+        self._steps.close()
+
+    def _leave_unstarted(self) -> None:
+        if getcoroutinestate(self._steps) == CORO_CREATED:
+            with contextlib.suppress(AttributeError):  # not every awaitable can be closed
                 self._awaitable.close()
-            self._end.__del__()
-            return
-        try:
+            self._report.not_made()
+
+    def __del__(self) -> None:
+        if getcoroutinestate(self._steps) == CORO_CREATED:
             self._steps.close()
-        except BaseException as error:
-            self._end.failed(error)
-            raise
-        self._end.failed(GeneratorExit())
-
-    def _begun(self) -> Any:
-        if self._steps is None:
-            self._end.begin()
-            awaitable = self._awaitable
-            self._steps = (
-                awaitable if hasattr(awaitable, "send") and hasattr(awaitable, "close") else _awaited(awaitable)
-            )
-        return self._steps
-
-    def _moved(self, step: Any, *given: Any) -> Any:
-        try:
-            return step(*given)
-        except StopIteration as end:
-            self._end.succeeded(end.value)
-            raise
-        except BaseException as error:
-            self._end.failed(error)
-            raise
+            self._report.not_made()
 
 
 class DeferredContext(DeferredResult):
-    """Of what may be entered instead of awaited, as ``async with session.get(url)``: entering it is the call."""
+    """The same for what may be entered instead, as ``async with session.get(url)``: entering it is the call."""
 
     __slots__ = ()
 
     async def __aenter__(self) -> Any:
-        self._end.begin()
-        try:
-            entered = await self._awaitable.__aenter__()
-        except BaseException as error:
-            self._end.failed(error)
-            raise
-        self._end.succeeded(entered)
-        return entered
+        self._steps.close()  # it is not awaited any more
+        return await _awaited(self._awaitable.__aenter__(), self._report, self._clock, self._returned_at)
 
     async def __aexit__(self, *error: object) -> Any:
         return await self._awaitable.__aexit__(*error)
 
 
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable
-
-
-def serves_once(result: Any) -> bool:
-    """Its first reader uses it up: an awaitable, an iterator, an open file."""
-    kind = type(result)
-    return any(hasattr(kind, name) for name in ("__await__", "__next__", "__anext__"))
-
-
-def serves_many(answer: Answer[Any]) -> bool:
-    """May several callers have this answer?"""
-    return not serves_once(answer.value)
-
-
-def finished(call: Call, result: Any) -> Any:
-    """Report that ``call`` returned ``result``, now or when it is awaited; returns what its caller gets."""
-    if type(result) in HARMLESS or call.permit is None or not awaits(result):
-        call.succeeded(result)
-        return result
-    call.key = None  # it is kept for nobody
-    call.entered = True
-    call.value = later(result, call, _pause(call.permit, call.clock))
-    return call.value
-
-
-def is_no_plain_success(result: Any) -> bool:
-    """It is still to be awaited, or tells of a failure."""
-    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
-
-
-def told_of(permit: Permit, result: Any) -> Any:
-    """:func:`finished` of a call that has nothing but its ``permit``."""
-    report = _OfPermit(permit)
-    if awaits(result):
-        return later(result, report, _pause(permit, permit.reporter.clock))
+async def _awaited(awaitable: Awaitable[Any], report: Report, clock: Callable[[], float], returned_at: float) -> Any:
+    report.paused(clock() - returned_at)
+    try:
+        result = await awaitable
+    except BaseException as error:
+        report.failed(error)
+        raise
     report.succeeded(result)
     return result
 
 
-def _pause(permit: Permit, clock: Callable[[], float]) -> Callable[[], None]:
-    """To be called when the caller goes on with it: from here until then the call waited for him, not for the tool."""
-    returned_at = clock()
-    return lambda: permit.paused(clock() - returned_at)
+# -- for the fast path ------------------------------------------------------------------------------------------------
 
 
-class _OfPermit:
-    __slots__ = ("_permit",)
+def needs_report(result: Any) -> bool:
+    """Return whether ``result`` is more than a plain success: still to be awaited, or a failure."""
+    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
+
+
+def reported(permit: Permit, result: Any) -> Any:
+    """Report the end of a call that has nothing but its ``permit``, now or when ``result`` is awaited."""
+    report = _PermitReport(permit)
+    if awaits(result):
+        return deferred(result, report, permit.reporter.clock)
+    report.succeeded(result)
+    return result
+
+
+class _PermitReport:
+    __slots__ = ("_permit", "not_made", "paused")
 
     def __init__(self, permit: Permit) -> None:
         self._permit = permit
+        self.paused = permit.paused
+        self.not_made = permit.release
 
     def succeeded(self, result: Any) -> None:
         failure = failure_in(result)
@@ -251,6 +178,3 @@ class _OfPermit:
 
     def failed(self, error: BaseException) -> None:
         self._permit.failure(error)
-
-    def not_made(self) -> None:
-        self._permit.release()

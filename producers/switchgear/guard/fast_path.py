@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.classify.result import HARMLESS, failure_in, text_in
 from switchgear.emitter.event import Event
 from switchgear.guard.argument_mismatch import is_argument_mismatch, is_awaitable_argument_mismatch
-from switchgear.guard.deferred_results import is_no_plain_success, told_of
+from switchgear.guard.deferred_results import needs_report, reported
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.sessions.session import session_stack
@@ -67,8 +67,8 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
         except BaseException as error:
             _failed(function, error, Permit(reporter, tool, circuit, quiet, clock(), None))
             raise
-        if type(result) not in HARMLESS and is_no_plain_success(result):
-            return told_of(Permit(reporter, tool, circuit, quiet, clock(), None), result)
+        if type(result) not in HARMLESS and needs_report(result):
+            return reported(Permit(reporter, tool, circuit, quiet, clock(), None), result)
         if circuit.breaker.quiet is not quiet:
             Permit(reporter, tool, circuit, quiet, clock(), None).success()
         return result
@@ -136,8 +136,8 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
         except BaseException as error:
             _failed(function, error, Permit(reporter, tool, circuit, quiet, started, generation))
             raise
-        if type(result) not in HARMLESS and is_no_plain_success(result):
-            return told_of(Permit(reporter, tool, circuit, quiet, started, generation), result)
+        if type(result) not in HARMLESS and needs_report(result):
+            return reported(Permit(reporter, tool, circuit, quiet, started, generation), result)
         if circuit.breaker.quiet is not quiet:
             Permit(reporter, tool, circuit, quiet, started, generation).success()
             return result

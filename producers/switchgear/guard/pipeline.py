@@ -15,11 +15,11 @@ from switchgear.breaker.registry import candidates
 from switchgear.caching.call_key import CallKey
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.result import HARMLESS, failure_in, text_in
-from switchgear.fallback.arguments import for_function, for_tool, warn_of_unknown_tools
+from switchgear.fallback.arguments import fitted
 from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
-from switchgear.guard.argument_mismatch import is_argument_mismatch
+from switchgear.guard.argument_mismatch import Arguments, is_argument_mismatch
 from switchgear.guard.decision import PendingProbe
-from switchgear.guard.deferred_results import finished, serves_many
+from switchgear.guard.deferred_results import awaits, deferred, serves_once
 from switchgear.guard.permits import Permit
 from switchgear.guard.plan import Plan
 from switchgear.guard.rejections import Rejection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.timed_threads import TimedCall
-    from switchgear.guard.tool_function import Kind
+    from switchgear.guard.tool_function import Kind, ToolFunction
 
 
 Steps = Generator[PendingProbe, Permit | Rejection, None]
@@ -168,7 +168,6 @@ class Call:
         """None: the first tool of ``chain`` takes the call that can. Else the refusal, with a closed one that the caller may call."""
         plan, runtime = self.plan, self.plan.runtime
         named = None
-        warn_of_unknown_tools(plan, chain)
         kept = candidates((self.tool, *chain), lambda name: name == self.tool or runtime.is_open(name))
         for name in kept:
             if name == self.tool:  # every circuit is open: never eject everything
@@ -180,8 +179,8 @@ class Call:
                 if found is None or found == DIFFERENT:
                     named = named or name
                 continue
-            target, acting = found
-            arguments = for_tool(self, name, target)
+            target, acting = found.tool, found.plan
+            arguments = self._arguments_for(name, target)
             if arguments is None:
                 continue
             answer = runtime.ask(name)
@@ -199,6 +198,33 @@ class Call:
                     raise
                 return None
         return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
+
+    def _arguments_for(self, name: str, target: ToolFunction) -> Arguments | None:
+        """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in."""
+        plan = self.plan
+        receiver = self.args[:1] if plan.receiver else ()
+        adapted = self._adapted(name, (self.args[len(receiver) :], self.kwargs))
+        if adapted is None:
+            return None
+        found = fitted(target, receiver, adapted)
+        if isinstance(found, str):
+            plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
+            return None
+        return found
+
+    def _adapted(self, name: str, given: Arguments) -> Arguments | None:
+        """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
+        plan, runtime = self.plan, self.plan.runtime
+        adapt = plan.options.adapt
+        via = runtime.named_by(plan.tool, plan.options.chain, name, plan.group)
+        if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
+            return plan.adapted(name, *given)
+        found = self._adapted(via, given)
+        between = runtime.stand_ins.find(via, self.kind, plan.group)
+        if found is None or not isinstance(between, StandIn):
+            return found
+        acting: Plan = between.plan
+        return acting.adapted(name, *found)
 
     def _tried_all_the_same(self, refusal: Rejection) -> Rejection | None:
         """What is in the cache, else the tool itself; not where an operator has forced it open."""
@@ -227,10 +253,12 @@ class Call:
                 f"{target.name} can't stand in for {self.tool}: a {target.kind} in place of a {self.kind}"
             )
             return False
-        arguments = for_function(self, target)
-        if arguments is None:
+        receiver = self.args[:1] if plan.receiver else ()
+        adapted = plan.adapted(target.name, self.args[len(receiver) :], self.kwargs)
+        if adapted is None:
             return False
-        self.args, self.kwargs = arguments
+        args, self.kwargs = adapted
+        self.args = (*receiver, *args) if target.receiver else args
         self.function, self.tool, self.served_by = fallback, target.name, "fallback"
         self._owed = refusal
         if plan.options.cache is None:
@@ -376,10 +404,10 @@ def _says_it_is_well(result: Any, failure: Classification) -> bool:
 
 T = TypeVar("T")
 Function = Callable[..., Any]
-Arguments = tuple[Any, ...]
+Args = tuple[Any, ...]
 
 
-def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+def call_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Any:
     """Call ``function`` as ``plan`` says.
 
     Raises:
@@ -392,7 +420,7 @@ def call_through(plan: Plan, function: Function, args: Arguments, kwargs: Mappin
     return _run(Call(plan, "function", function, args, kwargs, key))
 
 
-def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
+def answer_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`call_through` that tells where the result came from."""
     key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "function")) is not None:
@@ -402,7 +430,7 @@ def answer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapp
     return call.answer()
 
 
-async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+async def acall_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Any:
     """:func:`call_through` for coroutine functions, and for functions that return an awaitable."""
     key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
@@ -410,7 +438,7 @@ async def acall_through(plan: Plan, function: Function, args: Arguments, kwargs:
     return await _arun(Call(plan, "coroutine", function, args, kwargs, key))
 
 
-async def aanswer_through(plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any]) -> Answer[Any]:
+async def aanswer_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Answer[Any]:
     """:func:`acall_through` that tells where the result came from."""
     key = plan.key(function, args, kwargs)
     if key is not None and (flight := plan.flight(key, "coroutine")) is not None:
@@ -457,7 +485,13 @@ def _called(call: Call) -> Any:
     except BaseException as error:
         call.failed(error)
         raise
-    return finished(call, result)
+    if type(result) in HARMLESS or not awaits(result):
+        call.succeeded(result)
+        return result
+    call.key = None  # it serves one caller
+    call.entered = True
+    call.value = deferred(result, call, call.clock)
+    return call.value
 
 
 def _started(call: Call, limit: float) -> TimedCall:
@@ -576,31 +610,35 @@ async def _ainstead(call: Call) -> Any:
 
 
 def _flown(
-    plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
+    plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
 ) -> Answer[Any]:
     def fly() -> Answer[Any]:
         call = Call(plan, "function", function, args, kwargs, key)
         _run(call)
         return call.answer()
 
-    shared = plan.runtime.stores.flights.do(flight, fly, wait_s=plan.timeout, serves=serves_many)
+    shared = plan.runtime.stores.flights.do(flight, fly, wait_s=plan.timeout, serves=_serves_many)
     if not shared.leader:
         plan.noted(plan.session_id(), key)
     return shared.value
 
 
 async def _aflown(
-    plan: Plan, function: Function, args: Arguments, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
+    plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any], key: CallKey, flight: Hashable
 ) -> Answer[Any]:
     async def fly() -> Answer[Any]:
         call = Call(plan, "coroutine", function, args, kwargs, key)
         await _arun(call)
         return call.answer()
 
-    shared = await plan.runtime.stores.flights.ado(flight, fly, wait_s=plan.timeout, serves=serves_many)
+    shared = await plan.runtime.stores.flights.ado(flight, fly, wait_s=plan.timeout, serves=_serves_many)
     if not shared.leader:
         plan.noted(plan.session_id(), key)
     return shared.value
+
+
+def _serves_many(answer: Answer[Any]) -> bool:
+    return not serves_once(answer.value)
 
 
 def _drive(steps: Steps, runtime: Runtime) -> None:

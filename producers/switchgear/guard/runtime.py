@@ -222,11 +222,6 @@ class Runtime(ForkSafe):
         """The tool that names the fallback ``name``, in the chain of ``tool``; ``tool`` itself where that is the fleet's."""
         return self._reached(tool, own, group).get(name, tool)
 
-    def knows(self, tool: str) -> bool:
-        """Is ``tool`` guarded here, or named in somebody's chain?"""
-        chains = self.fallbacks.chains()
-        return self.stand_ins.has(tool) or tool in chains or any(tool in chain for chain in chains.values())
-
     def session_left(self, session_id: str) -> None:
         """A session has ended: its calls are no duplicates of those to come."""
         if self._stores is not None:
@@ -235,7 +230,6 @@ class Runtime(ForkSafe):
     def forked(self) -> None:
         """In a child of a fork: own locks, own identity, none of the parent's threads."""
         self._lock, self.session_lock = threading.Lock(), threading.RLock()
-        self.stand_ins.forked()
 
     def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
         def direct(name: str) -> tuple[str, ...]:

@@ -85,11 +85,14 @@ class TimedCall:
 
     def _result(self) -> Any:
         future = self._future
-        del self._future  # else an exception's traceback holds the frames that hold the exception
-        try:
+        error = future.exception()
+        if error is None:
             return future.result()
+        del self._future, future  # the error's traceback holds this frame: no reference back to the error
+        try:
+            raise error
         finally:
-            del future
+            del error
 
 
 class TimedThreads:

@@ -192,11 +192,3 @@ def test_one_that_fails_on_the_way_passes_over_all_after_it(gear, chain, caplog)
     with pytest.raises(CircuitOpenError):
         primary("Oslo")
     assert "the arguments of a could not be adapted for b" in caplog.text
-
-
-def test_an_adapter_for_a_tool_that_nobody_knows_is_told_of(gear, open_circuit, caplog):
-    primary = gear.guard("a", fallback="b", adapt={"bb": lambda: ((), {})})(lambda: "a")
-    gear.guard("b")(lambda: "b")
-    open_circuit("a")
-    assert primary() == "b"
-    assert "a has an adapter for bb, which is no tool that is known here" in caplog.text

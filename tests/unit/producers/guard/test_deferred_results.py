@@ -355,23 +355,3 @@ async def test_but_the_time_that_it_is_awaited_for_is(opens_when_slow):
     guarded = opens_when_slow.guard("t")(decorated(asyncio.sleep))
     await asyncio.gather(*(guarded(SLOW_MS / 1000 + 0.05) for _ in range(3)))
     assert opens_when_slow.is_open("t")
-
-
-@pytest.mark.parametrize("done", [False, True])
-async def test_of_a_tasks_failure_that_nobody_reads_asyncio_still_tells(gear, done):
-    told = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
-
-    def start():
-        task = asyncio.get_running_loop().create_future() if done else asyncio.ensure_future(down())
-        if done:
-            task.set_exception(DownError("no route"))
-        return task
-
-    guarded = gear.guard("t")(start)
-    for _ in range(2):
-        guarded()
-    await asyncio.sleep(0.01)
-    gc.collect()
-    assert [context["message"].split(" exception")[1] for context in told] == [" was never retrieved"] * 2
-    assert gear.is_open("t"), "and the circuit was told as well"
