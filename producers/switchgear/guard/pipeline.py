@@ -15,9 +15,8 @@ from switchgear.breaker.registry import candidates
 from switchgear.caching.call_key import CallKey
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.result import HARMLESS, failure_in, text_in
-from switchgear.fallback.arguments import fitted
 from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
-from switchgear.guard.argument_mismatch import Arguments, is_argument_mismatch
+from switchgear.guard.argument_mismatch import is_argument_mismatch
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import awaits, deferred, serves_once
 from switchgear.guard.permits import Permit
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from switchgear.guard.plan import Plan
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.timed_threads import TimedCall
-    from switchgear.guard.tool_function import Kind, ToolFunction
+    from switchgear.guard.tool_function import Kind
 
 
 Steps = Generator[PendingProbe, Permit | Rejection, None]
@@ -180,7 +179,7 @@ class Call:
                     named = named or name
                 continue
             target, acting = found.tool, found.plan
-            arguments = self._arguments_for(name, target)
+            arguments = plan.arguments_for(name, target, self.kind, (self.args, self.kwargs))
             if arguments is None:
                 continue
             answer = runtime.ask(name)
@@ -198,33 +197,6 @@ class Call:
                     raise
                 return None
         return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
-
-    def _arguments_for(self, name: str, target: ToolFunction) -> Arguments | None:
-        """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in."""
-        plan = self.plan
-        receiver = self.args[:1] if plan.receiver else ()
-        adapted = self._adapted(name, (self.args[len(receiver) :], self.kwargs))
-        if adapted is None:
-            return None
-        found = fitted(target, receiver, adapted)
-        if isinstance(found, str):
-            plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
-            return None
-        return found
-
-    def _adapted(self, name: str, given: Arguments) -> Arguments | None:
-        """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
-        plan, runtime = self.plan, self.plan.runtime
-        adapt = plan.options.adapt
-        via = runtime.named_by(plan.tool, plan.options.chain, name, plan.group)
-        if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
-            return plan.adapted(name, *given)
-        found = self._adapted(via, given)
-        between = runtime.stand_ins.find(via, self.kind, plan.group)
-        if found is None or not isinstance(between, StandIn):
-            return found
-        acting: Plan = between.plan
-        return acting.adapted(name, *found)
 
     def _tried_all_the_same(self, refusal: Rejection) -> Rejection | None:
         """What is in the cache, else the tool itself; not where an operator has forced it open."""

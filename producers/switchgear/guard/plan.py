@@ -9,7 +9,8 @@ from switchgear.caching.call_key import CallKey, CallKeys, token_of
 from switchgear.classify import Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import HARMLESS, failure_in
-from switchgear.fallback.registry import resolved
+from switchgear.fallback.arguments import fitted
+from switchgear.fallback.registry import StandIn, resolved
 from switchgear.guard.deferred_results import serves_once
 from switchgear.guard.options import Adapter, GuardOptions
 from switchgear.sessions.session import session_of, session_stack
@@ -17,8 +18,9 @@ from switchgear.sessions.usage import NOTHING, Usage, usage_of
 
 if TYPE_CHECKING:
     from switchgear.caching.cache import Cached
+    from switchgear.guard.argument_mismatch import Arguments
     from switchgear.guard.runtime import Runtime
-    from switchgear.guard.tool_function import Kind
+    from switchgear.guard.tool_function import Kind, ToolFunction
 
 
 class Plan:
@@ -120,6 +122,39 @@ class Plan:
         """A noted call gave its caller nothing: it was refused, or failed for a reason that is not the caller's."""
         if key.call is not None:
             self.runtime.stores.duplicates.taken_back(session_id, self.tool, key.call)
+
+    def arguments_for(self, name: str, target: ToolFunction, kind: Kind, given: Arguments) -> Arguments | None:
+        """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in.
+
+        Args:
+            name: The fallback tool.
+            target: Its function.
+            kind: The kind of the call.
+            given: The call's arguments.
+        """
+        args, kwargs = given
+        receiver = args[:1] if self.receiver else ()
+        adapted = self._adapted_for(name, kind, (args[len(receiver) :], kwargs))
+        if adapted is None:
+            return None
+        found = fitted(target, receiver, adapted)
+        if isinstance(found, str):
+            self.runtime.complaints.warning(f"{name} can't stand in for {self.tool}: {found}")
+            return None
+        return found
+
+    def _adapted_for(self, name: str, kind: Kind, given: Arguments) -> Arguments | None:
+        """Adapt arguments for ``name``: by the guard's own adapter, or step by step along the fallbacks that lead there."""
+        adapt = self.options.adapt
+        via = self.runtime.named_by(self.tool, self.options.chain, name, self.group)
+        if via == self.tool or callable(adapt) or (adapt is not None and name in adapt):
+            return self.adapted(name, *given)
+        found = self._adapted_for(via, kind, given)
+        between = self.runtime.stand_ins.find(via, kind, self.group)
+        if found is None or not isinstance(between, StandIn):
+            return found
+        plan: Plan = between.plan
+        return plan.adapted(name, *found)
 
     def adapted(
         self, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
