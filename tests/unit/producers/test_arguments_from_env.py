@@ -193,7 +193,7 @@ def test_a_policy_file_is_the_workers_and_not_read_here(make: Make, environment:
 def test_the_document_gives_the_local_breakers_a_policy_file(
     environment: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = next(each for each in programs("docs/breaker.md") if "from_env" in each.code)
+    shown = next(each for each in programs("docs/reference/policy.md") if "from_env" in each.code)
     (tmp_path / "policies.toml").write_text('[tools."t"]\nconsecutive_failures = 2\n')
     monkeypatch.chdir(tmp_path)
     environment(LOCAL="true")

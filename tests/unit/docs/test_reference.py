@@ -1,0 +1,57 @@
+"""The reference pages name what the code has."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+from prometheus_client import CollectorRegistry
+
+import switchgear
+import switchgear.testing
+from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api import create_app
+from tests.support.snippets import REPOSITORY
+
+REFERENCE = REPOSITORY / "docs" / "reference"
+
+
+def test_the_python_page_has_every_public_name():
+    page = (REFERENCE / "python.md").read_text()
+    named = set(re.findall(r"^::: (\S+)$", page, re.MULTILINE))
+    assert {f"switchgear.{name}" for name in switchgear.__all__} <= named
+    assert {f"switchgear.testing.{name}" for name in switchgear.testing.__all__} <= named
+
+
+def test_the_http_page_has_every_route():
+    page = (REFERENCE / "http-api.md").read_text()
+    named = set(re.findall(r"^\| `(GET|POST|PUT|DELETE) ([^`]+)` \|", page, re.MULTILINE))
+    app = create_app(SimpleNamespace(folder=None, embedded=False), Settings(), registry=CollectorRegistry())
+    served = {(method, route.path.replace(":path", "")) for route in app.routes for method in route.methods}
+    assert named == {(method, path) for method, path in served if method != "HEAD"}
+
+
+def test_the_policy_page_has_every_value_with_its_defaults():
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \|", (REFERENCE / "policy.md").read_text(), re.MULTILINE)
+    cusum = {
+        f"cusum.{name}": [f"{getattr(Cusum(), name):g}".replace("1e+06", "1000000")] * 2 for name in Cusum.model_fields
+    }
+    values = {
+        name: [_shown(getattr(each, name)) for each in (LOCAL_DEFAULT, FLEET_DEFAULT)]
+        for name in BreakerPolicy.model_fields
+    }
+    assert {name: list(defaults) for name, *defaults in rows} == values | cusum
+
+
+def _shown(value: object) -> str:
+    """Return a default as the page writes it."""
+    if value is None or value == ():
+        return "off" if value is None else "none"
+    if isinstance(value, Cusum):
+        return "on"
+    if isinstance(value, frozenset):
+        return ", ".join(f"`{each}`" for each in sorted(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
