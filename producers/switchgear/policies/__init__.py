@@ -1,4 +1,4 @@
-"""Policies by tool name: loading, precedence, and where each value came from."""
+"""Policies by tool name: how they are loaded, which one wins, and where each value comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PolicyError: what is wrong with a policy file, in one sentence that names the table, the key and the way out."""
+"""The errors of a policy file. Each names the table and the key, and says what to do."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from switchgear_schemas.policy import BreakerPolicy, Cusum
 
 _MOST_SHOWN: Final = 60
 _MOST_BITS: Final = 332
-"""Of a number of a hundred digits."""
+"""Bits of a number of a hundred digits. Python refuses to write much longer ones."""
 
 
 class PolicyError(SwitchgearError):
-    """A policy file that is missing, unreadable or impossible."""
+    """A policy file is missing or unreadable, or its values are not a possible policy."""
 
 
 def unknown_key(source: str, table: str, key: object, known: list[str]) -> PolicyError:
-    """An error for a key that nothing reads, with the nearest that something does."""
+    """Return an error for an unknown key, with the nearest known one."""
     near = difflib.get_close_matches(key[:_MOST_SHOWN], known, n=1) if isinstance(key, str) else []
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}."
     named = key if isinstance(key, str) and len(key) <= _MOST_SHOWN else shown(key)
@@ -29,9 +29,9 @@ def unknown_key(source: str, table: str, key: object, known: list[str]) -> Polic
 
 
 def shown(value: object) -> str:
-    """The value as a sentence can hold it: short, whatever its size and depth."""
+    """Return the value as short text, whatever its size and depth."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _MOST_BITS:
-        return "a number of more than 100 digits"  # Python refuses to write the longest ones
+        return "a number of more than 100 digits"
     if isinstance(value, str) and len(value) > _MOST_SHOWN:
         return f"{value[:_MOST_SHOWN]!r}…"
     if value is None or isinstance(value, str | int | float):
@@ -40,10 +40,10 @@ def shown(value: object) -> str:
 
 
 def check_pattern(source: str, pattern: object) -> str:
-    """The glob or name of a table.
+    """Return the glob or name of a table.
 
     Raises:
-        PolicyError: no tool can have such a name.
+        PolicyError: No tool can have such a name.
     """
     if not isinstance(pattern, str):
         raise PolicyError(f"{source}: tools: {shown(pattern)} is not a tool's name.", hint="Put it in quotes.")
@@ -56,10 +56,10 @@ def check_pattern(source: str, pattern: object) -> str:
 
 
 def check_keys(source: str, table: str, values: dict[str, Any]) -> None:
-    """Refuse keys that are not a policy's.
+    """Check that a policy has every key of a table.
 
     Raises:
-        PolicyError: naming the table, the key and the nearest known one.
+        PolicyError: A key is unknown. The message names the table, the key and the nearest known key.
     """
     known = list(BreakerPolicy.model_fields)
     for key, value in values.items():
@@ -72,7 +72,7 @@ def check_keys(source: str, table: str, values: dict[str, Any]) -> None:
 
 
 def impossible(source: str, tables: str, error: pydantic.ValidationError) -> PolicyError:
-    """An error for values out of range or that can't be had together."""
+    """Return an error for values that are out of range or contradict each other."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     said = first["msg"].removeprefix("Value error, ").replace("valid tuple", "list").replace("valid frozenset", "list")

@@ -1,4 +1,4 @@
-"""Which of several globs is the most specific for a tool."""
+"""Globs: which tools they cover, which is the most specific, and which sets of them can cover one tool."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, tool_name: str) -> bool:
-    """Whether the glob (``*``, ``?``, ``[abc]``; case matters) covers the whole name. A name covers itself."""
+    """Return whether the glob (``*``, ``?``, ``[abc]``, case matters) covers the whole name. A name covers itself."""
     return pattern == tool_name or _compiled(pattern).match(tool_name) is not None
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether the pattern has wildcards."""
+    """Return whether the pattern has wildcards."""
     return _WILDCARDS.search(pattern) is not None
 
 
 def specificity(pattern: str) -> tuple[bool, int, int]:
-    """Sort key, larger is more specific: a plain name, then the longer literal prefix, then more literal characters."""
+    """Return a sort key. The largest is a plain name, then the longer literal prefix, then more literal characters."""
     if not is_glob(pattern):
         return True, len(pattern), len(pattern)
     first = _WILDCARDS.search(pattern)
@@ -40,7 +40,7 @@ def specificity(pattern: str) -> tuple[bool, int, int]:
 
 
 def sample_of(pattern: str) -> str:
-    """A tool name that the glob covers, to try its policy on. A glob that covers no name gets some name."""
+    """Return a tool name that the glob covers, to try its policy on. For a glob that covers no name, return some name."""
     return _CLASS.sub(lambda found: _one_of(found.group()), pattern).replace("*", "x").replace("?", "x")
 
 
@@ -48,23 +48,23 @@ def _one_of(group: str) -> str:
     return next((letter for letter in (*group[1:-1], *_LETTERS) if fnmatch.fnmatchcase(letter, group)), "x")
 
 
-MOST_STEPS: Final = 100_000
-"""Steps of the search at a load: a second or two."""
+MAX_STEPS: Final = 100_000
+"""Steps of the search when a file is loaded, a second or two."""
 _TOKEN: Final = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
 _FRESH: Final = "xyzwvqjkXYZWVQJK0123456789~"
 
 
 class TooManyCoveringsError(Exception):
-    """The globs overlap in more ways than can be looked at."""
+    """The globs overlap in more ways than can be checked."""
 
 
 def coverings(patterns: Sequence[str]) -> Iterator[str]:
-    """A tool name for each different set of patterns that can cover one.
+    """Yield a tool name for each different set of patterns that can cover one.
 
-    From each pattern's own set others are reached by adding one pattern at a time.
+    The search begins with the set of each pattern, and adds one pattern at a time.
 
     Raises:
-        TooManyCoveringsError: finding them takes more than :data:`MOST_STEPS`.
+        TooManyCoveringsError: The search takes more than :data:`MAX_STEPS`.
     """
     fresh = next((letter for letter in _FRESH if not any(letter in pattern for pattern in patterns)), _FRESH[0])
     search = Search(fresh)
@@ -93,24 +93,24 @@ def coverings(patterns: Sequence[str]) -> Iterator[str]:
 
 
 class Search:
-    """Looks for names that several globs share.
+    """Searches for names that several globs share, as a walk through all of them at once.
 
     Args:
-        fresh: A character for places where any will do.
-        steps: Places of the globs that are walked at most, by all searches together.
-
-    Raises:
-        TooManyCoveringsError: from :meth:`common_name`, when the steps are used up.
+        fresh: A character for places where any one matches.
+        steps: Most places of the globs to walk through, in all searches together.
     """
 
-    def __init__(self, fresh: str, steps: int = MOST_STEPS) -> None:
+    def __init__(self, fresh: str, steps: int = MAX_STEPS) -> None:
         self._fresh = fresh
         self._left = steps
 
     def common_name(self, patterns: Sequence[str]) -> str | None:
-        """A name that every pattern covers; None where there is none.
+        """Return a name that every pattern covers, or None.
 
-        A ``*`` takes at least one character where all of them can: so the name is covered by as few others as may be.
+        Each ``*`` stands for at least one character if possible, so that few other patterns cover the name.
+
+        Raises:
+            TooManyCoveringsError: The steps are used up.
         """
         return self._walk([pattern.replace("*", "?*") for pattern in patterns]) or self._walk(patterns)
 
@@ -134,7 +134,7 @@ class Search:
         return None
 
     def _letters(self, globs: list[list[str]], places: tuple[frozenset[int], ...]) -> dict[str, None]:
-        """What is worth trying next; the first is the one that is in no pattern."""
+        """Return the characters to try next. The first one is in no pattern."""
         found = {self._fresh: None}
         for glob, place in zip(globs, places, strict=True):
             for at in sorted(place):
@@ -144,7 +144,7 @@ class Search:
 
 
 def _letters(token: str) -> str:
-    """What is worth trying for a token."""
+    """Return the characters to try for a token."""
     if len(token) == 1:
         return token.strip("*?")
     covers = _class(token)

@@ -1,4 +1,4 @@
-"""PolicySet: tables of glob and partial policy over a default.
+"""A set of policies: tables of values by glob, over a default.
 
     [default]
     wait_duration_in_open_state_s = 30
@@ -9,10 +9,9 @@
     [tools."mcp:weather:*"]
     cusum = "off"
 
-Every table whose glob covers the tool takes part; each value is the one of the most specific table that names it:
-a plain name before a glob, then the longer literal prefix, then more literal characters, then the one earlier in the
-file. ``"off"`` (or false) turns a rule off. What no table names is the default's, and what that does not name is the
-built-in default's.
+Every table whose glob covers the tool takes part. Each value comes from the most specific table that names it: a plain name wins
+over a glob, then the longer literal prefix, then more literal characters, then the table earlier in the file. ``"off"`` (or false)
+turns a rule off. Values that no table names come from the default, and then from the built-in default.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from typing import Any, Final, Self
 import pydantic
 
 from switchgear.policies.errors import PolicyError, check_keys, check_pattern, impossible, unknown_key
-from switchgear.policies.glob import TooManyCoveringsError, coverings, matches, sample_of, specificity
+from switchgear.policies.glob import TooManyCoveringsError, coverings, matches, specificity
 from switchgear.policies.load import read_file
 from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
 BUILT_IN: Final = "built-in default"
 DEFAULT: Final = "[default]"
 REMEMBERED_TOOLS: Final = 4096
-"""Tools whose policy is remembered; a caller that invents names makes look-ups slower, not memory larger."""
-MOST_TABLES: Final = 1000
+"""Tools whose policy stays in memory. A caller that invents names makes look-ups slower, not the memory larger."""
+MAX_TABLES: Final = 1000
 _MAY_BE_OFF: Final = frozenset(name for name, field in BreakerPolicy.model_fields.items() if field.default is None)
 
 
 class Explanation(pydantic.BaseModel):
-    """The effective policy of one tool and, for each value, which table gave it."""
+    """The effective policy of one tool, and the table that each value comes from."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -49,17 +48,17 @@ class Explanation(pydantic.BaseModel):
 
 
 class PolicySet:
-    """Policies by tool name. Immutable; two threads may share it.
+    """Policies by tool name. A set does not change, so threads may share it.
 
     Args:
         default: Values over ``base``, for every tool.
         tools: Glob to values, in the file's order.
-        base: What is in force where nothing is said.
+        base: The policy in force where no value is given.
         source: Where the values are from, for messages.
 
     Raises:
-        PolicyError: for an unknown key, a value out of range, or values that can't be had together, in one table, in several
-            that can cover one tool, or over the default.
+        PolicyError: A key is unknown, a value is out of range, or values contradict each other: in one table, in several that can
+            cover one tool, or over the default.
     """
 
     def __init__(
@@ -73,8 +72,8 @@ class PolicySet:
         self.source = source
         self._base = base
         self._default = self._read(DEFAULT, default or {})
-        if len(tools or {}) > MOST_TABLES:
-            raise PolicyError(f"{source}: {len(tools or {})} tables are more than {MOST_TABLES}.", hint="Use globs.")
+        if len(tools or {}) > MAX_TABLES:
+            raise PolicyError(f"{source}: {len(tools or {})} tables are more than {MAX_TABLES}.", hint="Use globs.")
         named = {
             check_pattern(source, pattern): self._read(_title(pattern), values)
             for pattern, values in (tools or {}).items()
@@ -87,10 +86,10 @@ class PolicySet:
 
     @classmethod
     def load(cls, path: str | Path | None, *, base: BreakerPolicy = FLEET_DEFAULT) -> Self:
-        """The policies of a TOML or YAML file; None gives ``base`` for every tool.
+        """Return the policies of a TOML or YAML file. Without a file, every tool has ``base``.
 
         Raises:
-            PolicyError: the file is missing, unreadable or impossible; the sentence says which table and key.
+            PolicyError: The file is missing or unreadable, or its values are not possible. The message names the table and the key.
         """
         if path is None:
             return cls(base=base)
@@ -99,20 +98,20 @@ class PolicySet:
             if key not in ("default", "tools"):
                 raise unknown_key(str(path), "top level", key, ["default", "tools"])
             if not isinstance(value, dict | None):
-                raise PolicyError(f"{path}: {key} is a {type(value).__name__}.", hint="It wants a table.")
+                raise PolicyError(f"{path}: {key} is a {type(value).__name__}.", hint="Make it a table.")
         return cls(content.get("default"), content.get("tools"), base=base, source=str(path))
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The globs, most specific first."""
+        """The globs, the most specific first."""
         return tuple(pattern for pattern, _ in self._tables)
 
     def effective(self, tool_name: str) -> BreakerPolicy:
-        """The policy in force for a tool. Tools with the same tables share one object."""
+        """Return the policy in force for a tool. Tools with the same tables share one object."""
         return self._remembered(tool_name)
 
     def explain(self, tool_name: str) -> Explanation:
-        """The policy in force for a tool, and which table gave each value."""
+        """Return the policy in force for a tool, with the table that each value comes from."""
         covering = self._covering(tool_name)
         policy = self._merged(covering)
         sources = dict.fromkeys(BreakerPolicy.model_fields, BUILT_IN)
@@ -130,7 +129,7 @@ class PolicySet:
         return self._merged(self._covering(tool_name))
 
     def _layers(self, covering: tuple[int, ...]) -> list[tuple[str, dict[str, Any]]]:
-        """Title and values from the default to the most specific table."""
+        """Return titles and values from the default to the most specific table."""
         tables = [self._tables[index] for index in reversed(covering)]
         return [(DEFAULT, self._default), *((_title(pattern), values) for pattern, values in tables)]
 
@@ -140,7 +139,7 @@ class PolicySet:
     def _read(self, title: str, values: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(values, Mapping):
             raise PolicyError(
-                f"{self.source}: {title} is a {type(values).__name__}.", hint="It wants a table of values."
+                f"{self.source}: {title} is a {type(values).__name__}.", hint="Make it a table of values."
             )
         read = dict(values)
         check_keys(self.source, title, read)
@@ -176,23 +175,13 @@ class PolicySet:
             policy = self._merge((index,))
             if "fallback" in values and pattern in policy.fallback:
                 raise PolicyError(f"{self.source}: {_title(pattern)}: fallback: {OWN_FALLBACK}.", hint="Leave it out.")
-        for index, (pattern, _) in enumerate(self._tables):
-            self.effective(sample_of(pattern))
-            for other in range(index):
-                self._merge_pair(other, index)
         try:
             for name in coverings(self.patterns):
-                self._merge(self._covering(name))
+                self.effective(name)
         except TooManyCoveringsError:
             raise PolicyError(
                 f"{self.source}: the tables overlap in too many ways to check.", hint="Use fewer globs."
             ) from None
-
-    def _merge_pair(self, narrow: int, broad: int) -> None:
-        """Two tables that may both cover a tool: an exact name decides alone whether it is covered."""
-        pattern, other = self._tables[narrow][0], self._tables[broad][0]
-        if matches(other, sample_of(pattern)):
-            self._merge((narrow, broad))
 
 
 def _title(pattern: str) -> str:

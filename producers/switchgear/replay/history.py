@@ -1,4 +1,4 @@
-"""Reading recorded calls: JSON lines, plain or gzipped, from a file or the standard input, one line at a time."""
+"""Read recorded calls: JSON lines, plain or gzipped, from a file or the standard input, one line at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -24,16 +24,19 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class HistoryError(SwitchgearError):
-    """The file is missing, unreadable, or its compression is broken."""
+    """The file is missing, unreadable or a damaged gzip file."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
     """One line that is not blank.
 
-    ``event`` is the decoded object of an execution, unknown fields included; None where the line is not one, and
-    then ``reason`` says why and ``field`` which field is wrong (empty: the line as a whole). ``raw`` has no line
-    ending; a line beyond the limit of an event is cut there.
+    Attributes:
+        number: Number of the line, from 1.
+        raw: The line without its ending. A line longer than an event may be is cut.
+        event: The decoded execution with its unknown fields. None if the line is not an execution.
+        reason: Why the line is not an execution.
+        field: The wrong field. Empty if the line as a whole is wrong.
     """
 
     number: int
@@ -44,12 +47,12 @@ class HistoryLine:
 
 
 def read_history(path: str | Path) -> Iterator[HistoryLine]:
-    """The lines of ``path`` (``-``: the standard input) in order, with bounded memory.
+    """Yield the lines of ``path`` in order, with bounded memory. ``-`` is the standard input.
 
-    Gzip is recognised by its first two bytes, whatever the name. Blank lines are passed over but numbered.
+    Gzip is recognised by its first two bytes, whatever the name. Blank lines are skipped, but they have a number.
 
     Raises:
-        HistoryError: the file can't be read, or its gzip stream is damaged; the lines before the damage were given.
+        HistoryError: The file can't be read, or is a damaged gzip file. The lines before the damage come first.
     """
     number = 0
     try:
@@ -70,7 +73,7 @@ def read_history(path: str | Path) -> Iterator[HistoryLine]:
 
 
 def parse_line(number: int, raw: bytes) -> HistoryLine:
-    """Decode and check one line."""
+    """Decode and check one line. An invalid line is returned with the reason."""
     try:
         decode_execution(raw)
     except InvalidExecutionError as error:
@@ -81,7 +84,7 @@ def parse_line(number: int, raw: bytes) -> HistoryLine:
 @contextmanager
 def _open(path: str | Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
-        # The standard input is left open: it is not ours.
+        # The standard input stays open: the caller may go on to read it.
         opened: BinaryIO = sys.stdin.buffer if str(path) == "-" else stack.enter_context(Path(path).open("rb"))
         source = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(opened)  # type: ignore[type-var]
         if source.peek(2)[:2] == _GZIP_MAGIC:
@@ -91,7 +94,7 @@ def _open(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without their ending; of one too long, the first ``MAX_EVENT_BYTES + 1`` bytes, the rest unread."""
+    """Yield numbered lines without their ending. Of a line that is too long, yield the first ``MAX_EVENT_BYTES + 1`` bytes."""
     number = 0
     limit = MAX_EVENT_BYTES + 1
     while line := source.readline(limit):
@@ -103,26 +106,26 @@ def _lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 class UndatedCallError(SwitchgearError):
-    """A call has no ``recorded_at``, and no interval was given to stamp one."""
+    """A call has no ``recorded_at``, and the caller gave no interval for such calls."""
 
 
 class StampedClock:
-    """Instants of calls in seconds since 1970.
+    """Returns the instants of calls, in seconds since 1970.
 
     Args:
-        interval_s: Seconds between calls that have no ``recorded_at``, the first at 2000-01-01; None refuses them.
+        interval_s: Seconds between calls that have no ``recorded_at``, the first at 2000-01-01. None refuses such calls.
     """
 
     def __init__(self, interval_s: float | None = None) -> None:
         self._interval_s = interval_s
         self.stamped = 0
-        """Calls that got a synthetic instant."""
+        """Number of calls that got a synthetic instant."""
 
     def end_of(self, call: Execution, line: int) -> float:
-        """When ``call`` ended.
+        """Return when ``call`` ended.
 
         Raises:
-            UndatedCallError: it has no instant and none may be stamped.
+            UndatedCallError: The call has no instant, and there is no interval.
         """
         at = call.recorded_at
         if at is not None:
@@ -133,8 +136,3 @@ class StampedClock:
             )
         self.stamped += 1
         return EARLIEST.timestamp() + (self.stamped - 1) * self._interval_s
-
-
-def in_words(seconds: float) -> str:
-    """RFC 3339 in UTC, with milliseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

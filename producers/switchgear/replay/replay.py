@@ -1,9 +1,10 @@
-"""Fold: one history through one set of policies. A call is decided on when it began, and counted when it ended."""
+"""Fold a history through sets of policies. A call is decided on when it began, and counted when it ended."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -12,13 +13,46 @@ from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Trans
 from switchgear.breaker.registry import circuit_id_of
 from switchgear.breaker.states import PASSING
 from switchgear.replay.history import HistoryLine, StampedClock
-from switchgear.replay.report import Summary, transition_line
 from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution, decode_execution
 
-REMEMBERED_STATES: Final = 64
-"""States of a circuit that a call which began long ago can still be decided by."""
+MAX_PHASES: Final = 64
+"""Phases of a circuit in memory: a call that began long ago is decided on by the phase of that time."""
+
+
+class Refused(msgspec.Struct):
+    """The calls that the policy would have refused, by how they ended in the history."""
+
+    calls: int = 0
+    failed: int = 0
+    succeeded: int = 0
+    slow: int = 0
+    ignored: int = 0
+    seconds_avoided: float = 0.0
+    tokens_avoided: int = 0
+
+
+class Summary(msgspec.Struct):
+    """The totals of one replay.
+
+    ``refused.failed`` is waste avoided, with its seconds and tokens. ``refused.succeeded`` was refused wrongly, except for
+    ``refused.slow`` of them: they took longer than the policy's slow-call threshold, and their seconds are avoided too.
+    """
+
+    lines: int = 0
+    invalid: int = 0
+    stamped: int = 0
+    calls: int = 0
+    failed: int = 0
+    never_made: int = 0
+    circuits: int = 0
+    opens: int = 0
+    reopens: int = 0
+    would_open: int = 0
+    closes: int = 0
+    probes: int = 0
+    refused: Refused = msgspec.field(default_factory=Refused)
 
 
 class _Phase(msgspec.Struct, frozen=True, gc=False):
@@ -28,7 +62,7 @@ class _Phase(msgspec.Struct, frozen=True, gc=False):
     open_until: float | None
 
 
-class _Line:
+class _Circuit:
     """One circuit with its latest phases."""
 
     __slots__ = ("breaker", "phases", "policy")
@@ -36,15 +70,15 @@ class _Line:
     def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
         self.policy = policy
         self.breaker = Breaker(circuit_id, policy, now)
-        self.phases: deque[_Phase] = deque(maxlen=REMEMBERED_STATES)
-        self.note(now)
+        self.phases: deque[_Phase] = deque(maxlen=MAX_PHASES)
+        self.begin_phase(now)
 
-    def note(self, since: float) -> None:
+    def begin_phase(self, since: float) -> None:
         breaker = self.breaker
         self.phases.append(_Phase(since, breaker.state, breaker.generation, breaker.open_until))
 
-    def at(self, moment: float) -> _Phase:
-        """The phase in force at an instant; before all that are remembered, the oldest."""
+    def phase_at(self, moment: float) -> _Phase:
+        """Return the phase at an instant, or the oldest one in memory."""
         for phase in reversed(self.phases):
             if phase.since <= moment:
                 return phase
@@ -52,62 +86,62 @@ class _Line:
 
 
 class Fold:
-    """What the policies would have done with a history, call by call, in the order in which the calls ended.
+    """Folds a history through one set of policies, call by call, in the order in which the calls ended.
 
     Args:
-        policy_of: The policy of a tool, e.g. ``PolicySet.effective``.
+        policy_of: Returns the policy of a tool, such as ``PolicySet.effective``.
     """
 
     def __init__(self, policy_of: Callable[[str], BreakerPolicy]) -> None:
         self._policy_of = policy_of
-        self._circuits: dict[str, _Line] = {}
+        self._circuits: dict[str, _Circuit] = {}
         self._asked = 0
         self.summary = Summary()
 
     def add(self, call: Execution, ended_at: float) -> Iterator[Transition]:
-        """Decide on a call and, where it would have been made, count it; yields the transitions on the way."""
+        """Decide on a call, and count it if the policy would have permitted it. Yield the transitions that follow."""
         if call.status == "rejected":
             self.summary.never_made += 1
             return
         policy = self._policy_of(call.tool_name)
         circuit_id = circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or "")
         began_at = ended_at - (call.execution_time_ms or 0.0) / 1000
-        line = self._circuits.get(circuit_id)
-        if line is None:
-            line = self._circuits[circuit_id] = _Line(circuit_id, policy, began_at)
+        circuit = self._circuits.get(circuit_id)
+        if circuit is None:
+            circuit = self._circuits[circuit_id] = _Circuit(circuit_id, policy, began_at)
             self.summary.circuits += 1
-        yield from self._noted(line, line.breaker.advance(ended_at))
-        result = result_of(call, policy)
+        yield from self._noted(circuit, circuit.breaker.advance(ended_at))
+        result = _result_of(call, policy)
         self.summary.calls += 1
         self.summary.failed += result.kind is ResultKind.FAILURE
-        yield from self._decide(line, began_at, ended_at, result)
+        yield from self._decide(circuit, began_at, ended_at, result)
 
-    def _decide(self, line: _Line, began_at: float, ended_at: float, result: Result) -> Iterator[Transition]:
-        breaker = line.breaker
-        phase = line.at(began_at)
+    def _decide(self, circuit: _Circuit, began_at: float, ended_at: float, result: Result) -> Iterator[Transition]:
+        breaker = circuit.breaker
+        phase = circuit.phase_at(began_at)
         if phase.state in PASSING:
             permit = BreakerPermit(breaker.circuit_id, phase.generation)
-            yield from self._noted(line, breaker.record(ended_at, result, permit))
+            yield from self._noted(circuit, breaker.record(ended_at, result, permit))
             return
         waiting = phase.state == "open" and phase.open_until is not None and began_at < phase.open_until
         if waiting or phase.state == "forced_open":
-            self._refuse(line, result)
+            self._refuse(circuit, result)
             return
         self._asked += 1
         caller = str(self._asked)
-        yield from self._noted(line, breaker.request_lease(ended_at, caller))
+        yield from self._noted(circuit, breaker.request_lease(ended_at, caller))
         lease = next((lease.lease_id for lease in breaker.leases if lease.emitter_id == caller), None)
         if lease is None:
-            self._refuse(line, result)
+            self._refuse(circuit, result)
             return
         self.summary.probes += 1
         permit = BreakerPermit(breaker.circuit_id, breaker.generation, lease)
-        yield from self._noted(line, breaker.record(ended_at, result, permit))
+        yield from self._noted(circuit, breaker.record(ended_at, result, permit))
 
-    def _noted(self, line: _Line, transition: Transition | None) -> Iterator[Transition]:
+    def _noted(self, circuit: _Circuit, transition: Transition | None) -> Iterator[Transition]:
         if transition is None or transition.cause.rule == "lease_granted":
             return
-        line.note(transition.at)
+        circuit.begin_phase(transition.at)
         if transition.previous == transition.state:
             self.summary.would_open += transition.state == "metrics_only"
         else:
@@ -116,10 +150,10 @@ class Fold:
             self.summary.closes += transition.state == "closed"
         yield transition
 
-    def _refuse(self, line: _Line, result: Result) -> None:
+    def _refuse(self, circuit: _Circuit, result: Result) -> None:
         refused = self.summary.refused
         refused.calls += 1
-        slow_ms = line.policy.slow_call_duration_threshold_ms
+        slow_ms = circuit.policy.slow_call_duration_threshold_ms
         slow = slow_ms is not None and result.duration_ms > slow_ms
         if result.kind is ResultKind.IGNORED:
             refused.ignored += 1
@@ -134,17 +168,6 @@ class Fold:
             refused.seconds_avoided = round(refused.seconds_avoided + result.duration_ms / 1000, 6)
 
 
-def result_of(call: Execution, policy: BreakerPolicy) -> Result:
-    """A recorded call as a breaker counts it."""
-    return Result(
-        kind=result_kind(call.status, call.error_class, policy),
-        duration_ms=call.execution_time_ms or 0.0,
-        tokens=(call.input_tokens or 0) + (call.output_tokens or 0) + (call.cache_creation_tokens or 0),
-        reporter=call.emitter_id or "",
-        retry_after_s=call.retry_after_s,
-    )
-
-
 def replay(
     history: Iterable[HistoryLine],
     policies: dict[str, Callable[[str], BreakerPolicy]],
@@ -155,15 +178,15 @@ def replay(
 
     Args:
         history: The calls, in the order in which they ended.
-        policies: Name of a set of policies to the policy of a tool.
-        stamp_s: Seconds between calls that have no ``recorded_at``; None refuses such a history.
+        policies: Name of each set of policies, and the function that returns the policy of a tool.
+        stamp_s: Seconds between calls that have no ``recorded_at``. None refuses such a history.
 
     Yields:
-        A dict a transition, with ``policy`` (the set's name), then one ``summary`` a set. The same input gives the same
-        lines to the byte.
+        A dict per transition, with ``policy`` (the name of the set), then one ``summary`` per set. The same input gives the same
+        dicts.
 
     Raises:
-        UndatedCallError: a call has no instant, and ``stamp_s`` is None.
+        UndatedCallError: A call has no instant, and ``stamp_s`` is None.
     """
     folds = {name: Fold(policy_of) for name, policy_of in policies.items()}
     clock = StampedClock(stamp_s)
@@ -177,8 +200,38 @@ def replay(
         ended_at = clock.end_of(call, line.number)
         for name, fold in folds.items():
             for transition in fold.add(call, ended_at):
-                yield {"policy": name, **transition_line(transition, call.tool_name)}
+                yield {"policy": name, **_in_json(transition, call.tool_name)}
     for name, fold in folds.items():
         summary = fold.summary
         summary.lines, summary.invalid, summary.stamped = lines, invalid, clock.stamped
         yield {"policy": name, "summary": msgspec.to_builtins(summary)}
+
+
+def _result_of(call: Execution, policy: BreakerPolicy) -> Result:
+    return Result(
+        kind=result_kind(call.status, call.error_class, policy),
+        duration_ms=call.execution_time_ms or 0.0,
+        tokens=(call.input_tokens or 0) + (call.output_tokens or 0) + (call.cache_creation_tokens or 0),
+        reporter=call.emitter_id or "",
+        retry_after_s=call.retry_after_s,
+    )
+
+
+def _in_json(transition: Transition, tool_name: str) -> dict[str, Any]:
+    until = transition.open_until
+    return {
+        "at": _rfc3339(transition.at),
+        "tool_name": tool_name,
+        "circuit_id": transition.circuit_id,
+        "previous": transition.previous,
+        "state": transition.state,
+        "generation": transition.generation,
+        "attempt": transition.attempt,
+        "cause": transition.cause.for_record().model_dump(exclude_none=True),
+        "open_until": None if until is None else _rfc3339(until),
+        "counts": transition.counts.model_dump(exclude={"rejected"}),
+    }
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -117,7 +117,7 @@ def test_globs_cover_the_whole_name_and_case_matters(pattern, covered, not_cover
         ({"cusum": {"broken_failure_rate": 0.05}}, "must be greater than tolerable_failure_rate"),
         ({"half_open_decision": "rate", "failure_rate_threshold": "off"}, "needs failure_rate_threshold or"),
         ({"mode": "sometimes"}, "mode: Input should be 'enforce'"),
-        (3, r"\[tools.\"a\*\"\] is a int. It wants a table"),
+        (3, r"\[tools.\"a\*\"\] is a int. Make it a table"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_table_and_the_key(values, message):
@@ -141,7 +141,7 @@ def test_two_tables_that_can_cover_one_tool_and_contradict_each_other_are_found(
         ("p.yaml", "- a", "holds a list. Give it the keys default and tools"),
         ("p.ini", "", "is neither .toml nor .yaml"),
         ("p.toml", "defaults = 1", "unknown key defaults. Did you mean default?"),
-        ("p.toml", "default = 1", "default is a int. It wants a table"),
+        ("p.toml", "default = 1", "default is a int. Make it a table"),
     ],
 )
 def test_a_file_that_is_none_is_refused_in_words(tmp_path, name, text, message):
