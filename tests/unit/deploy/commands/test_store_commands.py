@@ -11,6 +11,8 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
 from switchgear_schemas.settings import load_settings
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -130,7 +132,7 @@ def test_a_folder_without_tables_gets_none_from_retention(ask, tmp_path: Path) -
         (("migrate", "--tenant-reader", "acme"), "--tenant-reader must be TENANT=USER"),
         (
             ("migrate", "--cluster", "main"),
-            "clickhouse_cluster names a cluster, but clickhouse_url the embedded engine.",
+            "clickhouse_cluster is 'main', but clickhouse_url names the embedded engine.",
         ),
     ],
 )

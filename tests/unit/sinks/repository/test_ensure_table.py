@@ -16,6 +16,8 @@ from switchgear_sinks.migrations import load_migrations, pending
 from switchgear_sinks.repository import ToolMetricsRepository
 from switchgear_sinks.store import Database
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
