@@ -173,12 +173,12 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._begun = runtime.started = self._background is None
         self._start_wait_s = start_wait_s
         self._availability: Availability | None = None
-        self._watch: Housekeeping | None = None
+        self.housekeeping: Housekeeping | None = None
         if self._emitter is not None and self._follower is not None:
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
-            self._watch = Housekeeping(self._gate, self._emitter, self._availability, self._hooks)
-        if self._background is not None and self._watch is not None:
-            self._background.add("watch", self._watch.run)
+            self.housekeeping = Housekeeping(self._gate, self._emitter, self._availability, self._hooks)
+        if self._background is not None and self.housekeeping is not None:
+            self._background.add("watch", self.housekeeping.run)
             self._background.after_fork.append(self._forked)
 
     @classmethod

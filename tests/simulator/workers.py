@@ -15,7 +15,7 @@ POLL_S: Final = 0.004
 """From a record on the broker to the batch that folds it."""
 PATIENCE_S: Final = 60.0
 """How long a worker that is to fail waits for a batch with records for readers; most batches have none."""
-POINTS: Final[tuple[CrashPoint, ...]] = ("before_rows", "amid_rows", "after_rows", "after_outputs")
+POINTS: Final[tuple[CrashPoint, ...]] = ("before_rows", "during_rows", "after_rows", "after_outputs")
 
 
 class Workers:

@@ -19,7 +19,7 @@ COMMANDS = "t.commands"
 START_MS = 1_800_000_000_000
 COUNTING = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=10)
 
-Crash = Literal["before_rows", "amid_rows", "after_rows", "after_outputs"]
+Crash = Literal["before_rows", "during_rows", "after_rows", "after_outputs"]
 
 
 class OnePolicy:
@@ -122,7 +122,7 @@ class World:
         if crash == "before_rows":
             self.start()
             return
-        if crash == "amid_rows":  # a beginning of them, in their order
+        if crash == "during_rows":  # a beginning of them, in their order
             changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
         self._write(changes, outputs=crash == "after_outputs" or crash is None)
         if crash is not None:

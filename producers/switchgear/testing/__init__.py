@@ -1,4 +1,4 @@
-"""Testing aids: a clock that a test moves, a log in memory, and a whole fleet without Kafka.
+"""Test agents against a whole fleet in memory, with a clock that the test moves.
 
 from switchgear.testing import InMemoryFleet
 

@@ -1,4 +1,4 @@
-"""FakeClock: time that moves when a test says so."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 from switchgear import arguments
 
 START: Final = 1_800_000_000.0
-"""15 January 2027, 08:00 UTC: where a clock starts that was not told where."""
+"""15 January 2027, 08:00 UTC."""
 _MOST_S: Final = 1e11
-"""Some 3,000 years: the calendar ends with the year 9999."""
+"""About 3,000 years. The calendar of Python ends with the year 9999."""
 
 
 class FakeClock:
-    """A monotonic and a wall clock in step, both in seconds. Safe to use from threads.
+    """A monotonic and a wall clock that advance together. Thread-safe.
 
     Args:
-        start: the wall clock's first reading, in seconds since 1970.
+        start: The first time of the wall clock, in seconds since 1970.
 
     Raises:
-        SwitchgearError: ``start`` is no such number.
+        SwitchgearError: ``start`` is out of range.
     """
 
     def __init__(self, start: float = START) -> None:
@@ -31,22 +31,22 @@ class FakeClock:
         self._lock = threading.Lock()
 
     def monotonic(self) -> float:
-        """Seconds since this clock was made; stands in for :func:`time.monotonic`."""
+        """Return the seconds since this clock was made. Replaces :func:`time.monotonic`."""
         return self._elapsed
 
     def wall(self) -> float:
-        """Seconds since 1970; stands in for :func:`time.time`."""
+        """Return the seconds since 1970. Replaces :func:`time.time`."""
         return self._start + self._elapsed
 
     def now(self) -> datetime:
-        """The wall clock as an instant in UTC."""
+        """Return the time of the wall clock in UTC."""
         return datetime.fromtimestamp(self.wall(), UTC)
 
     def advance(self, seconds: float) -> None:
-        """Move both clocks on.
+        """Move both clocks forward.
 
         Raises:
-            SwitchgearError: ``seconds`` is no finite number, or negative: time does not run backwards. It is a ValueError too.
+            SwitchgearError: ``seconds`` is negative or out of range. The error is a ValueError too.
         """
         arguments.number("seconds", seconds, most=_MOST_S)
         with self._lock:

@@ -1,39 +1,44 @@
-"""MemoryEmitter: the real emitter up to its buffer, encoding included; what it would send goes to a function."""
+"""An emitter and a follower in memory, with the methods of the real ones and without threads or Kafka."""
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from switchgear.emitter.emitter import Emitter
+from switchgear.emitter.encode import encode_event, encode_fields
 from switchgear.emitter.event import Event
-from switchgear.emitter.records import singles
 from switchgear.emitter.status import EmitterStatus, Receipt
 from switchgear.fleet import Message
-from switchgear.follower.follower import CircuitFollower
+from switchgear.follower.clock import BrokerTime
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
-from switchgear.runtime.background_thread import Background
+from switchgear.follower.table import CircuitTable
+from switchgear.follower.view import CircuitView
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.ids import mint_emitter_id
 
-_AT_ONCE: Final = 1_000
+log: Final = logging.getLogger("switchgear.emitter")
+
 Send = Callable[[str, bytes, bool], None]
 """Takes one encoded execution: tool, bytes, and whether it is urgent."""
 
 
-class MemoryEmitter(Emitter):
-    """Sends in the caller's thread, at once. While ``connected`` is off its events wait in the buffer, as without a broker.
+class MemoryEmitter:
+    """Encode events and give them to a function, in the caller's thread. While disconnected, events wait in a bounded buffer.
 
     Args:
-        send: gets the events.
-        wall: seconds since 1970.
-        service: name of the calling service.
-        emitter_id: of this process; minted unless given.
-        mint: makes the ``metric_id`` of an event that has none; the real one's unless given.
-        buffer_size: events held while not connected; when full the oldest goes.
+        send: Receives the encoded events.
+        wall: Returns seconds since 1970.
+        service: The name of the calling service.
+        emitter_id: The id of this process. Minted by default.
+        mint: Returns the ``metric_id`` of an event that has none.
+        buffer_size: The most events to hold while disconnected. The oldest is dropped first.
     """
 
-    takes_tuples = False  # each event is given its id in emit()
+    takes_tuples = False
+    """The guard's fast path must call :meth:`emit` for every event."""
 
     def __init__(
         self,
@@ -45,60 +50,90 @@ class MemoryEmitter(Emitter):
         mint: Callable[[], str] | None = None,
         buffer_size: int = 65_536,
     ) -> None:
-        super().__init__("memory:1", service=service, buffer_size=buffer_size, background=Background("memory"))
-        if emitter_id is not None:
-            self.emitter_id = emitter_id
         self._send = send
         self._wall = wall
+        self._service = service
+        self.emitter_id = mint_emitter_id(service) if emitter_id is None else emitter_id
         self._mint = mint
-        self._connected = True
-        self._delivered = 0
-
-    @property
-    def connected(self) -> bool:
-        """The wire is whole."""
-        return self._connected
-
-    def connect(self, timeout: float = 0.0) -> bool:  # noqa: ARG002 - the real one's signature
-        """Mend the wire; what waited goes now."""
-        self._connected = True
-        self._pour(urgent=True)
-        return True
-
-    def cut(self) -> None:
-        """Cut the wire: Kafka is away for this process."""
-        self._connected = False
+        self._buffer_size = buffer_size
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._emitted = self._acknowledged = self._dropped = self._failed = 0
+        self.connected = True
+        """Whether the broker answers."""
+        self.closed = False
+        self.before_close: list[Callable[[], object]] = []
+        """Called before the emitter closes."""
 
     def emit(self, event: Event | dict[str, Any], *, urgent: bool = False, ended_at: float | None = None) -> bool:
-        """As the real one's, on the test's clock."""
+        """Send an event. Return False if the emitter is closed."""
+        if self.closed:
+            return False
+        self._emitted += 1
         if self._mint is not None and isinstance(event, Event) and event.metric_id is None:
             event.metric_id = self._mint()
-        return super().emit(event, urgent=urgent, ended_at=self._wall() if ended_at is None else ended_at)
+        try:
+            tool, value = self._encoded(event, self._wall() if ended_at is None else ended_at)
+        except Exception:  # the real one doesn't raise either
+            self._failed += 1
+            log.exception("an event was not sent")
+            return True
+        if self.connected:
+            self._deliver(tool, value, urgent=urgent)
+            return True
+        if len(self._waiting) >= self._buffer_size:
+            self._waiting.popleft()
+            self._dropped += 1
+        self._waiting.append((tool, value))
+        return True
 
     def submit(self, records: Sequence[tuple[str, bytes]]) -> Future[Receipt]:
-        """As the real one's; the future is done on return.
+        """Send encoded executions. The future is done on return.
 
         Raises:
-            SwitchgearError: the emitter is closed, or its wire is cut: the real one would wait for the broker.
+            SwitchgearError: The emitter is closed or disconnected. The real one would wait for the broker.
         """
         if self.closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
-        if not self._connected:
-            raise SwitchgearError("The wire is cut: nothing can be acknowledged.", hint="Mend it first.")
+        if not self.connected:
+            raise SwitchgearError(
+                "The emitter is disconnected, so nothing is acknowledged.", hint="Call connect() first."
+            )
+        self._emitted += len(records)
         for tool, value in records:
-            self._send(tool, value, True)
-        self._sent += len(records)
-        self._delivered += len(records)
+            self._deliver(tool, value, urgent=True)
         done: Future[Receipt] = Future()
         done.set_result(Receipt(len(records), acknowledged=len(records)))
         return done
 
+    async def send(self, tool: str, value: bytes) -> None:
+        """Send one encoded execution.
+
+        Raises:
+            SwitchgearError: The emitter is closed or disconnected.
+        """
+        self.submit([(tool, value)])
+
+    def connect(self, timeout: float = 0.0) -> bool:  # noqa: ARG002 - the real one's signature
+        """Connect, and send the events that wait."""
+        self.connected = True
+        while self._waiting:
+            self._deliver(*self._waiting.popleft(), urgent=True)
+        return True
+
+    def cut(self) -> None:
+        """Disconnect, as if Kafka were down for this process."""
+        self.connected = False
+
     def flush(self, timeout: float = 10.0) -> bool:  # noqa: ARG002 - the real one's signature
-        """Nothing waits unless the wire is cut."""
-        return not len(self.buffer)
+        """Return whether no event waits."""
+        return not self._waiting
+
+    async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the real one's signature
+        """Return whether no event waits."""
+        return self.flush(timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
-        """What waits counts as dropped."""
+        """Close the emitter. Events that wait count as dropped."""
         if not self.closed:
             for callback in self.before_close:
                 callback()
@@ -106,102 +141,97 @@ class MemoryEmitter(Emitter):
         self.closed = True
         return flushed
 
-    def leave(self, waited_s: float) -> None:  # noqa: ARG002 - the real one's signature
-        """Close: a wire that is cut is not waited for."""
-        self.close()
-
     def status(self) -> EmitterStatus:
-        """Counts and condition, as of now."""
-        emitted = self.buffer.accepted + self._sent
-        waiting = len(self.buffer)
+        """Return the counts and the condition."""
+        waiting = len(self._waiting)
         return EmitterStatus(
-            emitted=emitted,
-            acknowledged=self._delivered,
-            dropped=self.buffer.dropped + (waiting if self.closed else 0),
-            failed=self._encoding_failed,
+            emitted=self._emitted,
+            acknowledged=self._acknowledged,
+            dropped=self._dropped + (waiting if self.closed else 0),
+            failed=self._failed,
             buffered=0 if self.closed else waiting,
-            connected=self._connected,
+            connected=self.connected,
             alive=not self.closed,
             last_error=None,
         )
 
-    def wake(self, urgent: bool) -> None:
-        """Send what is in the buffer now, unless the wire is cut."""
-        if self._connected:
-            self._pour(urgent)
+    def _encoded(self, event: Event | dict[str, Any], ended_at: float) -> tuple[str, bytes]:
+        if isinstance(event, Event):
+            value = encode_event(event, ended_at, emitter_id=self.emitter_id, service=self._service)
+            return event.tool_name, value
+        return encode_fields(event, ended_at, emitter_id=self.emitter_id, service=self._service)
 
-    def _pour(self, urgent: bool) -> None:
-        while taken := self.buffer.take(_AT_ONCE):
-            for record in singles(self._encode(taken)):
-                self._delivered += 1
-                self._send(record.tool, record.value, urgent)
-
-
-class _Place(NamedTuple):
-    topic: str
-    partition: int
+    def _deliver(self, tool: str, value: bytes, *, urgent: bool) -> None:
+        self._acknowledged += 1
+        self._send(tool, value, urgent)
 
 
-class MemoryFollower(CircuitFollower):
-    """Takes records in when :meth:`deliver` is called, which are old ones until ``loaded`` is set. When :meth:`cut` the table stays as it is.
+class MemoryFollower:
+    """Keep a table of circuits from the records given to :meth:`deliver`. Without a thread.
 
     Args:
-        clock: monotonic seconds.
-        topic_prefix: of the topics.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(self, clock: Callable[[], float], *, topic_prefix: str = "switchgear.") -> None:
-        super().__init__("memory:1", topic_prefix=topic_prefix, background=Background("memory"))
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._offsets: dict[int, int] = {}
         self._away_since: float | None = None
-        self.ended = False
-        """It was closed."""
+        self.table = CircuitTable()
+        self.broker_time = BrokerTime()
+        self.listeners: list[Callable[[CircuitView], None]] = []
+        """Called with every changed view."""
+        self.loaded = False
+        """Whether the circuits are loaded. Records that are delivered before are old ones."""
+        self.closed = False
 
     def deliver(self, messages: Sequence[Message]) -> None:
-        """Take in records of one partition of the circuits topic, in their order."""
-        if messages:
-            first = messages[0]
-            self._take({_Place(first.topic, first.partition): list(messages)}, self.table, self._offsets)
+        """Apply records of the circuits topic, in the order of their partition."""
+        for message in messages:
+            if self.loaded and self.connected:
+                self.broker_time.heard(message.timestamp)
+            view = self.table.apply(message.key, message.value)
+            if view is not None:
+                for listener in self.listeners:
+                    listener(view)
 
     @property
     def connected(self) -> bool:
-        """The broker answers."""
+        """Whether the broker answers."""
         return self._away_since is None
 
     def cut(self) -> None:
-        """From now on the broker does not answer."""
+        """Disconnect: the broker doesn't answer. The table stays as it is."""
         if self._away_since is None:
             self._away_since = self._clock()
 
     def mend(self) -> None:
-        """The broker answers again; not one that was closed."""
-        if not self.ended:
+        """Connect again, unless the follower is closed."""
+        if not self.closed:
             self._away_since = None
 
-    def end(self) -> None:
-        """It hears nothing more."""
-        self.ended = True
-        self.cut()
-
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing. The real one starts a thread."""
 
     def wait_loaded(self, timeout: float) -> bool:  # noqa: ARG002 - the real one's signature
-        """The circuits are loaded when there is a follower."""
+        """Return whether the circuits are loaded."""
+        return self.loaded
+
+    async def until_loaded(self, timeout: float) -> bool:  # noqa: ARG002, ASYNC109 - the real one's signature
+        """Return whether the circuits are loaded."""
         return self.loaded
 
     def close(self, timeout: float = 5.0) -> bool:  # noqa: ARG002 - the real one's signature
-        """See :meth:`end`."""
-        self.end()
+        """Disconnect for good."""
+        self.closed = True
+        self.cut()
         return True
 
     def age_s(self) -> float | None:
-        """Seconds since the broker last answered."""
+        """Return the seconds since the broker last answered."""
         return 0.0 if self._away_since is None else self._clock() - self._away_since
 
     def status(self) -> FollowerStatus:
-        """Condition, as of now."""
+        """Return the counts and the condition."""
         age_s = self.age_s()
         return FollowerStatus(
             loaded=self.loaded,

@@ -1,11 +1,11 @@
-"""InMemoryFleet: a fleet in one process, so that an agent can be tested with open circuits and without Kafka.
+"""A fleet in one process, to test agents with open circuits and without Kafka.
 
     fleet = InMemoryFleet()
     gear = Switchgear(fleet, service="planner")     # or fleet.gear("planner")
     fleet.open_circuit("mcp:weather:get_forecast")
 
-Everything that decides is the real code: guards, breakers, the worker's fold, leases. The log, the network and the clock are not:
-an event is folded, and what comes of it known to every client, before the call that emitted it returns; time moves by :meth:`advance`.
+The deciding code is real: guards, breakers, the worker's fold, leases. The log, the network and the clock aren't. An event is
+folded, and every client knows the result, before the call that emitted it returns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -34,22 +34,24 @@ from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     from switchgear.client import Switchgear
+    from switchgear.emitter.emitter import Emitter
+    from switchgear.follower.follower import CircuitFollower
 
 
 FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
-"""One policy for all tools, or by tool name (the rest have the fleet's default), or a function such as ``PolicySet.effective``."""
+"""One policy for all tools, policies by tool name (others have the default), or a function such as ``PolicySet.effective``."""
 _PARTITIONS: Final = 4
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ByTool:
-    """Policies as the worker asks for them."""
+    """Policies with the interface that the worker needs."""
 
     def __init__(self, policies: FleetPolicies | None) -> None:
         self._policies = policies
 
     def effective(self, tool_name: str) -> BreakerPolicy:
-        """The policy in force for a tool."""
+        """Return the policy of a tool."""
         found = self._policies
         if found is None:
             return FLEET_DEFAULT
@@ -62,15 +64,15 @@ class ByTool:
 
 
 class InMemoryFleet:
-    """Thread-safe. Give it to :class:`~switchgear.Switchgear` where the address of the brokers would be.
+    """A fleet in memory. Pass it to :class:`~switchgear.Switchgear` in place of the address of the brokers. Thread-safe.
 
     Args:
-        policies: of the fleet's circuits; see :data:`FleetPolicies`.
-        clock: the time of everything; a fresh :class:`FakeClock` unless given.
-        topic_prefix: before every topic name.
+        policies: The policies of the fleet's circuits; see :data:`FleetPolicies`.
+        clock: The clock of every client, circuit and session. A new :class:`FakeClock` by default.
+        topic_prefix: The prefix of the topic names.
 
     Raises:
-        SwitchgearError: an argument is impossible; the message names it.
+        SwitchgearError: An argument is out of range. The message names it.
     """
 
     def __init__(
@@ -99,9 +101,12 @@ class InMemoryFleet:
     # -- clients ------------------------------------------------------------------------------------------------------
 
     def gear(self, service: str = "", **options: Any) -> Switchgear:
-        """A client of this fleet, as if in a process of its own; ``options`` are :class:`~switchgear.Switchgear`'s.
+        """Return a client of this fleet, as if in its own process.
 
-        ``probe_wait`` is 0 unless given: here a request for a probe is answered before it returns, or not at all.
+        Args:
+            service: The name of the service.
+            options: Arguments of :class:`~switchgear.Switchgear`. ``probe_wait`` is 0 by default, because a request for a probe
+                is answered immediately or never.
         """
         options.setdefault("probe_wait", 0.0)
         from switchgear.client import Switchgear  # noqa: PLC0415 - the client is above its transport
@@ -109,53 +114,55 @@ class InMemoryFleet:
         return Switchgear(self, service=service, **options)
 
     def connect(self, client: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
-        """For :class:`~switchgear.Switchgear`: see :class:`switchgear.transport.Transport`."""
-        follower = MemoryFollower(self.clock.monotonic, topic_prefix=self.names.prefix)
+        """Return the connection of a client. :class:`~switchgear.Switchgear` calls it; see :class:`switchgear.transport.Transport`."""
+        follower = MemoryFollower(self.clock.monotonic)
         emitter = MemoryEmitter(self._send, self.clock.wall, service=service, buffer_size=buffer_size)
-        emitter.before_close.append(follower.end)
+        emitter.before_close.append(follower.close)
         with self._lock:
             self._clients.append((weakref.ref(client), emitter, follower))
             self._read[follower] = {}
             self._deliver(follower)
             follower.loaded = True
-        return Wire(emitter, follower, self.clock.monotonic, self.clock.wall)
+        return Wire(cast("Emitter", emitter), cast("CircuitFollower", follower), self.clock.monotonic, self.clock.wall)
 
     def cut(self, gear: Switchgear) -> None:
-        """Kafka is away for this client: its events wait, and it hears of nothing.
+        """Disconnect a client, as if Kafka were down for it: its events wait, and it receives no records.
 
         Raises:
-            SwitchgearError: it is no client of this fleet.
+            SwitchgearError: ``gear`` isn't a client of this fleet.
         """
         for emitter, follower in self._of(gear):
             emitter.cut()
             follower.cut()
 
     def mend(self, gear: Switchgear) -> None:
-        """Kafka is back for this client; for one that was closed it is not.
+        """Connect a client again, unless it is closed.
 
         Raises:
-            SwitchgearError: it is no client of this fleet.
+            SwitchgearError: ``gear`` isn't a client of this fleet.
         """
         for emitter, follower in self._of(gear):
-            if follower.ended:
+            if follower.closed:
                 continue
             with self._lock:
                 self._deliver(follower)
             follower.mend()
             emitter.connect()
-        _look(gear)
+        if gear.housekeeping is not None:
+            gear.housekeeping.look()
         self.settle()
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, for every client, circuit and session of this fleet."""
+        """Move the clock of every client, circuit and session of this fleet forward."""
         self.clock.advance(seconds)
         with self._lock:
             self._clients = [client for client in self._clients if client[0]() is not None]
             gears = [gear for found, _, _ in self._clients if (gear := found()) is not None]
         for gear in gears:
-            _look(gear)
+            if gear.housekeeping is not None:
+                gear.housekeeping.look()
         self.settle()
 
     # -- the rest of the fleet ----------------------------------------------------------------------------------------
@@ -163,16 +170,23 @@ class InMemoryFleet:
     def report(
         self, tool: str, status: str = "error", *, times: int = 1, process: str = "other", **fields: Any
     ) -> None:
-        """Calls that another process of the fleet made, as its events; ``fields`` are those of a ``ToolExecution``.
+        """Send the events of calls that another process of the fleet made.
+
+        Args:
+            tool: The tool's name.
+            status: The status of the calls.
+            times: The number of calls.
+            process: The emitter id of the process.
+            fields: Other fields of a ``ToolExecution``.
 
         Raises:
-            SwitchgearError: there is no such field, or its value is impossible.
+            SwitchgearError: A field is unknown, or its value is out of range.
         """
         arguments.whole("times", times)
         for name in fields:
             if name not in ToolExecution.model_fields:
                 near = difflib.get_close_matches(name, ToolExecution.model_fields, n=1)
-                hint = f"Did you mean {near[0]}?" if near else "What is your own goes into metadata."
+                hint = f"Did you mean {near[0]}?" if near else "Put your own fields into metadata."
                 raise OptionError(f"A ToolExecution has no field {name}.", hint=hint)
         for _ in range(times):
             found = {"tool_name": tool, "status": status, **fields}
@@ -180,31 +194,31 @@ class InMemoryFleet:
             self._send(tool, value, True)
 
     def stop_worker(self) -> None:
-        """Nobody owns the circuits until :meth:`start_worker`: events pile up, requests for probes go unanswered."""
+        """Stop the worker until :meth:`start_worker`. Events accumulate, and requests for probes get no answer."""
         with self._lock:
             self._running = False
             self._worker.revoke()
 
     def start_worker(self) -> None:
-        """A worker takes the circuits over and folds what piled up."""
+        """Start a worker, which takes over the circuits and folds the accumulated events."""
         with self._lock:
             self._running = True
             self._worker.assign(range(_PARTITIONS))
-            self._tell()
+            self._deliver_all()
         self.settle()
 
     # -- operators ----------------------------------------------------------------------------------------------------
 
     def open_circuit(self, tool: str, *, for_s: float | None = None, reason: str = "opened by a test") -> None:
-        """Open the tool's circuit for all, as an operator does.
+        """Open the tool's circuit for the whole fleet, as an operator does.
 
         Args:
-            tool: any name.
-            for_s: seconds until a probe may go; unless given it stays open until :meth:`close_circuit`.
-            reason: told with every refusal.
+            tool: Any name.
+            for_s: Seconds until a probe may go. By default the circuit stays open until :meth:`close_circuit`.
+            reason: The reason in every refusal.
 
         Raises:
-            SwitchgearError: ``for_s`` is no number above 0: the circuit would not be open at all.
+            SwitchgearError: ``for_s`` isn't a number above 0.
         """
         until = None
         if for_s is not None:
@@ -216,11 +230,11 @@ class InMemoryFleet:
         self.command(tool, "force_open", until=until, reason=reason)
 
     def close_circuit(self, tool: str, *, reason: str = "closed by a test") -> None:
-        """Close the tool's circuit for all and forget its evidence. A process's own breaker keeps its own."""
+        """Close the tool's circuit for the whole fleet and forget its evidence. The local breakers of the clients stay as they are."""
         self.command(tool, "reset", reason=reason)
 
     def command(self, tool: str, verb: Verb, *, actor: str = "test", reason: str = "", **fields: Any) -> None:
-        """Any operator's command; ``fields`` are those of :class:`~switchgear_schemas.Command`."""
+        """Send an operator's command. ``fields`` are other fields of :class:`~switchgear_schemas.Command`."""
         command = Command(tool_name=tool, verb=verb, actor=actor, reason=reason, **fields)
         with self._lock:
             self.log.append(self.names.commands, tool.encode(), command.model_dump_json().encode())
@@ -229,17 +243,17 @@ class InMemoryFleet:
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def circuits(self) -> Mapping[str, Circuit]:
-        """The newest record of every circuit, by circuit id. A circuit that never opened has none."""
+        """Return the newest record of every circuit, by circuit id. A circuit that never opened has none."""
         with self._lock:
             return newest_circuits(self.log, self.names)
 
     def state(self, tool: str) -> str:
-        """The state of the tool's circuit, ``closed`` where it was never told of."""
+        """Return the state of the tool's circuit: ``closed`` if it has no record."""
         found = self.circuits().get(tool)
         return "closed" if found is None else found.state
 
     def events(self, tool: str | None = None) -> list[dict[str, Any]]:
-        """Every execution in the log, as its JSON fields; of one tool they are in order."""
+        """Return the executions in the log as JSON fields, of all tools or of one. Those of one tool are in order."""
         with self._lock:
             values = [
                 message.value
@@ -250,25 +264,25 @@ class InMemoryFleet:
         return [event for value in values if (event := _decode(value)) and tool in {None, event.get("tool_name")}]
 
     def settle(self) -> None:
-        """Fold everything and tell everybody; done by itself after every event and command."""
+        """Fold all events and deliver the records to every client. Called automatically after every event and command."""
         with self._lock:
             if self._settling:
-                return  # a listener emitted: the outer call goes on with it
+                return  # a listener emitted an event: the outer call folds it
             self._settling = True
             try:
                 while self._running and self._worker.step():
-                    self._tell()
+                    self._deliver_all()
             finally:
                 self._settling = False
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _send(self, tool: str, value: bytes, urgent: bool) -> None:  # noqa: ARG002 - nothing lingers here
+    def _send(self, tool: str, value: bytes, urgent: bool) -> None:  # noqa: ARG002 - events never linger here
         with self._lock:
             self.log.append(self.names.executions, tool.encode(), value)
         self.settle()
 
-    def _tell(self) -> None:
+    def _deliver_all(self) -> None:
         for _, _, follower in list(self._clients):
             if follower.connected:
                 self._deliver(follower)
@@ -291,22 +305,15 @@ class InMemoryFleet:
         return parts
 
 
-def _look(gear: Switchgear) -> None:
-    """What the background of a client does once a second."""
-    watch = gear._watch  # noqa: SLF001 - of the library
-    if watch is not None:
-        watch.look()
-
-
 def memory_gear(
     service: str = "", *, policies: FleetPolicies | None = None, **options: Any
 ) -> tuple[Switchgear, InMemoryFleet]:
-    """A client and the fleet it is the only member of.
+    """Return a client and its fleet, which has no other members.
 
     Args:
-        service: name of the service.
-        policies: of the fleet's circuits.
-        options: :class:`~switchgear.Switchgear`'s.
+        service: The name of the service.
+        policies: The policies of the fleet's circuits.
+        options: Arguments of :class:`~switchgear.Switchgear`.
     """
     fleet = InMemoryFleet(policies)
     return fleet.gear(service, **options), fleet

@@ -1,4 +1,4 @@
-"""MemoryLog: Kafka's topics without Kafka, as far as Switchgear uses them."""
+"""Topics of Kafka in memory, as far as Switchgear uses them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from switchgear_schemas.partitioner import owner_partition
 
 _DIGEST_BYTES: Final = 16
 _DIRTY: Final = 2_000
-"""Records beyond those that compaction would keep, before a compacted partition is compacted."""
+"""Superfluous records after which a compacted partition is compacted."""
 
 
 class NoSuchPartitionError(SwitchgearError):
-    """A topic or partition that was never made."""
+    """The topic or partition doesn't exist."""
 
 
 class MemoryLog:
-    """Append-only partitions with the broker's time on every record (``LogAppendTime``). Not thread-safe: its owner serialises.
+    """Append-only partitions with the broker's time on every record (``LogAppendTime``). Not thread-safe.
 
     Args:
-        clock: the broker's clock, in seconds since 1970. Within a partition time never runs backwards.
+        clock: Returns the broker's time in seconds since 1970. Within a partition the time of records never decreases.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -36,10 +36,10 @@ class MemoryLog:
         self._compact_at: dict[tuple[str, int], int] = {}
         self._digest = blake2b(digest_size=_DIGEST_BYTES)
         self.committed: dict[tuple[str, int], int] = {}
-        """Next offset of the workers' group by topic and partition; absent: the start."""
+        """The next offset of the workers' group by topic and partition. Without an entry: the start."""
 
     def create(self, topic: str, partitions: int, *, compact: bool = False) -> None:
-        """Make a topic; one that exists stays as it is. A compacted one keeps at least the newest record of every key."""
+        """Create a topic, unless it exists. A compacted topic keeps at least the newest record of every key."""
         if self._counts.setdefault(topic, partitions) == partitions:
             for number in range(partitions):
                 self._partitions.setdefault((topic, number), [])
@@ -48,7 +48,7 @@ class MemoryLog:
                     self._compact_at.setdefault((topic, number), _DIRTY)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 for one that was never made."""
+        """Return the number of partitions of a topic, 0 if it doesn't exist."""
         return self._counts.get(topic, 0)
 
     def append(
@@ -60,10 +60,10 @@ class MemoryLog:
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> Message:
-        """Append one record, by default to the partition that Kafka's own partitioner gives its key.
+        """Append one record, by default to the partition that Kafka's partitioner chooses for the key.
 
         Raises:
-            NoSuchPartitionError: the topic, or the partition of it, was never made.
+            NoSuchPartitionError: The topic or partition doesn't exist.
         """
         number = owner_partition((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
         records = self._of(topic, number)
@@ -80,27 +80,27 @@ class MemoryLog:
         return message
 
     def read(self, topic: str, partition: int, offset: int, most: int | None = None) -> list[Message]:
-        """Up to ``most`` records from ``offset`` on; what retention and compaction took away is passed over.
+        """Return up to ``most`` records from ``offset`` on. Retention and compaction may have removed some.
 
         Raises:
-            NoSuchPartitionError: as :meth:`append`.
+            NoSuchPartitionError: The topic or partition doesn't exist.
         """
         records = self._of(topic, partition)
         first = bisect_left(records, offset, key=attrgetter("offset"))
         return records[first:] if most is None else records[first : first + most]
 
     def end(self, topic: str, partition: int) -> int:
-        """The offset that the next record gets."""
+        """Return the offset of the next record."""
         self._of(topic, partition)
         return self._ends[topic, partition]
 
     def forget_before(self, topic: str, partition: int, offset: int) -> None:
-        """Retention: drop the records below ``offset``; the others keep their offsets."""
+        """Remove the records below ``offset``, as retention does. The others keep their offsets."""
         records = self._of(topic, partition)
         del records[: bisect_left(records, offset, key=attrgetter("offset"))]
 
     def compacted(self, topic: str) -> dict[bytes, Message]:
-        """The newest record of every key, without keys whose newest record has no value."""
+        """Return the newest record of every key, without keys whose newest record has no value."""
         newest: dict[bytes, Message] = {}
         for number in range(self.partitions(topic)):
             for message in self._of(topic, number):
@@ -113,7 +113,7 @@ class MemoryLog:
         return newest
 
     def digest(self) -> str:
-        """A hash of everything that was ever appended, places and times included: two equal logs have equal digests."""
+        """Return a hash of everything ever appended, with offsets and times. Equal logs have equal digests."""
         return self._digest.hexdigest()
 
     def _compact(self, topic: str, partition: int) -> None:
@@ -128,5 +128,5 @@ class MemoryLog:
         except KeyError:
             known = ", ".join(f"{name} ({count})" for name, count in sorted(self._counts.items())) or "none"
             raise NoSuchPartitionError(
-                f"There is no partition {partition} of {topic}.", hint=f"Topics and their partitions: {known}."
+                f"The topic {topic} has no partition {partition}.", hint=f"Topics and their partitions: {known}."
             ) from None

@@ -1,6 +1,6 @@
-"""Fixtures for pytest. In a ``conftest.py``: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
+"""Fixtures for pytest. Register them in ``conftest.py``: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
 
-Not registered by itself: a name such as ``fake_clock`` may be yours already.
+They aren't registered automatically, because your tests may have a fixture with the same name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from switchgear.testing.fleet import InMemoryFleet
 
 @pytest.fixture
 def fake_clock() -> FakeClock:
-    """The clock of ``switchgear_fleet``."""
+    """Return the clock of ``switchgear_fleet``."""
     return FakeClock()
 
 
 @pytest.fixture
 def switchgear_fleet(fake_clock: FakeClock) -> InMemoryFleet:
-    """A fleet in memory: give it to ``Switchgear`` where the address of the brokers would be."""
+    """Return a fleet in memory. Pass it to ``Switchgear`` in place of the address of the brokers."""
     return InMemoryFleet(clock=fake_clock)
 
 
 @pytest.fixture
 def open_circuit(switchgear_fleet: InMemoryFleet) -> Callable[..., None]:
-    """``open_circuit("tool")`` or ``open_circuit("tool", for_s=60)``: see :meth:`InMemoryFleet.open_circuit`."""
+    """Return :meth:`InMemoryFleet.open_circuit`: ``open_circuit("tool")`` or ``open_circuit("tool", for_s=60)``."""
     return switchgear_fleet.open_circuit

@@ -1,4 +1,4 @@
-"""MemoryWorker: the stream worker without Faust and Kafka. It folds by the same code, and dies at the same places."""
+"""The stream worker without Faust and Kafka. It folds with the same code and can crash at the same points."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
 
-CrashPoint = Literal["before_rows", "amid_rows", "after_rows", "after_outputs"]
-"""Where in a batch a worker dies: before or amid the rows, before the records that come of them, or before the offset."""
+CrashPoint = Literal["before_rows", "during_rows", "after_rows", "after_outputs"]
+"""Where in a batch a worker crashes: before or during the rows, before the records that follow from them, or before the offset."""
 LATE_AFTER_S: Final = 300.0
-"""The worker's own default: an execution older than this on arrival is not counted."""
+"""The default of the worker: an execution that is older on arrival doesn't count."""
 
 
 def create_topics(log: MemoryLog, names: TopicNames, partitions: int) -> None:
-    """Make the topics that guards, workers and operators share."""
+    """Create the topics that guards, workers and operators share."""
     for topic in (names.executions, names.commands, names.dead):
         log.create(topic, partitions)
     for topic in (names.circuits, names.changelog):
@@ -29,14 +29,14 @@ def create_topics(log: MemoryLog, names: TopicNames, partitions: int) -> None:
 
 
 class MemoryWorker:
-    """Owns partitions of a log: recovers their rows, folds what is new, writes rows, then records, then the offset.
+    """Own partitions of a log: recover their rows, fold new records, then write rows, records and the offset.
 
     Args:
-        log: holds the topics; see :func:`create_topics`.
-        policies: the policy file.
-        names: of the topics.
-        late_after_s: see :class:`~switchgear.fleet.FleetFold`.
-        limits: how many circuits there may be.
+        log: Holds the topics; see :func:`create_topics`.
+        policies: The policy file.
+        names: The names of the topics.
+        late_after_s: See :class:`~switchgear.fleet.FleetFold`.
+        limits: The most circuits.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class MemoryWorker:
         self.rows: dict[bytes, bytes] = {}
         self._held: dict[tuple[str, int], int] = {}
         self.leases = 0
-        """Probe leases granted, in what was written."""
+        """Probe leases granted and written."""
         self.fold = FleetFold(
             self.rows, policies, partitions=self.partitions, late_after_s=late_after_s, limits=limits or Limits()
         )
 
     def assign(self, partitions: Iterable[int]) -> None:
-        """Own exactly these partitions from now on: recover their rows and bring the circuits topic in line with them."""
+        """Own exactly these partitions: recover their rows, and publish what the circuits topic lacks."""
         self.owned = tuple(sorted(partitions))
         self.rows.clear()
         self.fold.forget()
@@ -74,12 +74,12 @@ class MemoryWorker:
     def step(
         self, partitions: Iterable[int] | None = None, *, crash: CrashPoint | None = None, most: int | None = None
     ) -> int:
-        """Fold everything that is new in the owned partitions, a batch a partition and topic.
+        """Fold everything new in the owned partitions, one batch per partition and topic.
 
         Args:
-            partitions: look at these alone; all that are owned unless given.
-            crash: die there in the first batch that holds anything; the worker owns nothing afterwards.
-            most: largest batch.
+            partitions: Fold only these. All owned partitions by default.
+            crash: Crash there in the first batch that isn't empty. The worker owns nothing afterwards.
+            most: The largest batch.
 
         Returns:
             Records folded and acknowledged.
@@ -104,9 +104,9 @@ class MemoryWorker:
         return done
 
     def hold(self) -> Changes:
-        """Fold everything that is new and write nothing yet: what a worker has in hand in the middle of a batch.
+        """Fold everything new without writing it, as a worker in the middle of a batch.
 
-        Then :meth:`finish`, :meth:`die` or, after it was replaced, :meth:`write_late`.
+        Then call :meth:`finish`, :meth:`die` or, after the worker was replaced, :meth:`write_late`.
         """
         self._held.clear()
         for topic, fold in ((self.names.commands, self.fold.commands), (self.names.executions, self.fold.executions)):
@@ -118,32 +118,32 @@ class MemoryWorker:
         return self.fold.take()
 
     def finish(self, changes: Changes) -> None:
-        """Write what is held, and acknowledge it."""
+        """Write the changes that :meth:`hold` returned, and acknowledge their records."""
         self._write(changes)
         self.fold.settle()
         self.log.committed.update(self._held)
 
     def die(self, changes: Changes, crash: CrashPoint) -> None:
-        """Write as much of what is held as a worker does that dies there; it owns nothing afterwards."""
-        if crash == "amid_rows":  # a beginning of them, in their order
+        """Write as much of the changes as a worker that crashes there. The worker owns nothing afterwards."""
+        if crash == "during_rows":  # the first ones, in their order
             changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
         if crash != "before_rows":
             self._write(changes, outputs=crash == "after_outputs")
         self.revoke()
 
     def write_late(self, changes: Changes) -> None:
-        """What a paused worker does when it wakes and finds itself replaced: its records still go out, no offset does."""
+        """Write the changes without the offset, as a paused worker that was replaced in the meantime."""
         self._write(changes)
         self.revoke()
 
     def revoke(self) -> None:
-        """Own nothing."""
+        """Give up all partitions."""
         self.owned = ()
         self.rows.clear()
         self.fold.forget()
 
     def _recover(self, number: int) -> None:
-        """Of each row the one that has come furthest, whatever a paused former owner wrote behind it."""
+        """Read the rows of a partition. The newest version wins: a paused former owner may have written an older one behind it."""
         for message in self.log.read(self.names.changelog, number, 0):
             assert message.key is not None
             known = self.rows.get(message.key)
@@ -187,7 +187,7 @@ class MemoryWorker:
 
 
 def newest_circuits(log: MemoryLog, names: TopicNames) -> dict[str, Circuit]:
-    """The highest version of every circuit in the log, by circuit id."""
+    """Return the highest version of every circuit in the log, by circuit id."""
     found: dict[str, Circuit] = {}
     for number in range(log.partitions(names.circuits)):
         for message in log.read(names.circuits, number, 0):

@@ -80,7 +80,7 @@ def test_a_glob_holds_for_the_tools_of_every_partition_and_for_those_to_come():
 
 
 def test_a_globs_policy_survives_a_restart_and_a_crash_before_its_row_is_written():
-    for crash in ("before_rows", "amid_rows", "after_rows", "after_outputs"):
+    for crash in ("before_rows", "during_rows", "after_rows", "after_outputs"):
         world = World(partitions=1)
         world.say(tool_name="mcp:a")
         world.run_all()

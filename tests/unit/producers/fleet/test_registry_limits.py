@@ -221,7 +221,7 @@ def test_circuits_that_retire_leave_the_rows_of_an_undisturbed_run_wherever_it_i
 
 
 @settings(max_examples=200, deadline=None)
-@given(calls, _plan("amid_rows", "after_rows"))
+@given(calls, _plan("during_rows", "after_rows"))
 def test_a_crash_between_two_rows_counts_no_call_twice_and_loses_none(made, plan):
     made = [(tool, session, status, min(step, 5)) for tool, session, status, step in made]
     world = _world(scoped=2)
@@ -233,7 +233,7 @@ def test_a_crash_between_two_rows_counts_no_call_twice_and_loses_none(made, plan
 
 
 @settings(max_examples=200, deadline=None)
-@given(calls, _plan("before_rows", "amid_rows", "after_rows", "after_outputs"))
+@given(calls, _plan("before_rows", "during_rows", "after_rows", "after_outputs"))
 def test_readers_see_versions_rise_through_every_life_of_a_circuit(made, plan):
     world = _world(scoped=2)
     _fill(world, made)

@@ -31,14 +31,14 @@ def gear(dropped: list[int]) -> Switchgear:
 
 
 def test_drops_are_told_with_the_number_since_the_last_time(gear: Switchgear, dropped: list[int]) -> None:
-    assert gear._watch is not None
+    assert gear.housekeeping is not None
     for _ in range(15):
         gear.call("t", int)
-    gear._watch.look()
-    gear._watch.look()
+    gear.housekeeping.look()
+    gear.housekeeping.look()
     for _ in range(3):
         gear.call("t", int)
-    gear._watch.look()
+    gear.housekeeping.look()
     assert dropped == [5, 3]
 
 

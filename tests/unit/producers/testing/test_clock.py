@@ -7,7 +7,7 @@ from switchgear.testing import FakeClock
 from switchgear.testing.clock import START
 
 
-def test_both_clocks_move_together_and_only_when_told():
+def test_clocks_advance_together():
     clock = FakeClock()
     assert (clock.monotonic(), clock.wall()) == (0.0, START)
     clock.advance(61.5)
@@ -15,13 +15,13 @@ def test_both_clocks_move_together_and_only_when_told():
     assert clock.now() == datetime.fromtimestamp(START + 61.5, UTC)
 
 
-def test_time_does_not_run_backwards():
+def test_rejects_negative_seconds():
     with pytest.raises(ValueError, match=r"seconds is a number of seconds from 0 to .*, not -1"):
         FakeClock().advance(-1)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e12, 10**400, "x", None, True])
-def test_what_is_no_time_moves_no_clock(wrong):
+def test_rejects_an_impossible_time(wrong):
     clock = FakeClock()
     with pytest.raises(SwitchgearError, match="seconds"):
         clock.advance(wrong)
@@ -30,5 +30,5 @@ def test_what_is_no_time_moves_no_clock(wrong):
         FakeClock(wrong)
 
 
-def test_a_clock_starts_where_it_is_told():
+def test_clock_starts_at_the_given_time():
     assert FakeClock(start=1_000.0).now() == datetime(1970, 1, 1, 0, 16, 40, tzinfo=UTC)

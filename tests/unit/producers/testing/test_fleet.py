@@ -24,14 +24,14 @@ def fail(gear, times, tool=TOOL):
         answer.failure(ConnectionError("down"))
 
 
-def test_a_fleet_stands_where_the_address_of_the_brokers_would(fleet):
+def test_client_takes_a_fleet_as_its_brokers(fleet):
     with Switchgear(fleet, service="planner") as gear:
         assert gear.call(TOOL, lambda: 42) == 42
     (event,) = fleet.events(TOOL)
     assert (event["tool_name"], event["status"], event["service"]) == (TOOL, "success", "planner")
 
 
-def test_failures_of_one_process_close_the_tool_to_another_at_once(fleet):
+def test_failures_of_one_process_open_the_circuit_of_another(fleet):
     one, other = fleet.gear("one"), fleet.gear("other")
     fail(one, 3)
     assert fleet.state(TOOL) == "open"
@@ -41,7 +41,7 @@ def test_failures_of_one_process_close_the_tool_to_another_at_once(fleet):
     assert other.circuits()[TOOL].state == "open"
 
 
-def test_after_the_wait_one_process_probes_and_the_others_are_refused(fleet):
+def test_one_process_probes_after_the_wait(fleet):
     gears = [fleet.gear(f"process {number}") for number in range(10)]
     fail(gears[0], 3)
     fleet.advance(60)
@@ -55,7 +55,7 @@ def test_after_the_wait_one_process_probes_and_the_others_are_refused(fleet):
     assert all(gear.try_acquire(TOOL) for gear in gears)
 
 
-def test_a_failed_probe_opens_the_circuit_again(fleet):
+def test_failed_probe_opens_the_circuit_again(fleet):
     gear, other = fleet.gear(), fleet.gear()
     fail(gear, 3)
     fleet.advance(60)
@@ -64,7 +64,7 @@ def test_a_failed_probe_opens_the_circuit_again(fleet):
     assert fleet.circuits()[TOOL].attempt == 2
 
 
-async def test_coroutines_are_guarded_the_same(fleet):
+async def test_fleet_guards_coroutines(fleet):
     gear = fleet.gear()
     fleet.open_circuit(TOOL, for_s=30)
 
@@ -78,7 +78,7 @@ async def test_coroutines_are_guarded_the_same(fleet):
     assert fleet.state(TOOL) == "closed"
 
 
-def test_a_circuit_opened_by_hand_stays_open_until_it_is_closed(fleet):
+def test_circuit_opened_by_a_test_stays_open_until_it_is_closed(fleet):
     gear = fleet.gear()
     fleet.open_circuit(TOOL, reason="maintenance")
     refusal = gear.try_acquire(TOOL)
@@ -90,7 +90,7 @@ def test_a_circuit_opened_by_hand_stays_open_until_it_is_closed(fleet):
     assert gear.try_acquire(TOOL)
 
 
-def test_the_rest_of_the_fleet_can_be_made_to_report(fleet):
+def test_report_sends_events_of_another_process(fleet):
     gear = fleet.gear()
     fleet.report(TOOL, times=2, error_class="server")
     assert not gear.is_open(TOOL)
@@ -99,7 +99,7 @@ def test_the_rest_of_the_fleet_can_be_made_to_report(fleet):
     assert [event["emitter_id"] for event in fleet.events(TOOL)] == ["other", "other", "third"]
 
 
-def test_policies_may_differ_by_tool_and_the_rest_has_the_fleets_default():
+def test_fleet_takes_policies_by_tool():
     by_name = InMemoryFleet({TOOL: BreakerPolicy(consecutive_failures=1)})
     by_function = InMemoryFleet(lambda _tool: BreakerPolicy(consecutive_failures=1))
     for fleet in (by_name, by_function):
@@ -111,7 +111,7 @@ def test_policies_may_differ_by_tool_and_the_rest_has_the_fleets_default():
     assert by_name.circuits()["another"].cause.rule == "cusum"
 
 
-def test_a_process_cut_off_from_kafka_decides_alone_and_reports_when_it_is_back(fleet):
+def test_disconnected_client_decides_alone_and_sends_its_events_later(fleet):
     gear, other = fleet.gear(), fleet.gear()
     fleet.cut(gear)
     fail(gear, 3)
@@ -123,7 +123,7 @@ def test_a_process_cut_off_from_kafka_decides_alone_and_reports_when_it_is_back(
     assert gear.is_open(TOOL)
 
 
-def test_a_process_that_heard_nothing_for_too_long_relies_on_its_own_breaker(fleet):
+def test_client_disconnected_for_long_uses_its_own_breaker(fleet):
     gear = fleet.gear()
     fleet.open_circuit(TOOL, for_s=10)
     fleet.cut(gear)
@@ -133,7 +133,7 @@ def test_a_process_that_heard_nothing_for_too_long_relies_on_its_own_breaker(fle
 
 
 @pytest.mark.parametrize(("wanted", "passes"), [("deny", False), ("local", True), ("last_known", False)])
-def test_who_decides_while_kafka_is_away_is_seen_by_calls_as_time_passes(fleet, wanted, passes):
+def test_on_state_unavailable_holds_for_a_disconnected_client(fleet, wanted, passes):
     gear = fleet.gear(on_state_unavailable=wanted)
     fleet.open_circuit("broken")
     fleet.cut(gear)
@@ -147,7 +147,7 @@ def test_who_decides_while_kafka_is_away_is_seen_by_calls_as_time_passes(fleet, 
     assert gear.status().mode == "fleet"
 
 
-def test_a_closed_client_hears_nothing_more(fleet):
+def test_closed_client_receives_no_records(fleet):
     gear = fleet.gear(on_state_unavailable="deny")
     gear.close()
     fleet.open_circuit("broken")
@@ -159,7 +159,7 @@ def test_a_closed_client_hears_nothing_more(fleet):
 
 
 @pytest.mark.parametrize("tell", ["advance", "mend"])
-def test_a_full_buffer_drops_the_oldest_and_tells_the_hook(fleet, tell):
+def test_full_buffer_drops_events_and_calls_on_drop(fleet, tell):
     dropped = []
     gear = Switchgear(fleet, buffer_size=2, hooks=[FunctionHooks(on_drop=dropped.append)])
     fleet.cut(gear)
@@ -175,7 +175,7 @@ def test_a_full_buffer_drops_the_oldest_and_tells_the_hook(fleet, tell):
     assert dropped == [3]
 
 
-def test_without_a_worker_events_pile_up_and_are_folded_when_one_is_back(fleet):
+def test_events_accumulate_without_a_worker(fleet):
     gear = fleet.gear()
     fleet.stop_worker()
     fail(gear, 3)
@@ -185,7 +185,7 @@ def test_without_a_worker_events_pile_up_and_are_folded_when_one_is_back(fleet):
     assert gear.is_open(TOOL)
 
 
-def test_an_unanswered_request_for_a_probe_is_refused_without_waiting_for_real_time(fleet):
+def test_refuses_an_unanswered_request_for_a_probe_without_waiting(fleet):
     gear = fleet.gear()
     fleet.open_circuit(TOOL, for_s=1)
     fleet.stop_worker()
@@ -197,7 +197,7 @@ def test_an_unanswered_request_for_a_probe_is_refused_without_waiting_for_real_t
     assert time.monotonic() - started < 20
 
 
-def test_refusals_reach_the_log_in_bounded_number_as_time_goes_on(fleet):
+def test_events_of_refusals_are_bounded(fleet):
     gear = fleet.gear()
     fleet.open_circuit(TOOL)
     for _ in range(100):
@@ -208,7 +208,7 @@ def test_refusals_reach_the_log_in_bounded_number_as_time_goes_on(fleet):
     assert sum(refused) == 100
 
 
-def test_a_fleet_can_share_a_clock_and_a_prefix():
+def test_fleet_takes_a_clock_and_a_topic_prefix():
     clock = FakeClock(start=1_900_000_000)
     fleet = InMemoryFleet(clock=clock, topic_prefix="acme.")
     fleet.report(TOOL)
@@ -216,7 +216,7 @@ def test_a_fleet_can_share_a_clock_and_a_prefix():
     assert fleet.log.end("acme.executions", 0) + sum(fleet.log.end("acme.executions", n) for n in (1, 2, 3)) == 1
 
 
-def test_the_status_counts_what_was_emitted_and_what_waits(fleet):
+def test_status_counts_emitted_and_waiting_events(fleet):
     gear = fleet.gear()
     fail(gear, 2)
     fleet.cut(gear)
@@ -229,7 +229,7 @@ def test_the_status_counts_what_was_emitted_and_what_waits(fleet):
     assert gear.close()
 
 
-def test_threads_share_a_fleet(fleet):
+def test_fleet_is_thread_safe(fleet):
     gears = [fleet.gear() for _ in range(4)]
 
     def work(gear):
@@ -244,7 +244,7 @@ def test_threads_share_a_fleet(fleet):
     assert len(fleet.events("ok")) == 400
 
 
-def test_memory_gear_gives_a_client_and_its_fleet():
+def test_memory_gear_returns_a_client_and_its_fleet():
     gear, fleet = memory_gear("planner", policies=THREE)
     fail(gear, 3)
     assert (fleet.state(TOOL), gear.is_open(TOOL)) == ("open", True)
@@ -252,7 +252,7 @@ def test_memory_gear_gives_a_client_and_its_fleet():
     assert gear.call(TOOL, lambda: "sunny") == "sunny"
 
 
-def test_a_client_that_is_gone_is_forgotten(fleet):
+def test_forgets_a_collected_client(fleet):
     fleet.gear("short-lived").close()
     gc.collect()
     fleet.advance(1)
@@ -266,7 +266,7 @@ def test_a_client_that_is_gone_is_forgotten(fleet):
 
 
 @pytest.mark.parametrize("for_s", [0, -5, "x", float("inf"), float("nan"), 1e12, True])
-def test_a_time_that_opens_nothing_is_told(fleet, for_s):
+def test_open_circuit_rejects_an_impossible_time(fleet, for_s):
     with pytest.raises(SwitchgearError, match="for_s"):
         fleet.open_circuit(TOOL, for_s=for_s)
     assert fleet.state(TOOL) == "closed"
@@ -284,30 +284,30 @@ def test_a_time_that_opens_nothing_is_told(fleet, for_s):
         ("topic_prefix", "a b"),
     ],
 )
-def test_an_impossible_argument_is_told_at_once(name, given):
+def test_fleet_rejects_an_impossible_argument(name, given):
     with pytest.raises(SwitchgearError, match=name):
         InMemoryFleet(**{name: given})
 
 
-def test_a_policy_function_that_returns_none_is_told():
+def test_rejects_a_policy_function_that_returns_none():
     with pytest.raises(SwitchgearError, match="What policies returns for 'a' is a BreakerPolicy, not None"):
         InMemoryFleet(lambda _tool: None).report("a")
 
 
-def test_who_is_no_client_of_the_fleet_is_not_cut_in_silence(fleet):
+def test_cut_rejects_a_client_of_another_fleet(fleet):
     for wrong in ("planner", None, InMemoryFleet().gear("planner"), Switchgear.local()):
         for act in (fleet.cut, fleet.mend):
             with pytest.raises(SwitchgearError, match="gear is a client of this fleet"):
                 act(wrong)
 
 
-def test_a_report_of_nothing_or_of_a_field_there_is_not_is_told(fleet):
+def test_report_rejects_zero_calls_and_unknown_fields(fleet):
     for times in (0, -1, 1.5, "3", True):
         with pytest.raises(SwitchgearError, match="times"):
             fleet.report(TOOL, times=times)
     with pytest.raises(SwitchgearError, match=r"no field eror_class\. Did you mean error_class"):
         fleet.report(TOOL, eror_class="server")
-    with pytest.raises(SwitchgearError, match=r"no field colour\. What is your own goes into metadata"):
+    with pytest.raises(SwitchgearError, match=r"no field colour\. Put your own fields into metadata"):
         fleet.report(TOOL, colour="red")
     with pytest.raises(SwitchgearError, match="status"):
         fleet.report(TOOL, "failed")

@@ -18,7 +18,7 @@ def log(clock):
     return made
 
 
-def test_a_record_gets_its_place_and_the_brokers_time(log, clock):
+def test_append_returns_offset_and_time(log, clock):
     clock.advance(0.25)
     message = log.append("calls", b"search", b"{}", headers=[("a", b"1")])
     assert message.partition == owner_partition("search", 4)
@@ -27,19 +27,19 @@ def test_a_record_gets_its_place_and_the_brokers_time(log, clock):
     assert log.append("calls", b"search", b"{}").offset == 1
 
 
-def test_a_partition_may_be_chosen(log):
+def test_append_takes_a_partition(log):
     assert log.append("calls", None, b"x", partition=3).partition == 3
     assert [message.value for message in log.read("calls", 3, 0)] == [b"x"]
 
 
-def test_time_never_runs_backwards_within_a_partition(clock):
+def test_time_never_decreases_within_a_partition(clock):
     times = iter([5.0, 4.0, 6.0])
     log = MemoryLog(lambda: next(times))
     log.create("calls", 1)
     assert [log.append("calls", b"k", b"v").timestamp for _ in range(3)] == [5_000, 5_000, 6_000]
 
 
-def test_reading_starts_at_an_offset_and_may_be_bounded(log):
+def test_read_starts_at_an_offset_and_may_be_bounded(log):
     for number in range(5):
         log.append("calls", b"k", b"%d" % number, partition=0)
     assert [message.value for message in log.read("calls", 0, 3)] == [b"3", b"4"]
@@ -48,7 +48,7 @@ def test_reading_starts_at_an_offset_and_may_be_bounded(log):
     assert log.end("calls", 0) == 5
 
 
-def test_retention_takes_the_oldest_and_leaves_offsets_as_they_are(log):
+def test_retention_removes_the_oldest_and_keeps_offsets(log):
     for number in range(5):
         log.append("calls", b"k", b"%d" % number, partition=0)
     log.forget_before("calls", 0, 3)
@@ -59,14 +59,14 @@ def test_retention_takes_the_oldest_and_leaves_offsets_as_they_are(log):
     assert log.append("calls", b"k", b"6", partition=0).offset == 6
 
 
-def test_the_compacted_view_has_the_newest_value_of_each_key_and_no_tombstones(log):
+def test_compacted_returns_the_newest_record_of_each_key(log):
     log.create("states", 2, compact=True)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None), (None, b"x")):
         log.append("states", key, value, partition=1)
     assert {key: message.value for key, message in log.compacted("states").items()} == {b"a": b"2"}
 
 
-def test_compaction_keeps_the_newest_of_every_key_at_its_offset(log, monkeypatch):
+def test_compaction_keeps_the_newest_record_of_each_key_at_its_offset(log, monkeypatch):
     monkeypatch.setattr(log_module, "_DIRTY", 10)
     log.create("states", 1, compact=True)
     for number in range(100):
@@ -78,7 +78,7 @@ def test_compaction_keeps_the_newest_of_every_key_at_its_offset(log, monkeypatch
     assert log.end("states", 0) == 100
 
 
-def test_equal_logs_have_equal_digests_and_a_difference_shows():
+def test_digest_is_equal_for_equal_logs_only():
     def digest(value, at):
         log = MemoryLog(lambda: at)
         log.create("calls", 1)
@@ -89,8 +89,8 @@ def test_equal_logs_have_equal_digests_and_a_difference_shows():
     assert len({digest(b"v", 1.0), digest(b"w", 1.0), digest(b"v", 2.0)}) == 3
 
 
-def test_a_topic_that_was_never_made_is_named_with_those_that_were(log):
-    with pytest.raises(NoSuchPartitionError, match=r"no partition 0 of cals.*calls \(4\)"):
+def test_error_names_the_missing_topic_and_the_existing_ones(log):
+    with pytest.raises(NoSuchPartitionError, match=r"topic cals has no partition 0.*calls \(4\)"):
         log.append("cals", b"k", b"v", partition=0)
-    with pytest.raises(NoSuchPartitionError, match="no partition 9 of calls"):
+    with pytest.raises(NoSuchPartitionError, match="topic calls has no partition 9"):
         log.read("calls", 9, 0)

@@ -26,7 +26,7 @@ USERS_TEST = """
 HEAVY = ("faust", "clickhouse_connect", "chdb", "pydantic_settings", "rich", "structlog", "pytest", "_pytest")
 
 
-def test_the_testing_aids_import_neither_faust_nor_clickhouse_nor_pytest():
+def test_testing_package_imports_no_faust_clickhouse_or_pytest():
     code = f"""
 import sys, switchgear.testing, tests.simulator.simulation
 print([name for name in {HEAVY!r} if name in sys.modules])
@@ -36,7 +36,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 
 
 @pytest.mark.parametrize("folder", [".", "checks"])
-def test_the_fixtures_work_in_a_users_own_suite(tmp_path, folder):
+def test_fixtures_work_in_a_users_suite(tmp_path, folder):
     """In a folder that pytest takes no ``pytest_plugins`` from, by its configuration."""
     (tmp_path / folder).mkdir(exist_ok=True)
     if folder == ".":

@@ -13,7 +13,7 @@ from switchgear_schemas.topics import TopicNames
 
 NAMES = TopicNames(prefix="t.")
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
-CRASHES = ("before_rows", "amid_rows", "after_rows", "after_outputs")
+CRASHES = ("before_rows", "during_rows", "after_rows", "after_outputs")
 
 
 class Place:
@@ -45,7 +45,7 @@ def place():
     return Place()
 
 
-def test_it_folds_what_is_new_and_acknowledges_it(place):
+def test_worker_folds_new_records_and_acknowledges_them(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
@@ -55,7 +55,7 @@ def test_it_folds_what_is_new_and_acknowledges_it(place):
     assert worker.step() == 0
 
 
-def test_a_batch_may_be_bounded(place):
+def test_step_takes_the_largest_batch(place):
     worker = place.worker()
     for _ in range(5):
         place.say("success")
@@ -63,7 +63,7 @@ def test_a_batch_may_be_bounded(place):
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_whatever_point_it_dies_at_the_next_one_counts_each_call_once(place, crash):
+def test_next_worker_counts_each_call_once_after_a_crash(place, crash):
     worker = place.worker()
     place.say()
     worker.step()
@@ -79,7 +79,7 @@ def test_whatever_point_it_dies_at_the_next_one_counts_each_call_once(place, cra
     assert {record["state"] for record in place.records()} == {"open"}
 
 
-def test_a_record_that_was_lost_with_its_worker_is_made_up_at_the_take_over(place):
+def test_takeover_publishes_a_record_that_a_crash_lost(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
@@ -89,7 +89,7 @@ def test_a_record_that_was_lost_with_its_worker_is_made_up_at_the_take_over(plac
     assert [(record["state"], record["version"]) for record in place.records()] == [("open", 1)]
 
 
-def test_a_replaced_worker_that_wakes_up_changes_nothing_for_readers(place):
+def test_replaced_worker_that_resumes_changes_nothing_for_readers(place):
     paused = place.worker()
     for _ in range(3):
         place.say()
@@ -109,7 +109,7 @@ def test_a_replaced_worker_that_wakes_up_changes_nothing_for_readers(place):
     assert Row.decode(recovered.rows[b"search"]).version == 2
 
 
-def test_what_is_held_can_be_finished(place):
+def test_finish_writes_what_hold_returned(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
@@ -120,7 +120,7 @@ def test_what_is_held_can_be_finished(place):
     assert worker.step() == 0
 
 
-def test_a_call_in_the_wrong_partition_reaches_its_owner(place):
+def test_worker_forwards_a_call_in_the_wrong_partition(place):
     worker = place.worker()
     wrong = (owner_partition("search", 4) + 1) % 4
     for _ in range(3):
@@ -131,7 +131,7 @@ def test_a_call_in_the_wrong_partition_reaches_its_owner(place):
     assert newest_circuits(place.log, NAMES)["search"].state == "open"
 
 
-def test_what_is_no_execution_becomes_a_dead_letter(place):
+def test_invalid_execution_becomes_a_dead_letter(place):
     worker = place.worker()
     place.log.append(NAMES.executions, b"search", b"not json", partition=0)
     assert worker.step() == 1
@@ -140,7 +140,7 @@ def test_what_is_no_execution_becomes_a_dead_letter(place):
     assert letter.key == b"t.executions-0-0"
 
 
-def test_two_workers_share_the_partitions_and_one_takes_over_from_the_other(place):
+def test_two_workers_share_partitions_and_take_over(place):
     one, other = place.worker(owned=[0, 1]), place.worker(owned=[2, 3])
     tools = [f"tool-{number}" for number in range(12)]
     for tool in tools:
@@ -155,7 +155,7 @@ def test_two_workers_share_the_partitions_and_one_takes_over_from_the_other(plac
     assert all(len(place.records(tool)) == 1 for tool in tools)
 
 
-def test_leases_are_counted(place):
+def test_worker_counts_leases(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
