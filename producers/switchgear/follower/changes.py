@@ -1,4 +1,4 @@
-"""FleetChanges: from the records of the fleet's circuits to their changes of state."""
+"""Turn the records of the fleet's circuits into changes of state, for hooks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class FleetChanges:
-    """A listener of the follower. What was so before we came is no change: while the circuits load, it only remembers.
+    """A listener of the follower that reports each change of state. While the circuits load, it only remembers their states.
 
     Args:
-        tell: Told of each change, in the follower's thread.
-        follower: Whose views they are.
-        wall: Seconds since 1970.
+        report: Called with each change, in the follower's thread.
+        follower: The follower.
+        wall: Returns seconds since 1970.
     """
 
     def __init__(
-        self, tell: Callable[[CircuitChange], None], follower: CircuitFollower, wall: Callable[[], float]
+        self, report: Callable[[CircuitChange], None], follower: CircuitFollower, wall: Callable[[], float]
     ) -> None:
-        self._tell = tell
+        self._report = report
         self._follower = follower
         self._wall = wall
         self._known: dict[str, CircuitState] = {}
 
     def on_view(self, view: CircuitView) -> None:
-        """A circuit has a new record."""
+        """Compare a circuit's new record with the last one."""
         state: CircuitState = "forced_open" if view.forced else view.state
         previous = self._known.get(view.circuit_id)
         if len(self._known) > 2 * len(self._follower.table.views) + 100:  # circuits come and go
@@ -40,7 +40,7 @@ class FleetChanges:
         if not self._follower.loaded or state == (previous or "closed"):
             return
         until = view.open_until if state == "open" else None
-        self._tell(
+        self._report(
             CircuitChange(
                 circuit_id=view.circuit_id,
                 tool=view.tool_name,

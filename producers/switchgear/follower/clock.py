@@ -1,9 +1,8 @@
-"""BrokerTime: this machine's clock, set right by the broker's.
+"""The broker's time, estimated from this machine's clock.
 
-A circuit's ``open_until`` and a lease's ``expires_at`` are instants of the broker's clock. A machine whose clock is ahead by more than a
-lease's life would take every lease for run out, and one that is ahead by more than ``fleet_silence`` would ask too early for so long that
-it takes the circuit for nobody's and decides alone (found by the simulator, ``skew_s`` 60). Each record that is read as it is written tells how far
-the two clocks are apart, give or take the milliseconds of its way.
+A circuit's ``open_until`` and a lease's ``expires_at`` are instants of the broker's clock. If this machine's clock is ahead by more than
+the life of a lease, every lease seems expired. If it is ahead by more than ``fleet_silence``, a process asks for probes too early, gets no
+answer, and decides alone. Each record that is read as soon as it is written shows the difference between the clocks, to some milliseconds.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from collections.abc import Callable
 from typing import Final
 
 SAMPLES: Final = 16
-"""A record that was long under way (the follower was behind) makes the clock look ahead: the smallest of the last ones is taken."""
+"""Differences in memory. A record that was read late makes the clock look ahead, so the smallest difference counts."""
 FRESH_S: Final = 1.0
-"""Records are heard of while the broker has answered within this time: those of a backlog are old. An idle one answers twice a second."""
+"""Records count only if the broker answered within this time: those of a backlog are old. An idle broker answers twice a second."""
 NOTICED_S: Final = 1.0
-"""Clocks that are less than this apart are left alone."""
+"""A smaller difference is ignored."""
 
 
 class BrokerTime:
-    """Called, it gives the seconds since 1970 by the broker's clock, as far as is known. One thread tells, any thread asks.
+    """Returns seconds since 1970 by the broker's clock when called. One thread reports records, any thread may call.
 
     Attributes:
-        wall: this machine's clock, in seconds since 1970.
-        ahead_s: how far that is ahead of the broker's; 0 where nothing is known, or too little to matter.
+        wall: This machine's clock, in seconds since 1970.
+        ahead_s: How far that clock is ahead of the broker's. 0 if that is not known, or ignored.
     """
 
     __slots__ = ("_samples", "ahead_s", "wall")
@@ -37,11 +36,11 @@ class BrokerTime:
         self._samples: deque[float] = deque(maxlen=SAMPLES)
 
     def __call__(self) -> float:
-        """Seconds since 1970, by the broker's clock."""
+        """Return seconds since 1970, by the broker's clock."""
         return self.wall() - self.ahead_s
 
     def heard(self, timestamp_ms: int) -> None:
-        """A record was read just now that the broker wrote at ``timestamp_ms`` (``LogAppendTime``)."""
+        """Take in a record that was read just now, and that the broker wrote at ``timestamp_ms`` (``LogAppendTime``)."""
         self._samples.append(self.wall() - timestamp_ms / 1000)
         ahead = min(self._samples)
         self.ahead_s = ahead if abs(ahead) >= NOTICED_S else 0.0

@@ -1,7 +1,7 @@
-"""CircuitFollower: reads the circuits topic to its end, then follows it, for ever.
+"""Read the circuits topic to its end, then follow it.
 
-A plain consumer of all partitions without a group: every process has the whole table. A broker that is away, or not there
-yet, or a topic that does not exist yet, is waited for; meanwhile the table keeps what it has.
+The consumer reads all partitions and has no group, so every process has the whole table. If the broker is down, or the topic doesn't
+exist yet, the follower tries again, and the table keeps what it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from switchgear.follower.status import STALE_AFTER_S, FollowerStatus, LastAnswer
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
-from switchgear.runtime.fork import importing
+from switchgear.runtime.fork import call_in_child, importing
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames
@@ -37,15 +37,22 @@ _STOP_LIMIT_S: Final = 2.0
 _LAG_EVERY_S: Final = 1.0
 _LOOK_S: Final = 0.005
 _LONGEST_LOOK_S: Final = 0.05
-"""For coroutines: a thousand may wait at once."""
+"""For coroutines, because a thousand of them may wait at once."""
 
 
-class _TopicMadeAnewError(Exception):
-    """The topic was deleted, and perhaps created again, so versions start again too; or it has more partitions now."""
+class _TopicChangedError(Exception):
+    """The topic was deleted, and perhaps created again with versions from the start, or it has more partitions now."""
 
 
 class CircuitFollower(FromEnv):
-    """Keeps ``table`` current in the background. ``listeners`` are called with every changed view, in the background thread."""
+    """Keeps the table of circuits current in the background.
+
+    Attributes:
+        table: The circuits.
+        loaded: Whether the topic was read once, to the end that it had at the start.
+        broker_time: The broker's clock.
+        listeners: Called with every changed view, in the background thread.
+    """
 
     _settings = ("topic_prefix",)
 
@@ -61,13 +68,12 @@ class CircuitFollower(FromEnv):
         self._topic = TopicNames(prefix=topic_prefix).circuits
         self._background = background or Background("switchgear-follower")
         self._background.add("follower", self._run)
-        self._background.after_fork.append(self._forked)
+        call_in_child(self._reset_in_child)
         self.table = CircuitTable()
         self.broker_time = BrokerTime()
         self.loaded = False
-        """The topic was read to the end it had when we came."""
         self._read_here = False
-        """By this process: what a forked child has of its parent may be old."""
+        """Whether this process loaded the circuits. A forked child has those of its parent, which may be old."""
         self.listeners: list[Callable[[CircuitView], None]] = []
         self._consumer: Any = None
         self._answered = LastAnswer()
@@ -78,34 +84,34 @@ class CircuitFollower(FromEnv):
         self._next_report = 0.0
 
     def start(self) -> None:
-        """Begin in the background; returns at once."""
+        """Start the background thread, and return at once."""
         self._background.loop()
 
     def wait_loaded(self, timeout: float) -> bool:
-        """Block until this process has loaded the circuits, at most ``timeout`` seconds. Not for event loops."""
+        """Block until this process has loaded the circuits, at most ``timeout`` seconds. Don't call it in an event loop."""
         deadline = time.monotonic() + timeout
-        while self._waits_on(deadline):
+        while self._must_wait(deadline):
             time.sleep(_LOOK_S)
         return self.loaded and self._read_here
 
     async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the same signature as wait_loaded
-        """:meth:`wait_loaded` without blocking the event loop."""
+        """Do the same as :meth:`wait_loaded`, without blocking the event loop."""
         deadline, pause = time.monotonic() + timeout, _LOOK_S
-        while self._waits_on(deadline):
+        while self._must_wait(deadline):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_LOOK_S)
         return self.loaded and self._read_here
 
     def close(self, timeout: float = 5.0) -> bool:
-        """End the background thread (shared or own)."""
+        """End the background thread, which may be shared. Return whether it ended in time."""
         return self._background.close(timeout)
 
     def age_s(self) -> float | None:
-        """Seconds since the broker last answered a fetch of every partition; None before the first answer."""
+        """Return the seconds since the broker last answered a fetch of every partition, or None before the first answer."""
         return self._answered.age_s()
 
     def status(self) -> FollowerStatus:
-        """Condition, as of now."""
+        """Return the status as of now."""
         age_s = self.age_s()
         return FollowerStatus(
             loaded=self.loaded,
@@ -118,29 +124,29 @@ class CircuitFollower(FromEnv):
             stale=age_s is None or age_s >= STALE_AFTER_S,
         )
 
-    def _waits_on(self, deadline: float) -> bool:
+    def _must_wait(self, deadline: float) -> bool:
         if self._background.closed or (self.loaded and self._read_here) or time.monotonic() >= deadline:
             return False
-        with contextlib.suppress(NotStartedError):  # there may be a thread for us before the time is over
+        with contextlib.suppress(NotStartedError):  # there may be a thread before the time is over
             self.start()
         return True
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE_S
-        anew = False
+        created_again = False
         while True:
             try:
-                await self._follow(CircuitTable() if anew else self.table)
-            except _TopicMadeAnewError:
-                log.warning("the topic %s was made anew or repartitioned; the circuits are read again", self._topic)
-                anew = True
+                await self._follow(CircuitTable() if created_again else self.table)
+            except _TopicChangedError:
+                log.warning("the topic %s was created again or repartitioned; the circuits are read again", self._topic)
+                created_again = True
                 continue
-            except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
+            except Exception as error:  # noqa: BLE001 - whatever the error, the follower tries again
                 missing = self._connection.missing_permission(error, "Read", self._topic)
                 message = f"{type(error).__name__}: {error}" if missing is None else str(missing)
                 age_s = self.age_s()
                 if age_s is not None and age_s < _LONGEST_PAUSE_S:
-                    pause = _FIRST_PAUSE_S  # it worked until now
+                    pause = _FIRST_PAUSE_S  # the connection worked until now
                 if message != self._last_error:
                     log.warning(
                         "circuits at %s are not readable: %s; trying again", self._connection.bootstrap_servers, message
@@ -151,7 +157,7 @@ class CircuitFollower(FromEnv):
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     async def _follow(self, table: CircuitTable) -> None:
-        """One connection's life. A ``table`` that is not ours becomes ours when it is loaded: no moment without circuits."""
+        """Follow the topic until the connection fails. A ``table`` that is not ``self.table`` replaces it once it is loaded."""
         with importing:
             from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
@@ -177,8 +183,8 @@ class CircuitFollower(FromEnv):
             loading = True
             while True:
                 self._take(await consumer.getmany(timeout_ms=_POLL_MS), table, offsets)
-                if not consumer.assignment():  # the topic vanished; aiokafka looks again after metadata_max_age_ms only
-                    raise _TopicMadeAnewError
+                if not consumer.assignment():  # the topic is gone; aiokafka looks again only after metadata_max_age_ms
+                    raise _TopicChangedError
                 await self._observe(consumer)
                 if loading and await self._reached(consumer, ends):
                     loading = False
@@ -192,12 +198,12 @@ class CircuitFollower(FromEnv):
             await clean_up(consumer.stop(), _STOP_LIMIT_S, "closing a consumer")
 
     def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
-        age_s = self.age_s()  # a record that lay there before we came, or came back, says nothing of the time
+        age_s = self.age_s()  # a record of a backlog says nothing about the clock
         fresh = self.loaded and age_s is not None and age_s < FRESH_S
         malformed = table.malformed
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
-                raise _TopicMadeAnewError
+                raise _TopicChangedError
             for record in records:
                 offsets[partition.partition] = record.offset
                 why = unreadable(record)
@@ -213,7 +219,7 @@ class CircuitFollower(FromEnv):
         self._report(table.malformed - malformed, table.last_malformed)
 
     def _report(self, skipped: int, why: str | None) -> None:
-        """One line every few seconds, however many records are skipped."""
+        """Log one line every few seconds, however many records are skipped."""
         self._skipped += skipped
         now = time.monotonic()
         if self._skipped and now >= self._next_report:
@@ -221,7 +227,7 @@ class CircuitFollower(FromEnv):
             self._skipped, self._next_report = 0, now + _REPORT_EVERY_S
 
     async def _observe(self, consumer: Any) -> None:
-        """Note when the broker last answered for every partition, and, once a second, how much is unread."""
+        """Note when the broker last answered for every partition. Once a second, count the records not yet read."""
         polled = {partition: consumer.last_poll_timestamp(partition) for partition in consumer.assignment()}
         if self._answered.note(polled) and time.monotonic() >= self._next_lag:
             self._next_lag = time.monotonic() + _LAG_EVERY_S
@@ -236,8 +242,8 @@ class CircuitFollower(FromEnv):
                 return False
         return True
 
-    def _forked(self) -> None:
-        """In a child: the table is as it was at the fork, the connection is the parent's."""
+    def _reset_in_child(self) -> None:
+        """Forget the parent's connection. The table stays as it was at the fork."""
         self._consumer = None
         self._read_here = False
         self._answered.forget()

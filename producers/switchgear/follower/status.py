@@ -1,4 +1,4 @@
-"""The follower's status, and when the broker last answered each partition."""
+"""The status of the follower, and when the broker last answered it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 STALE_AFTER_S: Final = 15.0
-"""A broker that has not answered the follower for so long is taken as away: thirty missed fetches."""
+"""A broker that has not answered for so long counts as down: thirty missed fetches."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerStatus:
-    """``lag``: records not yet read, where known. ``age_s``: seconds since the broker last answered; None before the first time."""
+    """The status of a follower.
+
+    Attributes:
+        loaded: Whether the circuits were read once.
+        connected: Whether there is a connection to the broker.
+        circuits: Number of circuits.
+        lag: Records that are not read yet. None if that is not known.
+        age_s: Seconds since the broker last answered. None before the first answer.
+        malformed: Records that are not circuits.
+        last_error: Why the last connection failed.
+        stale: Whether the broker has not answered for :data:`STALE_AFTER_S`, or never. The circuits may be outdated.
+    """
 
     loaded: bool
     connected: bool
@@ -23,16 +34,16 @@ class FollowerStatus:
     malformed: int
     last_error: str | None
     stale: bool = False
-    """The broker has not answered for :data:`STALE_AFTER_S`, or never: the picture may be an old one."""
 
 
 class LastAnswer:
-    """Told of each partition's last answer by stamps of any kind: only that one has changed matters, and when that was seen.
+    """When the broker last answered for each partition.
 
-    One thread notes, any thread asks. A machine that was asleep counts the time for which it was awake: monotonic clocks do.
+    An answer is a stamp that changed since the last look. One thread notes stamps, any thread may ask. The time for which a machine
+    sleeps does not count, as with every monotonic clock.
 
     Args:
-        clock: monotonic seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,10 +52,10 @@ class LastAnswer:
         self._at: float | None = None
 
     def note(self, stamps: Mapping[Any, int | None]) -> bool:
-        """By partition, the stamp of its last answer; none (or 0) where it was never answered.
+        """Note the stamp of each partition's last answer, which is None or 0 before the first.
 
         Returns:
-            Whether there is one of every partition.
+            Whether every partition has one.
         """
         if not stamps or not all(stamps.values()):
             return False
@@ -57,10 +68,10 @@ class LastAnswer:
         return True
 
     def forget(self) -> None:
-        """As if nothing had ever been answered."""
+        """Forget all answers."""
         self._seen, self._at = {}, None
 
     def age_s(self) -> float | None:
-        """Seconds since the partition that was answered longest ago was answered; None before the first time."""
+        """Return the seconds since the oldest of the partitions' last answers, or None before the first."""
         at = self._at
         return None if at is None else self._clock() - at

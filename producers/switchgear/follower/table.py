@@ -1,4 +1,4 @@
-"""CircuitTable: circuit id to view. Pure but for the dict it keeps; one thread applies, any thread reads."""
+"""The circuits by id. One thread applies records, any thread may read."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from switchgear.follower.view import CircuitView, UnreadableCircuitError, Views,
 
 
 class CircuitTable:
-    """The highest version of every circuit. Records may come twice, late, or from a paused former owner: lower versions are dropped."""
+    """The highest version of every circuit. Records may come twice, late, or from a paused former owner, so lower ones are dropped."""
 
     decode = staticmethod(decode_view)
-    """From a record's bytes to its view; many followers in one process may share the work."""
+    """Turns a record's bytes into a view. Many followers in one process may share the work."""
 
     def __init__(self) -> None:
         self.views = Views()
-        """By circuit id; read it, never write it."""
+        """By circuit id. Only read it."""
         self.scoped: set[str] = set()
-        """Tools that have, or had, a circuit for a user or a session alone."""
+        """Tools that have, or had, circuits of users or sessions."""
         self.applied = 0
         self.outdated = 0
         self.malformed = 0
         self.last_malformed: str | None = None
 
     def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:
-        """Take one record in; returns the circuit's new view where it changed, else None.
+        """Apply one record. Return the circuit's new view if it changed, else None.
 
-        A record without a value removes its circuit. What can't be read is counted and passed over.
+        A record without a value removes its circuit. A record that can't be read is counted and skipped.
         """
         if value is None:
             if key is None or self.views.pop(key.decode(errors="replace"), None) is None:
@@ -51,17 +51,17 @@ class CircuitTable:
         return view
 
     def refuse(self, reason: str) -> None:
-        """Count a record that could not even be read."""
+        """Count a record that can't be read."""
         self.malformed += 1
         self.last_malformed = reason
 
     def replace(self, other: CircuitTable) -> None:
-        """Take over another table's circuits, lower versions too: the topic was made anew."""
+        """Take over another table's circuits, lower versions too, because the topic was created again."""
         self.views.update(other.views)
         self.scoped.update(other.scoped)
         for circuit_id in self.views.keys() - other.views.keys():
             del self.views[circuit_id]
 
     def snapshot(self) -> Mapping[str, CircuitView]:
-        """A copy of the views, by circuit id."""
+        """Return a copy of the views, by circuit id."""
         return MappingProxyType(self.views.copy())

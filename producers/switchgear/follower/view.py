@@ -1,4 +1,4 @@
-"""CircuitView: what a caller needs of a circuit's record, ready for the decision. Instants are seconds since 1970."""
+"""A circuit's record, ready for the decision about a call. Instants are seconds since 1970."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 
 class UnreadableCircuitError(SwitchgearError):
-    """Bytes that are not a circuit record."""
+    """The bytes are not a circuit record."""
 
 
 class _Lease(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Circuit(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """A probe lease of some process."""
+    """A probe lease of a process."""
 
     lease_id: str
     emitter_id: str
@@ -61,7 +61,7 @@ class LeaseView:
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """One circuit as the fleet sees it. ``passes`` is the decision of a call that asks nothing more."""
+    """One circuit as the fleet sees it. ``passes`` is the decision about a plain call."""
 
     circuit_id: str
     tool_name: str
@@ -78,23 +78,23 @@ class CircuitView:
     last_error: str | None
     fallback: tuple[str, ...]
     passes: bool
-    """Let every call through, as far as the fleet is concerned."""
+    """Permit every call, as far as the fleet decides."""
     overrides: bool
-    """Let every call through whatever the process's own breaker says: an operator's ``disabled`` or ``metrics_only``."""
+    """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
     forced: bool
-    """Refused by an operator."""
+    """Refuse every call, by an operator's command."""
     permits_left: int = 0
-    """Half-open: probes that may be asked for beside the leases that are out; 0 in records of older workers."""
+    """Probes that processes may still ask for while the circuit is half-open. 0 in records of older workers."""
 
 
 _decoder: Final = msgspec.json.Decoder(_Circuit)
 
 
 def decode_view(value: bytes) -> CircuitView:
-    """Decode one record of the circuits topic; fields that are unknown here are skipped.
+    """Decode one record of the circuits topic. Unknown fields are skipped.
 
     Raises:
-        UnreadableCircuitError: it is not a circuit.
+        UnreadableCircuitError: The bytes are not a circuit record.
     """
     try:
         found = _decoder.decode(value)
@@ -145,56 +145,56 @@ UNAVAILABLE: Final = "the fleet's state is unavailable"
 
 
 class Views(dict[str, CircuitView]):
-    """By circuit id: what the fleet said last."""
+    """The last record of each circuit, by circuit id."""
 
     __slots__ = ("look",)
     look: Callable[[], object]
-    """Of :class:`AgingViews`; here because classes are exchanged among those of one layout."""
+    """Used by :class:`AgingViews`. It is here because an object can change its class only within one layout."""
 
     def answer(self, kind: type[Views]) -> None:
-        """Answer as ``kind`` from here on; in force for a call that asks after this."""
+        """Answer as ``kind`` from now on."""
         if type(self) is not kind:
             self.__class__ = kind
 
     def known(self, circuit_id: str) -> CircuitView | None:
-        """What the fleet said last, whatever is answered to calls."""
+        """Return the last record of a circuit, whatever calls are answered."""
         return dict.get(self, circuit_id)
 
 
 class AgingViews(Views):
-    """As :class:`Views`, but a call looks at the age first, by ``look``: for a client whose background is not there to look."""
+    """Views that check their age on each call, by ``look``: for a client without a background thread to check it."""
 
     __slots__ = ()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """What is answered after the look."""
+        """Return the answer after the check."""
         self.look()
-        kind: type[Views] = type(self)  # perhaps another now
+        kind: type[Views] = type(self)  # the check may have changed it
         return dict.get(self, key, default) if kind is AgingViews else kind.get(self, key, default)
 
 
 class SilentViews(Views):
-    """As if the fleet had said nothing: the process's own breakers decide alone."""
+    """Views without circuits: the process's own breakers decide alone."""
 
     __slots__ = ()
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ARG002 - the signature of dict.get
-        """Nothing."""
+        """Return ``default``."""
         return default
 
 
 class DenyingViews(Views):
-    """Every tool's circuit refuses, for the reason :data:`UNAVAILABLE`."""
+    """Views in which every circuit refuses, with the reason :data:`UNAVAILABLE`."""
 
     __slots__ = ()
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ARG002 - the signature of dict.get
-        """A refusal of ``key``; of circuits of a user or session too."""
+        """Return a circuit that refuses, also for the id of a user's or session's circuit."""
         return denial(key)
 
 
 def denial(tool: str) -> CircuitView:
-    """A circuit of ``tool`` that refuses because nobody can say what state it is in."""
+    """Return a circuit of ``tool`` that refuses, because its state is not known."""
     return CircuitView(
         circuit_id=tool,
         tool_name=tool.partition("|user=")[0].partition("|session=")[0],
