@@ -352,6 +352,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             owner_silent_s={} if fleet is None else fleet.probes.unanswered(fleet.views),
             hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
+            fleet={} if self._follower is None else self._follower.table.states(),
         )
 
     def circuits(self) -> Mapping[str, CircuitView]:

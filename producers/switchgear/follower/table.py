@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, Views, decode_view
+from switchgear_schemas.enums import CircuitState
 
 
 class CircuitTable:
@@ -65,3 +66,7 @@ class CircuitTable:
     def snapshot(self) -> Mapping[str, CircuitView]:
         """Return a copy of the views, by circuit id."""
         return MappingProxyType(self.views.copy())
+
+    def states(self) -> dict[str, CircuitState]:
+        """Return the states by circuit id. A circuit that an operator opened is ``forced_open``."""
+        return {each: "forced_open" if view.forced else view.state for each, view in self.views.copy().items()}

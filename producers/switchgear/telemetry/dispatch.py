@@ -1,9 +1,4 @@
-"""HookList: runs a client's hooks, in order, and lets nothing of theirs into the call.
-
-For the client that wires it: keep ``gear._hooks = hook_list(...)``, a HookList or None. None is the fast path: test
-``if hooks is not None``. The methods have the hooks' names and never raise. ``wants`` names the hooks that somebody
-overrides, so that nothing is built for nobody.
-"""
+"""Run a client's hooks in order, and keep their exceptions out of the call."""
 
 from __future__ import annotations
 
@@ -17,63 +12,66 @@ from typing import Any, Final
 from switchgear import arguments
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import name_of, unwrapped
+from switchgear.runtime.throttled_log import Throttle
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 
 log: Final = logging.getLogger("switchgear.hooks")
 
 LOG_AGAIN_S: Final = 60.0
-"""A hook that fails is logged with its trace once a minute, with the number of failures since."""
+"""The time between two log entries about a hook that fails."""
 _NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_cached", "on_outcome", "on_drop", "traceparent")
 
 
 class HookList:
-    """Hooks in the order they were given. Thread-safe as far as the hooks are.
+    """Hooks in the order they were given. Its methods have the names of the hooks and don't raise.
 
     Args:
-        hooks: Whose methods are run; only overridden ones are.
-        clock: Monotonic seconds, for the log.
+        hooks: Their overridden methods are called.
+        clock: Returns monotonic seconds, for the log.
 
     Raises:
-        SwitchgearError: one of them is no hook, or has a coroutine function, which nobody would await.
+        SwitchgearError: One of them isn't a hook, or has a coroutine function as a method.
+
+    Attributes:
+        wants: The names of the methods that a hook overrides. The others need no arguments.
+        failures: The number of exceptions of hooks.
     """
 
     def __init__(self, hooks: Iterable[Hooks], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.hooks = _checked(hooks)
-        self._clock = clock
-        self._failing: dict[str, tuple[float, int]] = {}
+        self._throttle = Throttle(LOG_AGAIN_S, clock=clock)
         self.failures = 0
-        """Exceptions of hooks so far."""
         self._transition, self._rejected, self._fallback, self._cached, self._outcome, self._drop, self._trace = (
             self._overriding(name) for name in _NAMES
         )
         self.wants: frozenset[str] = frozenset(name for name in _NAMES if self._overriding(name))
 
     def on_transition(self, change: CircuitChange) -> None:
-        """Run every ``on_transition``."""
+        """Call every ``on_transition``."""
         self._run("on_transition", self._transition, change, background=change.source == "fleet")
 
     def on_rejected(self, rejection: Rejection) -> None:
-        """Run every ``on_rejected``."""
+        """Call every ``on_rejected``."""
         self._run("on_rejected", self._rejected, rejection)
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """Run every ``on_fallback``."""
+        """Call every ``on_fallback``."""
         self._run("on_fallback", self._fallback, rejection, tool)
 
     def on_cached(self, tool: str, rejection: Rejection | None) -> None:
-        """Run every ``on_cached``."""
+        """Call every ``on_cached``."""
         self._run("on_cached", self._cached, tool, rejection)
 
     def on_outcome(self, outcome: CallOutcome) -> None:
-        """Run every ``on_outcome``."""
+        """Call every ``on_outcome``."""
         self._run("on_outcome", self._outcome, outcome)
 
     def on_drop(self, count: int) -> None:
-        """Run every ``on_drop``."""
+        """Call every ``on_drop``."""
         self._run("on_drop", self._drop, count, background=True)
 
     def traceparent(self) -> str | None:
-        """The first trace context that a hook knows."""
+        """Return the trace context of the first hook that has one, or None."""
         for method in self._trace:
             try:
                 found = method()
@@ -87,36 +85,33 @@ class HookList:
     def _run(
         self, name: str, methods: tuple[Callable[..., Any], ...], *given: object, background: bool = False
     ) -> None:
-        """``background``: in a thread of ours, which nothing in a hook may end; the caller's own may be ended."""
+        """Call ``methods``. With ``background`` this is the client's own thread, which no exception of a hook may end."""
         for method in methods:
             try:
                 found = method(*given)
                 if inspect.iscoroutine(found):
                     found.close()
-                    raise TypeError("it returned a coroutine, which nobody awaits")
+                    raise TypeError("The hook returned a coroutine. Hooks aren't awaited.")
             except _caught(background) as error:  # a hook must not end the call
                 self._failed(name, method, error)
 
     def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
-        now = self._clock()
-        who = f"{name_of(unwrapped(method))} ({name})"  # never its repr: it may show a partial's arguments, or fail
-        known = self._failing.get(who)
-        if known is not None and now < known[0]:
-            self._failing[who] = (known[0], known[1] + 1)
-            return
-        more = f"; {known[1]} more since the last report" if known is not None and known[1] else ""
-        self._failing[who] = (now + LOG_AGAIN_S, 0)  # before the log, whose handler may make a call that has this hook
-        log.error("the hook %s failed; the call goes on%s", who, more, exc_info=error)
+        hook = f"{name_of(unwrapped(method))} ({name})"  # not its repr, which may show arguments of a partial, or fail
+        left_out = self._throttle.admit(hook)
+        if left_out is not None:
+            more = f"; {left_out} more since the last report" if left_out else ""
+            log.error("the hook %s failed; the call goes on%s", hook, more, exc_info=error)
 
     def _overriding(self, name: str) -> tuple[Callable[..., Any], ...]:
         return tuple(method for each in self.hooks if (method := _overridden(each, name)) is not None)
 
 
 def _caught(background: bool) -> type[BaseException] | tuple[type[BaseException], ...]:
-    """In a thread of ours any BaseException: libraries derive theirs from it (a timeout, a panic), and it would end the thread.
+    """Return the exceptions to catch.
 
-    A fleet in memory has its background in the test's thread, where Ctrl-C and ``pytest.fail`` are for the test.
+    In the client's own thread these are all, because some libraries derive timeouts or panics from BaseException. An
+    in-memory fleet runs its background in the main thread of the test, where Ctrl-C and ``pytest.fail`` must pass.
     """
     if not background:
         return Exception
@@ -130,14 +125,14 @@ def _overridden(hook: Hooks, name: str) -> Callable[..., Any] | None:
 
 def _checked(hooks: Iterable[Hooks]) -> tuple[Hooks, ...]:
     if isinstance(hooks, (Hooks, str)) or not isinstance(hooks, Iterable):
-        arguments.impossible("hooks", "a list of hooks", hooks, "Such as hooks=[MyHooks()].")
+        arguments.impossible("hooks", "a list of hooks", hooks, "For example hooks=[MyHooks()].")
     found = tuple(hooks)
     for position, hook in enumerate(found):
         place = f"hooks[{position}]"
         if isinstance(hook, type):
             arguments.impossible(place, "an instance", hook, f"Make one: {hook.__name__}().")
         if not isinstance(hook, Hooks):
-            hint = "Derive from Hooks; functions go into FunctionHooks(on_transition=...)."
+            hint = "Derive from Hooks, or pass functions to FunctionHooks(on_transition=...)."
             arguments.impossible(place, "an instance of Hooks", hook, hint)
         for name in _NAMES:
             method = _overridden(hook, name)
@@ -147,10 +142,10 @@ def _checked(hooks: Iterable[Hooks]) -> tuple[Hooks, ...]:
 
 
 def hook_list(hooks: Iterable[Hooks]) -> HookList | None:
-    """The runner of ``hooks``; None where there are none, or none that does anything.
+    """Return a HookList, or None if no hook overrides a method.
 
     Raises:
-        SwitchgearError: as :class:`HookList`.
+        SwitchgearError: See :class:`HookList`.
     """
     found = HookList(hooks)
     return found if found.wants else None

@@ -1,12 +1,11 @@
-"""Hooks: what a program does when a circuit changes, a call is refused, or events are lost.
+"""Hooks: get notified when a circuit changes, a call ends or is refused, or events are lost.
 
-Derive from :class:`Hooks` and override what you need; the others cost nothing. ``Switchgear(..., hooks=[MyHooks()])``
-runs them through a :class:`~switchgear.telemetry.dispatch.HookList`: an exception in a hook is logged and goes no further.
+Derive from :class:`Hooks` and override the methods that you need: ``Switchgear(..., hooks=[MyHooks()])``. An exception in a hook
+is logged and doesn't affect the call.
 
-Threads: ``on_rejected``, ``on_fallback``, ``on_cached`` and ``on_outcome`` run in the caller's thread (and task), where its span and its
-context variables are; so does ``on_transition`` of the process's own circuits, in the call that moved them, and with no lock
-held. ``on_transition`` of the fleet's circuits and ``on_drop`` run in the client's background thread. A hook that takes long
-holds up the call, or the background: hand long work to a thread of your own.
+Most methods run in the caller's thread and task, with its span and context variables, and without a lock. Only ``on_drop``, and
+``on_transition`` of the fleet's circuits, run in the client's background thread. A slow hook delays the call or the background
+thread, so move long work to your own thread.
 """
 
 from __future__ import annotations
@@ -23,36 +22,36 @@ __all__ = ["CallOutcome", "CircuitChange", "FunctionHooks", "Hooks"]
 
 
 class Hooks:
-    """Every method does nothing."""
+    """The base class of hooks. Its methods do nothing."""
 
     def on_transition(self, change: CircuitChange) -> None:
-        """A circuit changed its state."""
+        """Handle a change of a circuit's state."""
 
     def on_rejected(self, rejection: Rejection) -> None:
-        """A call was refused. Also before a fallback takes its place; keep it short, an agent in a loop is refused often."""
+        """Handle the refusal of a call, also of one that a fallback serves. Keep it short: refusals can be frequent."""
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """After a refusal another ``tool`` (or a function, by its name) is called instead."""
+        """Handle a fallback: after a refusal, ``tool`` (or a function, by its name) is called instead."""
 
     def on_cached(self, tool: str, rejection: Rejection | None) -> None:
-        """A kept result of ``tool`` is served without a call: after a ``rejection``, or because it is fresh enough (None)."""
+        """Handle a cached result, which is served after a ``rejection``, or because it is fresh (None)."""
 
     def on_outcome(self, outcome: CallOutcome) -> None:
-        """A call ended, well or not."""
+        """Handle the end of a call, successful or not."""
 
     def on_drop(self, count: int) -> None:
-        """``count`` events were given up since the last time: the buffer, or the spool, was full."""
+        """Handle the loss of ``count`` events since the last time, because the buffer or the spool was full."""
 
     def traceparent(self) -> str | None:
-        """The W3C trace context to put on the event of the call that ends now, in this thread; None for none."""
+        """Return the W3C trace context for the event of the call that ends now in this thread, or None."""
         return None
 
 
 class FunctionHooks(Hooks):
-    """The same from plain functions, by keyword: ``Switchgear(hooks=[FunctionHooks(on_transition=print)])``.
+    """Hooks from plain functions: ``Switchgear(hooks=[FunctionHooks(on_transition=print)])``.
 
     Raises:
-        SwitchgearError: one of them is no function, or a coroutine function, which nobody would await.
+        SwitchgearError: An argument isn't a function, or is a coroutine function.
     """
 
     def __init__(
@@ -81,41 +80,41 @@ class FunctionHooks(Hooks):
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """One finished call. Refused calls are no outcome: see ``Hooks.on_rejected``."""
+    """The end of one call. Refused calls have none: see ``Hooks.on_rejected``."""
 
     tool: str
     status: Status
     duration_ms: float
     error_class: ErrorClass | None = None
-    """What kind of failure; None for a success, ``policy`` for one that a rule or ``permit.ignore()`` ignores."""
+    """The class of the failure, None for a success. ``policy`` if a rule or ``permit.ignore()`` ignores the call."""
     error_type: str | None = None
-    """Class name of the exception; None for a success, or where the tool's own message says it failed."""
+    """The class name of the exception. None for a success, and for a failure reported as text."""
     probe: bool = False
-    """The call tested whether the tool has recovered."""
+    """Whether the call tested that the tool has recovered."""
     generation: int | None = None
-    """Of the fleet's circuit that let it through; None without one."""
+    """The generation of the fleet's circuit, None without one."""
     served_by: ServedBy = "call"
-    """``fallback`` where the tool stood in for another one."""
+    """``fallback`` if the tool was called instead of another one."""
     state: CircuitState = "closed"
-    """Of the circuit, when it let the call through; ``open`` where every fallback's was open too and the tool was tried all the
-    same, ``disabled`` where an operator lets every call through."""
+    """The state of the circuit when the call began. ``open`` if the circuits of all fallbacks were open too, so that the tool was
+    called anyway. ``disabled`` if an operator lets every call through."""
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitChange:
-    """One change of state, of this process's own circuit or of the fleet's."""
+    """One change of state of a circuit."""
 
     circuit_id: str
-    """The tool's name, or ``tool|user=…`` and ``tool|session=…`` for narrower circuits."""
+    """The tool's name. ``tool|user=…`` or ``tool|session=…`` for the circuit of a user or session."""
     tool: str
     source: Literal["local", "fleet"]
-    """Whose circuit it is."""
+    """The process's own circuit, or the fleet's."""
     previous: CircuitState | None
-    """None where it isn't known: the first record of a fleet's circuit that this process has read."""
+    """None for the first record of a fleet's circuit that this process reads."""
     state: CircuitState
     generation: int
-    """Changes of state so far, of this very circuit."""
+    """The number of changes of this circuit."""
     reason: str = ""
-    """The rule or command behind it, in words."""
+    """The rule or command that caused the change."""
     retry_after_s: float | None = None
-    """Seconds until a probe may go; None where the circuit isn't open, or open until told otherwise."""
+    """Seconds until a probe may go. None if the circuit isn't open, or is open until further notice."""

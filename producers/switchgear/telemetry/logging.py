@@ -1,4 +1,4 @@
-"""LoggingHooks: changes, refusals and losses as log records with fields, for structlog or any JSON formatter."""
+"""Log changes, refusals and losses with structured fields."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _METHODS: Final = ("debug", "info", "warning", "error")
 
 
 class BindingLogger(Protocol):
-    """A logger of structlog or loguru: fields are bound to it."""
+    """A logger of structlog or loguru."""
 
     def bind(self, **fields: Any) -> Self:
-        """The same logger with fields."""
+        """Return the same logger with fields."""
         ...
 
 
 class LoggingHooks(Hooks):
-    """One record a change (warning where a circuit opens, else info), fallback (info), refusal (debug) and loss (error).
+    """Log a record for each change, fallback (info), refusal (debug) and loss (error). An opening circuit is a warning.
 
-    Each has its facts in ``extra``: ``tool``, ``circuit_id``, ``state``, ``source``, ``reason`` and so on. structlog's
-    ``ExtraAdder`` and most JSON formatters make fields of them. To a logger of structlog's or loguru's own they are bound.
+    The fields are in ``extra``: ``tool``, ``circuit_id``, ``state``, ``source``, ``reason`` and others. structlog's
+    ``ExtraAdder`` and most JSON formatters show them. For a logger of structlog or loguru they are bound.
 
     Args:
-        logger: who logs; ``switchgear.circuits`` unless given.
+        logger: The logger to use, ``switchgear.circuits`` by default.
 
     Raises:
-        SwitchgearError: it is no logger.
+        SwitchgearError: ``logger`` isn't a logger.
     """
 
     def __init__(self, logger: logging.Logger | BindingLogger | None = None) -> None:
@@ -46,7 +46,7 @@ class LoggingHooks(Hooks):
         self._binds = not isinstance(logger, logging.Logger)
 
     def on_transition(self, change: CircuitChange) -> None:
-        """A circuit changed its state."""
+        """Log the change."""
         self._write(
             "warning" if change.state in _OPENING else "info",
             "the %s circuit of %s is %s%s",
@@ -64,21 +64,23 @@ class LoggingHooks(Hooks):
         )
 
     def on_rejected(self, rejection: Rejection) -> None:
-        """A call was refused."""
+        """Log the refusal."""
         if self._binds or self._log.isEnabledFor(logging.DEBUG):
             self._write("debug", "a call of %s was refused", (rejection.tool,), _fields(rejection))
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """Something else is called."""
+        """Log the fallback."""
         fields = {**_fields(rejection), "fallback_tool": tool}
         self._write("info", "%s is called instead of %s", (tool, rejection.tool), fields)
 
     def on_drop(self, count: int) -> None:
-        """Events were given up."""
+        """Log the loss."""
         self._write("error", "%d events were dropped", (count,), {"dropped": count})
 
     def _write(self, level: str, text: str, facts: tuple[object, ...], fields: dict[str, object]) -> None:
-        facts = tuple(line(fact) if isinstance(fact, str) else fact for fact in facts)  # the fields keep their values
+        facts = tuple(
+            line(fact) if isinstance(fact, str) else fact for fact in facts
+        )  # on one line; the fields keep their values
         if self._binds:
             getattr(self._log.bind(**fields), level)(text % facts)
         else:

@@ -1,8 +1,7 @@
-"""OpenTelemetry: what the guard does, on the caller's span, in metrics, and on the event as its trace context.
+"""Report calls to OpenTelemetry: on the caller's span, in metrics, and as the trace context of events.
 
-Needs ``opentelemetry-api`` (extra ``otel``), imported when a :class:`OpenTelemetryHooks` is made; without an SDK everything
-here does nothing, as OpenTelemetry means it. Names follow the semantic conventions where there are any (``error.type``,
-``gen_ai.tool.name``, durations in seconds); the rest begin with ``switchgear.``.
+Needs ``opentelemetry-api`` (extra ``otel``). Names follow the semantic conventions if there are any: ``error.type``,
+``gen_ai.tool.name``, durations in seconds. The others begin with ``switchgear.``.
 """
 
 from __future__ import annotations
@@ -26,22 +25,23 @@ _NAME = "switchgear"
 
 
 class OpenTelemetryHooks(Hooks):
-    """Give it to the client: ``Switchgear(..., hooks=[OpenTelemetryHooks()])``. It starts no spans: it writes on the current one.
+    """Pass it to the client: ``Switchgear(..., hooks=[OpenTelemetryHooks()])``. It writes on the current span and starts none.
 
-    On the span, of the last call in it: ``gen_ai.tool.name``, ``switchgear.circuit.state``, ``switchgear.served_by``,
-    ``switchgear.probe``. Events: ``switchgear.failed`` (with ``error.type`` and ``switchgear.error.class``),
-    ``switchgear.rejected``, ``switchgear.fallback`` and ``switchgear.circuit.transition`` (of the process's own circuits).
-    What not every call has is on its event alone: an attribute can't be taken off a span again, and would be the next call's.
+    Attributes of the span, for the last call in it: ``gen_ai.tool.name``, ``switchgear.circuit.state``,
+    ``switchgear.served_by``, ``switchgear.probe``.
+
+    Events of the span: ``switchgear.failed`` (with ``error.type`` and ``switchgear.error.class``), ``switchgear.rejected``,
+    ``switchgear.fallback`` and, for the process's own circuits, ``switchgear.circuit.transition``.
 
     Metrics: ``switchgear.call.duration`` (histogram, s), ``switchgear.rejections``, ``switchgear.fallbacks``,
-    ``switchgear.circuit.transitions`` and ``switchgear.events.dropped`` (counters). Each has the tool's name where there is one:
-    let no user invent tool names.
+    ``switchgear.circuit.transitions`` and ``switchgear.events.dropped`` (counters). They have the tool's name, so don't let
+    users choose tool names.
 
     Args:
-        meter_provider: whose metrics they are; the global one unless given.
+        meter_provider: The provider of the metrics, the global one by default.
 
     Raises:
-        SwitchgearError: opentelemetry-api is not installed.
+        SwitchgearError: opentelemetry-api isn't installed.
     """
 
     def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
@@ -49,7 +49,7 @@ class OpenTelemetryHooks(Hooks):
             from opentelemetry import metrics, trace  # noqa: PLC0415 - an optional dependency
         except ImportError:
             raise SwitchgearError(
-                "OpenTelemetry is not installed.", hint='Run `pip install "switchgear[otel]"`.'
+                "OpenTelemetry isn't installed.", hint='Run `pip install "switchgear[otel]"`.'
             ) from None
         self._current_span = trace.get_current_span
         meter = (meter_provider or metrics.get_meter_provider()).get_meter(_NAME)
@@ -66,11 +66,11 @@ class OpenTelemetryHooks(Hooks):
             "switchgear.circuit.transitions", unit="{transition}", description="Changes of state."
         )
         self._dropped = meter.create_counter(
-            "switchgear.events.dropped", unit="{event}", description="Events that were given up."
+            "switchgear.events.dropped", unit="{event}", description="Events that were dropped."
         )
 
     def on_outcome(self, outcome: CallOutcome) -> None:
-        """Attributes of the span, an event for a failure, and the duration."""
+        """Record the duration, the attributes of the span, and an event for a failure."""
         failed = outcome.status != "success"
         kind = outcome.error_type or outcome.error_class or "_OTHER"
         measured: dict[str, Any] = {TOOL: outcome.tool, "switchgear.status": outcome.status}
@@ -81,25 +81,25 @@ class OpenTelemetryHooks(Hooks):
         if span.is_recording():
             span.set_attributes(_of_last(outcome.tool, outcome.state, outcome.served_by, probe=outcome.probe))
             if failed:
-                told = {TOOL: outcome.tool, "error.type": kind}
+                details = {TOOL: outcome.tool, "error.type": kind}
                 if outcome.error_class is not None:
-                    told["switchgear.error.class"] = outcome.error_class
-                span.add_event("switchgear.failed", told)
+                    details["switchgear.error.class"] = outcome.error_class
+                span.add_event("switchgear.failed", details)
 
     def on_rejected(self, rejection: Rejection) -> None:
-        """An event on the span, and a count."""
+        """Count it, and add an event to the span."""
         named = {TOOL: rejection.tool, STATE: rejection.state, SOURCE: rejection.source}
         self._rejections.add(1, named)
         span = self._current_span()
         if span.is_recording():
-            told: dict[str, Any] = {**named, "switchgear.reason": rejection.reason}
+            details: dict[str, Any] = {**named, "switchgear.reason": rejection.reason}
             if rejection.retry_after_s is not None:
-                told["switchgear.retry_after"] = rejection.retry_after_s
-            span.add_event("switchgear.rejected", told)
+                details["switchgear.retry_after"] = rejection.retry_after_s
+            span.add_event("switchgear.rejected", details)
             span.set_attributes(_of_last(rejection.tool, rejection.state, "none"))
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """An event on the span, and a count."""
+        """Count it, and add an event to the span."""
         named = {TOOL: rejection.tool, "switchgear.fallback.tool": tool}
         self._fallbacks.add(1, named)
         span = self._current_span()
@@ -108,28 +108,30 @@ class OpenTelemetryHooks(Hooks):
             span.set_attribute(SERVED_BY, "fallback")
 
     def on_cached(self, tool: str, rejection: Rejection | None) -> None:
-        """Attributes of the span."""
+        """Set the attributes of the span."""
         span = self._current_span()
         if span.is_recording():
-            state = "unknown" if rejection is None else rejection.state  # of a fresh result nobody asked the circuit
+            state = (
+                "unknown" if rejection is None else rejection.state
+            )  # a fresh result is served without asking the circuit
             span.set_attributes(_of_last(tool, state, "cache"))
 
     def on_transition(self, change: CircuitChange) -> None:
-        """A count; and for the process's own circuits an event on the span of the call that moved them."""
+        """Count it, and add an event to the span of the call that changed the process's own circuit."""
         named = {TOOL: change.tool, STATE: change.state, SOURCE: change.source}
         self._transitions.add(1, named)
         span = self._current_span()
         if change.source == "local" and span.is_recording():
             previous = change.previous or "unknown"
-            told = {**named, "switchgear.circuit.previous": previous, "switchgear.reason": change.reason}
-            span.add_event("switchgear.circuit.transition", told)
+            details = {**named, "switchgear.circuit.previous": previous, "switchgear.reason": change.reason}
+            span.add_event("switchgear.circuit.transition", details)
 
     def on_drop(self, count: int) -> None:
-        """A count."""
+        """Count the events."""
         self._dropped.add(count)
 
     def traceparent(self) -> str | None:
-        """The current span's context, in W3C's form."""
+        """Return the context of the current span as a W3C traceparent, None without one."""
         context = self._current_span().get_span_context()
         if not context.is_valid:
             return None
@@ -137,5 +139,5 @@ class OpenTelemetryHooks(Hooks):
 
 
 def _of_last(tool: str, state: str, served_by: str, *, probe: bool = False) -> dict[str, str | bool]:
-    """All of them each time: what a call before it left would be untrue of this one."""
+    """Return all attributes of the last call. They replace those of the call before it in the same span."""
     return {TOOL: tool, STATE: state, SERVED_BY: served_by, PROBE: probe}

@@ -1,6 +1,6 @@
-"""SwitchgearCollector: the condition of clients as Prometheus metrics, read from their status when it is scraped.
+"""Export the status of clients as Prometheus metrics. It is read when Prometheus scrapes, so calls don't become slower.
 
-Needs ``prometheus-client`` (extra ``prometheus``), imported when it is registered. Costs a call nothing.
+Needs ``prometheus-client`` (extra ``prometheus``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from switchgear.client import Switchgear
 from switchgear.emitter.status import EmitterStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.guard.rejections import Rejection
-from switchgear.runtime.fork import ForkSafe
+from switchgear.runtime.fork import call_in_child
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 from switchgear_schemas.errors import SwitchgearError
 
@@ -36,18 +36,18 @@ class _Client(NamedTuple):
 
 
 class SwitchgearCollector:
-    """``REGISTRY.register(SwitchgearCollector(gear))``; one in a registry, for a metric may be told of in one place alone.
+    """A collector for a registry: ``REGISTRY.register(SwitchgearCollector(gear))``.
 
-    Several clients in one process share it, each with labels of its own:
+    A registry takes one collector. Several clients of a process share it, each with its own labels:
     ``SwitchgearCollector(one, labels={"client": "planner"}).add(other, labels={"client": "writer"})``.
 
     Args:
-        gear: whose condition it is.
-        counts: calls and refusals by tool too, where it is one of the client's hooks.
-        labels: fixed labels of every metric, such as ``{"client": "planner"}``.
+        gear: The client.
+        counts: Counts of calls and refusals by tool. It must also be one of the client's hooks.
+        labels: Fixed labels of every metric, such as ``{"client": "planner"}``.
 
     Raises:
-        SwitchgearError: an argument is impossible; the message names it.
+        SwitchgearError: An argument is impossible. The message names it.
     """
 
     def __init__(
@@ -59,35 +59,35 @@ class SwitchgearCollector:
     def add(
         self, gear: Switchgear, counts: CallCounts | None = None, *, labels: Mapping[str, str] | None = None
     ) -> Self:
-        """Show another client too, with the same labels by name and another value of at least one.
+        """Add another client. Its labels have the same names, and at least one has another value.
 
         Raises:
-            SwitchgearError: an argument is impossible, or nothing would tell this client from one that is shown already.
+            SwitchgearError: An argument is impossible, or the labels don't distinguish the client from the others.
         """
         if not isinstance(gear, Switchgear):
-            raise SwitchgearError(f"A collector is of a Switchgear, not {shown(gear)}.")
+            raise SwitchgearError(f"gear is {shown(gear)}.", hint="Give a Switchgear.")
         if counts is not None and not isinstance(counts, CallCounts):
-            raise SwitchgearError(f"counts is a CallCounts, not {shown(counts)}.")
+            raise SwitchgearError(f"counts is {shown(counts)}.", hint="Give a CallCounts.")
         found = _checked(labels)
         for client in self._clients:
             if client.labels.keys() != found.keys() or client.labels == found:
                 raise SwitchgearError(
-                    f"The labels {found} do not tell this client from the one with {client.labels}.",
-                    hint='Give each the same names with other values: labels={"client": "planner"}.',
+                    f"The labels {found} don't distinguish this client from the one with {client.labels}.",
+                    hint='Give each client the same names with other values: labels={"client": "planner"}.',
                 )
         ordered = {name: found[name] for name in (self._clients[0].labels if self._clients else found)}
         self._clients = (*self._clients, _Client(gear, counts, ordered))
         return self
 
     def describe(self) -> Iterable[Metric]:
-        """Every family without values: asked when it is registered, when no client need have been started."""
+        """Return every family without values. The registry calls it, perhaps before a client starts."""
         return [self._family(name) for name in FAMILIES]
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics, as of now: each once, with the values of every client.
+        """Return each metric once, with the current values of every client.
 
         Raises:
-            SwitchgearError: prometheus-client is not installed.
+            SwitchgearError: prometheus-client isn't installed.
         """
         found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for client in self._clients:
@@ -105,99 +105,97 @@ class SwitchgearCollector:
             from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - optional
         except ImportError:
             raise SwitchgearError(
-                "prometheus-client is not installed.", hint='Run `pip install "switchgear[prometheus]"`.'
+                "prometheus-client isn't installed.", hint='Run `pip install "switchgear[prometheus]"`.'
             ) from None
         family = FAMILIES[name]
         labels = [*self._clients[0].labels, *family.labels]
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        return kind(name, family.words, labels=labels)
+        return kind(name, family.description, labels=labels)
 
 
 def _checked(labels: object) -> dict[str, str]:
     if labels is None:
         return {}
     if not isinstance(labels, Mapping):
-        raise SwitchgearError(f"labels is a dict, not {shown(labels)}.", hint='labels={"client": "planner"}')
+        raise SwitchgearError(f"labels is {shown(labels)}.", hint='Give a dict: labels={"client": "planner"}')
     for name, value in labels.items():
         if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise SwitchgearError(f"{shown(name)} is no label's name.", hint="Letters, digits and _, such as client.")
+            raise SwitchgearError(f"{shown(name)} can't be the name of a label.", hint="Use letters, digits and _.")
         if name in OWN_LABELS:
             raise SwitchgearError(
-                f"The label {name} is one of the metrics' own: {', '.join(sorted(OWN_LABELS))}.", hint="Choose another."
+                f"The label {name} is used by the metrics: {', '.join(sorted(OWN_LABELS))}.", hint="Use another name."
             )
         if not isinstance(value, str):
-            raise SwitchgearError(f"The value of the label {name} is a string, not {shown(value)}.")
+            raise SwitchgearError(f"The value of the label {name} is {shown(value)}.", hint="Give a string.")
     return dict(labels)
 
 
 def _encodable(value: str) -> str:
-    """A tool may be named with what UTF-8 can't hold; that must not cost the whole scrape."""
+    """Escape what UTF-8 can't encode. A tool may have such a name, and the scrape must not fail."""
     return value.encode(errors="backslashreplace").decode()
 
 
 MODES: Final = ("loading", "fleet", "last_known", "local_only", "deny")
 MOST_CIRCUITS: Final = 1_000
-"""Circuits that are shown by name, of those that are not closed; the number by state is always complete."""
+"""The most circuits to export by name. The number by state is always complete."""
 
 Reading = tuple[str, Mapping[Any, float]]
-"""A family's name, and its values by the values of its labels."""
+"""The name of a family, and its values by the values of its labels."""
 _ONE: Final = ()
 
 
 class Family(NamedTuple):
-    """A metric, whoever's it is. One whose name ends in ``_total`` is a counter, any other a gauge."""
+    """A metric. One whose name ends with ``_total`` is a counter, every other one a gauge."""
 
-    words: str
+    description: str
     labels: tuple[str, ...] = ()
 
 
-_BY_STATE: Final = Family("Circuits by state; of the process's own, those that are not closed.", ("state",))
-_BY_NAME: Final = Family("1 for each circuit that is not closed.", ("circuit", "state"))
+_BY_STATE: Final = Family("Circuits by state. Of the process's own circuits, those that aren't closed.", ("state",))
+_BY_NAME: Final = Family("1 for each circuit that isn't closed.", ("circuit", "state"))
 FAMILIES: Final[Mapping[str, Family]] = {
-    "switchgear_guard_mode": Family("1 for who decides now.", ("mode",)),
+    "switchgear_guard_mode": Family("1 for the mode: what decides about calls.", ("mode",)),
     "switchgear_guard_local_circuits": _BY_STATE,
     "switchgear_guard_local_circuit_state": _BY_NAME,
     "switchgear_guard_fleet_circuits": _BY_STATE,
     "switchgear_guard_fleet_circuit_state": _BY_NAME,
-    "switchgear_guard_fleet_age_seconds": Family("Since the broker last answered the follower."),
-    "switchgear_guard_fleet_stale": Family("1 while the fleet's state may be an old one."),
-    "switchgear_guard_fleet_loaded": Family("1 when every circuit was read."),
+    "switchgear_guard_fleet_age_seconds": Family("Seconds since the broker last answered the follower."),
+    "switchgear_guard_fleet_stale": Family("1 while the fleet's state may be outdated."),
+    "switchgear_guard_fleet_loaded": Family("1 after every circuit was read."),
     "switchgear_guard_fleet_lag_records": Family("Records of circuits not yet read."),
-    "switchgear_guard_fleet_malformed_total": Family("Records that are no circuits."),
-    "switchgear_guard_owner_silent_circuits": Family("Circuits whose owner does not answer."),
-    "switchgear_emitter_emitted_total": Family("Events accepted from callers or taken over."),
-    "switchgear_emitter_events_total": Family("What became of them.", ("result",)),
-    "switchgear_emitter_buffered_events": Family("In memory or in flight."),
-    "switchgear_emitter_connected": Family("1 when a producer is ready."),
-    "switchgear_emitter_away_seconds": Family("How long Kafka has taken nothing; 0 while it does."),
-    "switchgear_spool_records": Family("On disk and not acknowledged."),
-    "switchgear_spool_bytes": Family("On disk."),
-    "switchgear_spool_limit_bytes": Family("Most on disk."),
-    "switchgear_spool_in_use": Family("1 while events go through the disk."),
-    "switchgear_spool_unusable": Family("1 while the disk refuses."),
-    "switchgear_spool_taken_over_total": Family("Records of dead processes."),
-    "switchgear_spool_dropped_total": Family("Given up because the spool was full."),
-    "switchgear_spool_damaged_total": Family("Stretches that were not readable."),
+    "switchgear_guard_fleet_malformed_total": Family("Records that aren't valid circuits."),
+    "switchgear_guard_owner_silent_circuits": Family("Circuits whose owner doesn't answer."),
+    "switchgear_emitter_emitted_total": Family("Events accepted from callers or taken over from dead processes."),
+    "switchgear_emitter_events_total": Family("Events by result.", ("result",)),
+    "switchgear_emitter_buffered_events": Family("Events in memory or in flight."),
+    "switchgear_emitter_connected": Family("1 while the producer is connected."),
+    "switchgear_emitter_away_seconds": Family("Seconds for which Kafka has taken no event. 0 while it does."),
+    "switchgear_spool_records": Family("Events on disk that aren't acknowledged."),
+    "switchgear_spool_bytes": Family("Bytes on disk."),
+    "switchgear_spool_limit_bytes": Family("The most bytes on disk."),
+    "switchgear_spool_in_use": Family("1 while events go through the spool."),
+    "switchgear_spool_unusable": Family("1 while the spool can't be used."),
+    "switchgear_spool_taken_over_total": Family("Events taken over from dead processes."),
+    "switchgear_spool_dropped_total": Family("Events dropped because the spool was full."),
+    "switchgear_spool_damaged_total": Family("Unreadable parts of the spool."),
     "switchgear_guard_hook_failures_total": Family("Exceptions of hooks."),
-    "switchgear_guard_background_failed_jobs": Family("Background jobs that had to be started again."),
+    "switchgear_guard_background_failed_jobs": Family("Background jobs that were restarted."),
     "switchgear_guard_calls_total": Family("Calls that were made.", ("tool", "status")),
-    "switchgear_guard_call_seconds_total": Family("Time spent in them.", ("tool",)),
+    "switchgear_guard_call_seconds_total": Family("Seconds spent in calls.", ("tool",)),
     "switchgear_guard_rejections_total": Family("Calls that were refused.", ("tool", "source")),
-    "switchgear_guard_fallbacks_total": Family("What served instead.", ("tool", "fallback")),
+    "switchgear_guard_fallbacks_total": Family("Fallbacks that were called instead.", ("tool", "fallback")),
     "switchgear_guard_transitions_total": Family("Changes of state.", ("tool", "source", "state")),
 }
 OWN_LABELS: Final = frozenset(label for family in FAMILIES.values() for label in family.labels)
 
 
 def readings(gear: Switchgear, counts: CallCounts | None) -> Iterator[Reading]:
-    """The values of one client, as of now, in the order of :data:`FAMILIES`; of those that it has."""
-    status, follower = gear.status(), gear._follower  # noqa: SLF001 - gear.circuits() would start a client that nobody uses yet
+    """Return the current values of one client, in the order of :data:`FAMILIES`."""
+    status = gear.status()
     yield "switchgear_guard_mode", {(mode,): float(mode == status.mode) for mode in MODES}
     yield from _circuits("local", dict(status.local))
-    if status.follower is not None and follower is not None:
-        views = follower.table.snapshot()
-        states = {each: "forced_open" if view.forced else view.state for each, view in views.items()}
-        yield from _circuits("fleet", states)
+    if status.follower is not None:
+        yield from _circuits("fleet", dict(status.fleet))
         yield from _follower(status.follower)
         yield "switchgear_guard_owner_silent_circuits", {_ONE: len(status.owner_silent_s)}
     if status.emitter is not None:
@@ -254,62 +252,60 @@ def _calls(counts: CallCounts) -> Iterator[Reading]:
 
 
 OTHER: Final = "(other)"
-"""Stands for every tool beyond the limit."""
+"""The name for all tools beyond the limit."""
 
 Labels = tuple[str, str]
 
 
-class CallCounts(Hooks, ForkSafe):
-    """Counts since the start, for a metrics system: ``Switchgear(..., hooks=[counts])``. Thread-safe.
+class CallCounts(Hooks):
+    """Count calls since the start of the process: ``Switchgear(..., hooks=[counts])``. Thread-safe.
 
-    With any hook for outcomes each call goes the long way through the guard; without, the guard is as fast as it can be, and
-    :class:`~switchgear.telemetry.prometheus.SwitchgearCollector` shows everything but these numbers.
+    With a hook for outcomes a guarded call is slower. Without it, :class:`SwitchgearCollector` exports everything but these counts.
 
     Args:
-        most_tools: tools that have numbers of their own; the rest are summed up as :data:`OTHER`.
+        most_tools: The most tools with their own counts. The others are added up as :data:`OTHER`.
     """
 
     def __init__(self, *, most_tools: int = 1_000) -> None:
-        super().__init__()
         self._most_tools = most_tools
-        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
+        self._replace_lock()
+        call_in_child(self._replace_lock)
         self._tools: set[str] = set()
         self.calls: Counter[Labels] = Counter()
         """By tool and status."""
         self.microseconds: Counter[str] = Counter()
-        """Time spent in calls, by tool."""
+        """Microseconds spent in calls, by tool."""
         self.rejections: Counter[Labels] = Counter()
-        """By tool and whose circuit refused."""
+        """By tool and source of the refusal."""
         self.fallbacks: Counter[Labels] = Counter()
-        """By tool and what was called instead."""
+        """By tool and fallback."""
         self.transitions: Counter[tuple[str, str, str]] = Counter()
-        """By tool, whose circuit, and new state."""
+        """By tool, source and new state."""
 
     def on_outcome(self, outcome: CallOutcome) -> None:
-        """A call ended."""
+        """Count the call."""
         with self._lock:
             tool = self._named(outcome.tool)
             self.calls[tool, outcome.status] += 1
             self.microseconds[tool] += round(outcome.duration_ms * 1000)
 
     def on_rejected(self, rejection: Rejection) -> None:
-        """A call was refused."""
+        """Count the refusal."""
         with self._lock:
             self.rejections[self._named(rejection.tool), rejection.source] += 1
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """Something else is called."""
+        """Count the fallback."""
         with self._lock:
             self.fallbacks[self._named(rejection.tool), self._named(tool)] += 1
 
     def on_transition(self, change: CircuitChange) -> None:
-        """A circuit changed its state."""
+        """Count the change."""
         with self._lock:
             self.transitions[self._named(change.tool), change.source, change.state] += 1
 
-    def forked(self) -> None:
-        """In a child of a fork: its own lock; the counts go on from the parent's."""
-        self._lock = threading.RLock()
+    def _replace_lock(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
 
     def _named(self, tool: str) -> str:
         if tool not in self._tools:

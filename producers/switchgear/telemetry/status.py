@@ -1,4 +1,4 @@
-"""SwitchgearStatus: the condition of one client."""
+"""The status of one client."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from switchgear_schemas.enums import CircuitState
 
 @dataclass(frozen=True, slots=True)
 class SwitchgearStatus:
-    """As of now. ``local``: states of this process's own breakers that are not closed, by circuit id."""
+    """The condition of a client at one moment."""
 
     emitter: EmitterStatus | None
+    """None without Kafka."""
     follower: FollowerStatus | None
+    """None without Kafka."""
     local: Mapping[str, CircuitState]
+    """States of this process's own circuits that aren't closed, by circuit id."""
     background_deaths: Mapping[str, str]
-    """Last error of each background job that had to be started again."""
+    """The last error of each background job that was restarted."""
     mode: GuardMode = "local_only"
-    """Who decides now: see :data:`~switchgear.guard.fleet_state.GuardMode`."""
+    """What decides about calls: see :data:`~switchgear.guard.fleet_state.GuardMode`."""
     owner_silent_s: Mapping[str, float] = field(default_factory=dict)
-    """By circuit id: how long requests for a probe have gone unanswered. Nobody owns these circuits, or their owner is behind."""
+    """For how many seconds requests for a probe got no answer, by circuit id. No worker owns these circuits, or it is behind."""
     hook_failures: int = 0
-    """Exceptions of hooks; the log has them."""
+    """The number of exceptions of hooks. The log has them."""
+    fleet: Mapping[str, CircuitState] = field(default_factory=dict)
+    """States of the fleet's circuits as this process sees them, by circuit id."""
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What is not as it should be, one sentence each; empty when all is well, and without Kafka."""
+        """Return what is wrong, one sentence each. Empty if nothing is wrong, and without Kafka."""
         return tuple(degraded(self))
 
 
 def degraded(status: SwitchgearStatus) -> Iterator[str]:
-    """What is not as it should be, one sentence each."""
+    """Return what is wrong, one sentence each."""
     emitter, follower = status.emitter, status.follower
     if follower is not None and status.mode != "fleet":
         age = "never" if follower.age_s is None else f"{follower.age_s:.0f} s ago"
@@ -43,7 +48,7 @@ def degraded(status: SwitchgearStatus) -> Iterator[str]:
         yield f"The follower is {follower.lag} records behind."
     if status.owner_silent_s:
         longest = max(status.owner_silent_s.values())
-        yield f"Requests for a probe go unanswered, of {len(status.owner_silent_s)} circuits, for up to {longest:.0f} s."
+        yield f"Requests for a probe of {len(status.owner_silent_s)} circuits got no answer for up to {longest:.0f} s."
     if emitter is not None:
         if emitter.away_s is not None:
             yield f"Kafka has not taken an event for {emitter.away_s:.0f} s."
@@ -54,4 +59,4 @@ def degraded(status: SwitchgearStatus) -> Iterator[str]:
         if emitter.spool is not None and emitter.spool.error is not None:
             yield f"The spool can't be used: {emitter.spool.error}."
     for job, error in status.background_deaths.items():
-        yield f"The background job {job} was started again after: {error}."
+        yield f"The background job {job} was restarted after an error: {error}."

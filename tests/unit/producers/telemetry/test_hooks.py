@@ -1,4 +1,4 @@
-"""Hooks are run in order, only where somebody listens, and never break the call."""
+"""Hooks run in order and never break the call."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def test_hooks_run_in_the_order_they_were_given() -> None:
     assert told == ["first", "second"]
 
 
-def test_only_what_is_overridden_is_wanted() -> None:
+def test_wants_only_overridden_methods() -> None:
     assert HookList([Notes()]).wants == {"on_transition", "on_rejected", "on_fallback", "on_outcome"}
     assert HookList([FunctionHooks(on_drop=print)]).wants == {"on_drop"}
 
 
-def test_hooks_that_do_nothing_are_no_hooks() -> None:
+def test_hook_list_is_none_without_overridden_methods() -> None:
     assert hook_list([]) is None
     assert hook_list([Hooks(), FunctionHooks()]) is None
 
 
-def test_a_hook_that_fails_is_logged_once_a_minute_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_hook_is_logged_once_a_minute_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     notes = Notes()
     hooks = HookList([Failing(), notes], clock=lambda: now)
@@ -111,7 +111,7 @@ def test_a_hook_that_fails_is_logged_once_a_minute_and_the_next_one_runs(caplog:
     ],
     ids=["transition", "rejected", "fallback", "outcome", "drop"],
 )
-def test_no_hook_raises_into_the_call(run: Callable[[HookList], None]) -> None:
+def test_exception_of_a_hook_does_not_reach_the_call(run: Callable[[HookList], None]) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -127,7 +127,7 @@ class PanicError(BaseException):
 
 
 @pytest.mark.parametrize("error", [PanicError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit])
-def test_in_the_background_nothing_that_a_hook_raises_gets_out(error: type[BaseException]) -> None:
+def test_background_catches_everything_that_a_hook_raises(error: type[BaseException]) -> None:
     told: list[object] = []
     escaped: list[BaseException] = []
 
@@ -149,7 +149,7 @@ def test_in_the_background_nothing_that_a_hook_raises_gets_out(error: type[BaseE
     assert (escaped, told, hooks.failures) == ([], [3], 2)
 
 
-def test_in_the_callers_thread_it_does() -> None:
+def test_base_exception_of_a_hook_reaches_the_caller() -> None:
     def fail(_: object) -> None:
         raise PanicError
 
@@ -162,7 +162,7 @@ def test_in_the_callers_thread_it_does() -> None:
             run()
 
 
-def test_a_background_that_met_such_a_hook_goes_on() -> None:
+def test_background_goes_on_after_a_base_exception_of_a_hook() -> None:
     counts: list[int] = []
 
     def on_drop(count: int) -> None:
@@ -191,7 +191,7 @@ class Unnameable:
         raise RuntimeError
 
 
-def test_a_failing_hook_is_named_without_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_names_a_failing_hook_without_its_arguments(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_key: str, _: object) -> None:
         raise ValueError
 
@@ -209,7 +209,7 @@ class Nameless(Hooks):
         self.on_rejected = method  # type: ignore[method-assign,assignment]
 
 
-def test_a_log_handler_that_calls_a_tool_with_the_failing_hook_does_not_run_for_ever() -> None:
+def test_log_handler_may_call_a_tool_with_the_failing_hook() -> None:
     def fail(_: object) -> None:
         raise ValueError
 
@@ -228,7 +228,7 @@ def test_a_log_handler_that_calls_a_tool_with_the_failing_hook_does_not_run_for_
     assert gear.status().hook_failures == 2
 
 
-def test_the_first_trace_context_wins_and_a_failing_one_is_passed_over() -> None:
+def test_uses_the_first_trace_context_and_skips_a_failing_hook() -> None:
     class Traced(Hooks):
         def traceparent(self) -> str | None:
             return "00-aa-bb-01"
@@ -237,7 +237,7 @@ def test_the_first_trace_context_wins_and_a_failing_one_is_passed_over() -> None
     assert HookList([Hooks()]).traceparent() is None
 
 
-def test_what_happens_to_a_tool_is_told_in_order_in_the_callers_thread() -> None:
+def test_hooks_run_in_order_in_the_callers_thread() -> None:
     notes = Notes()
     gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
     assert gear.call("t", lambda: 1) == 1
@@ -259,7 +259,7 @@ def test_what_happens_to_a_tool_is_told_in_order_in_the_callers_thread() -> None
     assert notes.threads == {threading.current_thread().name}
 
 
-def test_a_change_says_why_and_for_how_long() -> None:
+def test_change_has_its_reason_and_wait() -> None:
     changes: list[CircuitChange] = []
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30, jitter=0),
@@ -272,7 +272,7 @@ def test_a_change_says_why_and_for_how_long() -> None:
     assert change.retry_after_s == pytest.approx(30)
 
 
-def test_a_hook_may_use_the_client_it_is_told_of() -> None:
+def test_hook_may_use_its_client() -> None:
     """No lock is held: a hook that asks about the very circuit does not wait for itself."""
     seen: list[bool] = []
     gear: Switchgear
@@ -285,7 +285,7 @@ def test_a_hook_may_use_the_client_it_is_told_of() -> None:
     assert seen == [True]
 
 
-def test_a_guarded_function_tells_its_fallback() -> None:
+def test_fallback_of_a_guarded_function_calls_on_fallback() -> None:
     notes = Notes()
     gear = Switchgear.local(
         local_policies=QUICK.model_copy(update={"wait_duration_in_open_state_s": 60}), hooks=[notes]
@@ -306,7 +306,7 @@ def test_a_guarded_function_tells_its_fallback() -> None:
     assert notes.told.index(("rejected", "a", "open")) < notes.told.index(("fallback", "a", "b"))
 
 
-def test_circuits_of_a_session_are_told_of_too() -> None:
+def test_circuits_of_a_session_call_on_transition() -> None:
     notes = Notes()
     gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
     with gear.session("s"):
@@ -314,7 +314,7 @@ def test_circuits_of_a_session_are_told_of_too() -> None:
     assert ("local", "closed", "open") in notes.told
 
 
-async def test_a_coroutine_is_told_of_like_a_function() -> None:
+async def test_coroutine_functions_call_hooks() -> None:
     notes = Notes()
     gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
 
@@ -330,7 +330,7 @@ async def test_a_coroutine_is_told_of_like_a_function() -> None:
     assert [told[0] for told in notes.told if isinstance(told, tuple)] == ["success", "error", "error", "local"]
 
 
-def test_threads_tell_every_change_once() -> None:
+def test_threads_report_every_change_once() -> None:
     changes: list[CircuitChange] = []
     gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=changes.append)])
 

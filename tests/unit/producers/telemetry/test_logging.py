@@ -1,4 +1,4 @@
-"""Log records with fields."""
+"""LoggingHooks writes log records with fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def said(caplog: pytest.LogCaptureFixture, logger: str) -> list[logging.LogRecor
     return [record for record in caplog.records if record.name == logger]
 
 
-def test_an_opening_circuit_is_a_warning_with_its_facts_as_fields(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_an_opening_circuit_as_a_warning_with_fields(caplog: pytest.LogCaptureFixture) -> None:
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=2), hooks=[LoggingHooks()])
     with caplog.at_level(logging.DEBUG, "switchgear.circuits"):
         for _ in range(2):
@@ -39,7 +39,7 @@ def test_an_opening_circuit_is_a_warning_with_its_facts_as_fields(caplog: pytest
     assert (vars(refusal)["tool"], vars(refusal)["source"]) == ("search", "local")
 
 
-def test_a_closing_circuit_a_fallback_and_a_loss_have_their_levels(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_a_closing_circuit_a_fallback_and_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.01),
         hooks=[LoggingHooks(logging.getLogger("mine"))],
@@ -62,7 +62,7 @@ def test_a_closing_circuit_a_fallback_and_a_loss_have_their_levels(caplog: pytes
     assert vars(records[-1])["dropped"] == 3
 
 
-def test_structlog_makes_fields_of_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_structlog_shows_the_fields(caplog: pytest.LogCaptureFixture) -> None:
     import structlog  # noqa: PLC0415 - of this test alone
 
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[LoggingHooks()])
@@ -84,7 +84,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("kind", ["plain", "stdlib"])
-def test_a_logger_of_structlogs_own_gets_them_as_fields(kind: str) -> None:
+def test_binds_the_fields_to_a_logger_of_structlog_or_loguru(kind: str) -> None:
     import structlog  # noqa: PLC0415 - of this test alone
 
     kept = Kept()
@@ -110,12 +110,12 @@ def test_a_logger_of_structlogs_own_gets_them_as_fields(kind: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x", 5, print, logging, logging.LoggerAdapter(logging.getLogger("mine"), {})])
-def test_what_is_no_logger_is_told_at_once(wrong: object) -> None:
+def test_rejects_what_is_not_a_logger(wrong: object) -> None:
     with pytest.raises(SwitchgearError, match=r"logger is a logging\.Logger"):
         LoggingHooks(wrong)  # type: ignore[arg-type]
 
 
-def test_a_tools_name_can_neither_steer_the_terminal_nor_begin_a_line_of_the_log(
+def test_escapes_control_characters_in_the_name_of_a_tool(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[LoggingHooks()])

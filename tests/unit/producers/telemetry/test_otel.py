@@ -1,4 +1,4 @@
-"""OpenTelemetry with its real SDK: what lands on the span, in the metrics and on the event."""
+"""OpenTelemetryHooks reports to the real SDK: on the span, in metrics and on the event."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def broken() -> None:
     raise ConnectionError("down")
 
 
-def test_a_call_names_its_tool_and_circuit_on_the_callers_span(telemetry: Telemetry) -> None:
+def test_sets_tool_and_circuit_on_the_callers_span(telemetry: Telemetry) -> None:
     with telemetry.tracer.start_as_current_span("agent step"):
         telemetry.gear.call("search", lambda: 1)
     attributes = dict(telemetry.span().attributes or {})
@@ -71,7 +71,7 @@ def test_a_call_names_its_tool_and_circuit_on_the_callers_span(telemetry: Teleme
     }
 
 
-def test_a_failure_has_its_error_type_and_the_change_it_made(telemetry: Telemetry) -> None:
+def test_failure_adds_its_error_type_and_the_change_of_the_circuit(telemetry: Telemetry) -> None:
     with telemetry.tracer.start_as_current_span("agent step"):
         for _ in range(2):
             with pytest.raises(ConnectionError):
@@ -94,7 +94,7 @@ def test_a_failure_has_its_error_type_and_the_change_it_made(telemetry: Telemetr
     }
 
 
-def test_a_refusal_and_its_fallback_are_events_on_the_span(telemetry: Telemetry) -> None:
+def test_refusal_and_fallback_are_events_on_the_span(telemetry: Telemetry) -> None:
     gear = telemetry.gear
 
     @gear.guard("backup")
@@ -129,7 +129,7 @@ def last(tool: str, state: str, served_by: str, *, probe: bool = False) -> dict[
     }
 
 
-def test_what_a_call_before_it_left_is_not_told_of_the_last_one(telemetry: Telemetry) -> None:
+def test_attributes_of_an_earlier_call_are_replaced(telemetry: Telemetry) -> None:
     gear = telemetry.gear
     for _ in range(2):
         with pytest.raises(ConnectionError):
@@ -144,7 +144,7 @@ def test_what_a_call_before_it_left_is_not_told_of_the_last_one(telemetry: Telem
     assert [event.name for event in telemetry.span().events] == ["switchgear.failed", "switchgear.rejected"]
 
 
-def test_a_guarded_fallback_is_told_as_one(telemetry: Telemetry) -> None:
+def test_guarded_fallback_is_served_by_fallback(telemetry: Telemetry) -> None:
     gear = telemetry.gear
     gear.guard("backup")(lambda: "from the backup")
     search = gear.guard("search", fallback="backup")(broken)
@@ -156,7 +156,7 @@ def test_a_guarded_fallback_is_told_as_one(telemetry: Telemetry) -> None:
     assert dict(telemetry.span().attributes or {}) == last("backup", "closed", "fallback")
 
 
-def test_a_tool_that_is_tried_because_all_are_open_is_told_as_open(telemetry: Telemetry) -> None:
+def test_call_made_because_all_circuits_are_open_has_state_open(telemetry: Telemetry) -> None:
     gear = telemetry.gear
     backup = gear.guard("backup")(broken)
     search = gear.guard("search", fallback="backup")(broken)
@@ -169,7 +169,7 @@ def test_a_tool_that_is_tried_because_all_are_open_is_told_as_open(telemetry: Te
     assert dict(telemetry.span().attributes or {}) == last("search", "open", "call")
 
 
-def test_a_kept_result_is_told_as_one(telemetry: Telemetry) -> None:
+def test_cached_result_is_served_by_cache(telemetry: Telemetry) -> None:
     gear, fails = telemetry.gear, [False]
 
     @gear.guard("search", cache=CachePolicy(ttl_s=0.02, stale_for_s=60))
@@ -192,7 +192,7 @@ def test_a_kept_result_is_told_as_one(telemetry: Telemetry) -> None:
     assert dict(telemetry.span().attributes or {}) == last("search", "open", "cache")
 
 
-def test_a_probe_is_told_as_one(telemetry: Telemetry) -> None:
+def test_probe_sets_its_attribute(telemetry: Telemetry) -> None:
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.01),
         hooks=[telemetry.hooks],
@@ -225,14 +225,14 @@ def test_metrics_count_calls_refusals_and_changes(telemetry: Telemetry) -> None:
     assert [point.value for point in telemetry.points("switchgear.events.dropped")] == [7]
 
 
-def test_a_change_of_the_fleets_circuit_is_counted_and_on_no_span(telemetry: Telemetry) -> None:
+def test_change_of_the_fleets_circuit_is_counted_without_a_span_event(telemetry: Telemetry) -> None:
     with telemetry.tracer.start_as_current_span("someone else's"):
         telemetry.hooks.on_transition(CircuitChange("t", "t", "fleet", None, "open", 1))
     assert telemetry.span().events == ()
     assert len(telemetry.points("switchgear.circuit.transitions")) == 1
 
 
-def test_the_trace_context_is_the_current_spans(telemetry: Telemetry) -> None:
+def test_trace_context_is_that_of_the_current_span(telemetry: Telemetry) -> None:
     assert telemetry.hooks.traceparent() is None
     carrier: dict[str, str] = {}
     with telemetry.tracer.start_as_current_span("agent step"):
@@ -240,7 +240,7 @@ def test_the_trace_context_is_the_current_spans(telemetry: Telemetry) -> None:
         assert telemetry.hooks.traceparent() == carrier["traceparent"]
 
 
-def test_events_of_calls_within_a_span_carry_its_trace_context(telemetry: Telemetry) -> None:
+def test_event_of_a_call_has_the_trace_context_of_its_span(telemetry: Telemetry) -> None:
     gear = Switchgear("127.0.0.1:1", hooks=[telemetry.hooks])
     gear._runtime.started = True
     with telemetry.tracer.start_as_current_span("agent step") as span:
@@ -251,7 +251,7 @@ def test_events_of_calls_within_a_span_carry_its_trace_context(telemetry: Teleme
     gear.close(0)
 
 
-def test_without_opentelemetry_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_opentelemetry_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[otel\]\""):
         OpenTelemetryHooks()

@@ -1,4 +1,4 @@
-"""The collector against the real prometheus_client: every number of the status under its name."""
+"""SwitchgearCollector exports the status of clients to the real prometheus_client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def away(tmp_path: Path) -> Iterator[Switchgear]:
     gear.close(0)
 
 
-def test_a_scrape_starts_no_client(away: Switchgear) -> None:
+def test_scrape_does_not_start_the_client(away: Switchgear) -> None:
     value = registry_of(SwitchgearCollector(away)).get_sample_value
     assert value("switchgear_guard_mode", {"mode": "loading"}) == 1
     assert not away._runtime.started
@@ -55,7 +55,7 @@ def test_a_scrape_starts_no_client(away: Switchgear) -> None:
     assert not away._background.alive
 
 
-def test_a_local_client_shows_its_circuits_and_mode() -> None:
+def test_exports_circuits_and_mode_of_a_local_client() -> None:
     gear = Switchgear.local(local_policies=POLICY)
     opened(gear, "search")
     registry = registry_of(SwitchgearCollector(gear))
@@ -67,7 +67,7 @@ def test_a_local_client_shows_its_circuits_and_mode() -> None:
     assert value("switchgear_emitter_emitted_total") is None, "it has no emitter"
 
 
-def test_a_client_without_kafka_shows_what_waits_and_for_how_long(away: Switchgear) -> None:
+def test_exports_waiting_events_while_kafka_is_down(away: Switchgear) -> None:
     opened(away, "search")
     registry = registry_of(SwitchgearCollector(away))
     value = registry.get_sample_value
@@ -87,7 +87,7 @@ def test_a_client_without_kafka_shows_what_waits_and_for_how_long(away: Switchge
     assert (value("switchgear_emitter_away_seconds") or 0) >= 1
 
 
-def test_what_it_writes_is_read_by_prometheus_own_parser(away: Switchgear) -> None:
+def test_prometheus_parser_reads_the_export(away: Switchgear) -> None:
     counts = CallCounts()
     for client in (away, Switchgear.local(local_policies=POLICY, hooks=[counts])):
         client.call("search", lambda: 1)
@@ -97,7 +97,7 @@ def test_what_it_writes_is_read_by_prometheus_own_parser(away: Switchgear) -> No
         assert all(name.startswith("switchgear_") for name in names)
 
 
-def test_calls_by_tool_are_counted_where_the_counts_are_a_hook() -> None:
+def test_exports_calls_by_tool_with_call_counts() -> None:
     counts = CallCounts()
     gear = Switchgear.local(local_policies=POLICY, hooks=[counts])
     gear.call("search", lambda: 1)
@@ -114,14 +114,14 @@ def test_calls_by_tool_are_counted_where_the_counts_are_a_hook() -> None:
     assert value("switchgear_guard_transitions_total", moved) == 1
 
 
-def test_tools_beyond_the_limit_are_summed_up() -> None:
+def test_adds_up_tools_beyond_the_limit() -> None:
     counts = CallCounts(most_tools=2)
     for number in range(5):
         counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
     assert counts.calls == {("t0", "success"): 1, ("t1", "success"): 1, (OTHER, "success"): 3}
 
 
-def test_registering_asks_the_client_nothing() -> None:
+def test_registering_does_not_ask_the_client() -> None:
     gear = Switchgear(NOBODY)
     registry_of(SwitchgearCollector(gear))
     status = gear.status()
@@ -129,7 +129,7 @@ def test_registering_asks_the_client_nothing() -> None:
     assert not status.emitter.alive
 
 
-def test_two_clients_share_a_collector_and_each_metric_is_told_of_once(away: Switchgear) -> None:
+def test_two_clients_share_a_collector_with_one_family_per_metric(away: Switchgear) -> None:
     counts = CallCounts()
     other = Switchgear.local(local_policies=POLICY, hooks=[counts])
     other.call("search", lambda: 1)
@@ -148,14 +148,14 @@ def test_two_clients_share_a_collector_and_each_metric_is_told_of_once(away: Swi
     assert "switchgear_guard_mode" in names
 
 
-def test_a_registry_takes_one_collector_alone() -> None:
+def test_registry_takes_one_collector_only() -> None:
     registry = registry_of(SwitchgearCollector(Switchgear.local()))
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(SwitchgearCollector(Switchgear.local(), labels={"client": "b"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("first", [None, {"client": "a"}, {"zone": "a"}])
-def test_a_second_client_that_nothing_tells_from_the_first_is_refused(first: dict[str, str] | None) -> None:
+def test_rejects_a_second_client_with_the_same_labels(first: dict[str, str] | None) -> None:
     collector = SwitchgearCollector(Switchgear.local(), labels=first)
     with pytest.raises(SwitchgearError, match=r"labels=\{"):
         collector.add(Switchgear.local(), labels={"client": "a"})
@@ -179,26 +179,26 @@ def test_a_second_client_that_nothing_tells_from_the_first_is_refused(first: dic
     ],
     ids=repr,
 )
-def test_impossible_labels_are_told_at_once(labels: Any) -> None:
+def test_rejects_impossible_labels(labels: Any) -> None:
     with pytest.raises(SwitchgearError, match="label"):
         SwitchgearCollector(Switchgear.local(), labels=labels)
 
 
-def test_what_is_no_client_and_what_are_no_counts_is_told_at_once() -> None:
+def test_rejects_what_is_not_a_client_or_call_counts() -> None:
     with pytest.raises(SwitchgearError, match="Switchgear"):
         SwitchgearCollector("gear")  # type: ignore[arg-type]
     with pytest.raises(SwitchgearError, match="CallCounts"):
         SwitchgearCollector(Switchgear.local(), {"search": 1})  # type: ignore[arg-type]
 
 
-def test_a_tool_named_with_what_utf_8_can_not_hold_does_not_cost_the_scrape() -> None:
+def test_exports_a_tool_whose_name_utf_8_can_not_encode() -> None:
     counts = CallCounts()
     counts.on_outcome(CallOutcome("a\ud800", "success", 1.0))
     text = generate_latest(registry_of(SwitchgearCollector(Switchgear.local(), counts))).decode()
     assert "switchgear_guard_calls_total" in text
 
 
-def test_without_prometheus_client_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_prometheus_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = SwitchgearCollector(Switchgear.local())
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):

@@ -1,4 +1,4 @@
-"""The status says in words what is not as it should be."""
+"""SwitchgearStatus.degraded names what is wrong."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def emitter(**changes: Any) -> Callable[[], SwitchgearStatus]:
     return lambda: replace(WELL, emitter=replace(EMITTER, **changes))
 
 
-def test_all_is_well() -> None:
+def test_degraded_is_empty_if_nothing_is_wrong() -> None:
     assert WELL.degraded == ()
 
 
-def test_without_kafka_there_is_nothing_to_be_degraded() -> None:
+def test_degraded_is_empty_without_kafka() -> None:
     status = Switchgear.local().status()
     assert (status.mode, status.degraded) == ("local_only", ())
 
@@ -50,7 +50,7 @@ def test_without_kafka_there_is_nothing_to_be_degraded() -> None:
         (lambda: replace(WELL, follower=replace(FOLLOWER, lag=12)), "The follower is 12 records behind."),
         (
             lambda: replace(WELL, owner_silent_s={"a": 3.0, "b": 31.4}),
-            "Requests for a probe go unanswered, of 2 circuits, for up to 31 s.",
+            "Requests for a probe of 2 circuits got no answer for up to 31 s.",
         ),
         (emitter(away_s=12.3), "Kafka has not taken an event for 12 s."),
         (emitter(dropped=7), "7 events were dropped."),
@@ -61,15 +61,15 @@ def test_without_kafka_there_is_nothing_to_be_degraded() -> None:
         ),
         (
             lambda: replace(WELL, background_deaths={"follower": "ValueError: x"}),
-            "The background job follower was started again after: ValueError: x.",
+            "The background job follower was restarted after an error: ValueError: x.",
         ),
     ],
 )
-def test_each_degraded_mode_has_its_sentence(status: Callable[[], SwitchgearStatus], words: str) -> None:
+def test_degraded_has_a_sentence_for_each_problem(status: Callable[[], SwitchgearStatus], words: str) -> None:
     assert status().degraded == (words,)
 
 
-def test_a_client_that_never_reached_kafka_says_so() -> None:
+def test_degraded_reports_a_client_that_never_reached_kafka() -> None:
     gear = Switchgear("127.0.0.1:1")
     status = gear.status()
     assert status.mode == "loading"

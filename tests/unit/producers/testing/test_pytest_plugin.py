@@ -1,4 +1,4 @@
-"""The fixtures as a user has them: asked for by name from a conftest that names the plugin."""
+"""The fixtures work in a user's tests that register the plugin in their conftest."""
 
 import subprocess
 import sys

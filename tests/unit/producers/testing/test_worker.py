@@ -1,4 +1,4 @@
-"""The worker in memory dies where the real one can, and what it leaves behind is enough."""
+"""MemoryWorker crashes at the points of the real worker, and its successor recovers."""
 
 import msgspec
 import pytest
