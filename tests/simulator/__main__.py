@@ -1,4 +1,4 @@
-"""``python -m tests.simulator``: simulate a fleet, one line an invariant; exit code 1 where one is broken."""
+"""Simulate a fleet, and print one line per invariant. The exit code is 1 if an invariant is broken."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from tests.simulator.simulation import Simulation
 
 HEALTHY_RATES: Final = (0.01, 0.02, 0.05)
 CONTROL: Final = (0.15, 2_000_000)
-"""A rate at which the detector does open now and then, to see that the count is right."""
+"""A failure rate at which the detector sometimes opens, and the number of calls. It shows that the count works."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; returns the exit code."""
+    """Run, and return the exit code."""
     standard = Scenario()
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument(
-        "--seed", type=int, default=standard.seed, help="of the random generator (default: %(default)s)"
+        "--seed", type=int, default=standard.seed, help="seed of the random generator (default: %(default)s)"
     )
     parser.add_argument("--runs", type=int, default=1, help="how many seeds, from --seed on (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=standard.processes, help="guards (default: %(default)s)")
     parser.add_argument("--tools", type=int, default=standard.tools, help="circuits (default: %(default)s)")
     parser.add_argument("--hours", type=float, default=standard.hours, help="virtual time (default: %(default)s)")
     parser.add_argument(
-        "--calls-per-s", type=float, default=standard.calls_per_s, help="of the fleet (default: %(default)s)"
+        "--calls-per-s",
+        type=float,
+        default=standard.calls_per_s,
+        help="calls per second of the fleet (default: %(default)s)",
     )
     parser.add_argument("--workers", type=int, default=standard.workers, help="stream workers (default: %(default)s)")
     parser.add_argument(
@@ -90,10 +93,10 @@ def _run(scenario: Scenario, *, twice: bool) -> None:
 
 
 def agreement(digest: str, scenario: Scenario) -> str:
-    """Run the scenario once more and compare; the line that says so.
+    """Run the scenario once more, and return a line that says that both runs agree.
 
     Raises:
-        InvariantBrokenError: the two logs or the two sequences of decisions differ.
+        InvariantBrokenError: The two logs or the two sequences of decisions differ.
     """
     again = Simulation(scenario).run()
     if again.digest() != digest:

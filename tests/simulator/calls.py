@@ -1,4 +1,4 @@
-"""Calls: demand arrives, a guard decides, the call runs and ends, and its guard is told how."""
+"""The simulated calls: a call arrives, a guard decides, the call runs and ends, and its guard gets the outcome."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
 
 
-CRASH_AMID_S: Final = 5.0
-"""A process that is to die in its probe does so within this time."""
+CRASH_WITHIN_S: Final = 5.0
+"""A process that is going to die during its probe dies within this time."""
 _MISROUTED: Final = 0.1
-"""Of the foreign events: keyed as their client likes, into some partition."""
+"""Share of the foreign events that go to any partition."""
 _LATE: Final = 0.01
-"""Of the foreign events: recorded ten minutes ago, from a spool."""
+"""Share of the foreign events that were recorded ten minutes ago and come from a spool."""
 
 
 class _Waiting:
     """A call that waits for the answer to its request for a probe."""
 
-    __slots__ = ("asking", "done", "process", "tool")
+    __slots__ = ("done", "pending", "process", "tool")
 
-    def __init__(self, process: SimulatedProcess, tool: SimulatedTool, asking: PendingProbe) -> None:
+    def __init__(self, process: SimulatedProcess, tool: SimulatedTool, pending: PendingProbe) -> None:
         self.process = process
         self.tool = tool
-        self.asking = asking
+        self.pending = pending
         self.done = False
 
 
 class Calls:
-    """Poisson demand of every tool, spread evenly over the processes: the same as one Poisson demand a process and tool."""
+    """The calls of every tool: a Poisson process, spread evenly over the processes. This equals one Poisson process per process and tool."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -51,7 +51,7 @@ class Calls:
             self._next(tool)
 
     def wake(self, circuit_id: str, index: int) -> None:
-        """Record ``index`` of the feed is about a circuit: whoever waits for it reads it when it arrives."""
+        """Let every process that waits for this circuit read record ``index`` of the feed when it arrives."""
         for waiting in self._waiting.get(circuit_id, ()):
             process = waiting.process
             self._simulation.agenda.at(max(process.seen_at, process.visible_at(index)), self._read, process)
@@ -83,14 +83,14 @@ class Calls:
         else:
             self._go_on(process, tool, answer)
 
-    def _ask(self, process: SimulatedProcess, tool: SimulatedTool, asking: PendingProbe) -> None:
+    def _ask(self, process: SimulatedProcess, tool: SimulatedTool, pending: PendingProbe) -> None:
         simulation = self._simulation
         self.asked += 1
         process.note_asked(tool.name)
         simulation.trace("ask", process.name, tool.name)
-        waiting = _Waiting(process, tool, asking)
+        waiting = _Waiting(process, tool, pending)
         self._waiting.setdefault(tool.name, []).append(waiting)
-        asking.answer.add_done_callback(lambda _: simulation.agenda.after(0.0, self._answered, waiting))
+        pending.answer.add_done_callback(lambda _: simulation.agenda.after(0.0, self._answered, waiting))
         simulation.agenda.after(PROBE_WAIT_S, self._answered, waiting)
 
     def _answered(self, waiting: _Waiting) -> None:
@@ -100,7 +100,7 @@ class Calls:
         others = self._waiting[waiting.tool.name]
         others.remove(waiting)
         if waiting.process.alive:
-            self._go_on(waiting.process, waiting.tool, waiting.process.gate.after_answer(waiting.asking))
+            self._go_on(waiting.process, waiting.tool, waiting.process.gate.after_answer(waiting.pending))
 
     def _go_on(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection) -> None:
         simulation = self._simulation
@@ -117,7 +117,7 @@ class Calls:
         simulation.audit.began(process, tool, answer)
         simulation.agenda.after(outcome.seconds, self._end, process, tool, answer, outcome)
         if answer.lease_id is not None and simulation.rng.random() < simulation.scenario.holder_crash_share:
-            simulation.agenda.after(CRASH_AMID_S * simulation.rng.random(), simulation.faults.crash, process)
+            simulation.agenda.after(CRASH_WITHIN_S * simulation.rng.random(), simulation.faults.crash, process)
 
     def _end(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit, outcome: Outcome) -> None:
         if not process.alive:
@@ -129,7 +129,7 @@ class Calls:
             permit.failure(outcome.error)
 
     def _unguarded(self, tool: SimulatedTool) -> None:
-        """A call of a process that has no guard: it asks nobody, and sends plain JSON when it is done."""
+        """Make a call of a process without a guard. It asks for no permit, and sends plain JSON when it ends."""
         simulation = self._simulation
         self.foreign += 1
         outcome = tool.call(simulation.agenda.now, simulation.rng)

@@ -1,4 +1,4 @@
-"""Faults: what goes wrong, when, and whom it hits."""
+"""The simulated faults: which, when, and where."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMAND_HOLDS_S: Final = 120.0
 
 
 class Faults:
-    """Each kind has a Poisson process of its own, drawn from the simulation's generator."""
+    """Every kind of fault is a Poisson process, drawn from the simulation's generator."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -37,7 +37,7 @@ class Faults:
         self._repeat("commands", scenario.command_every_s, self._command)
 
     def crash(self, process: SimulatedProcess) -> None:
-        """A process dies at once and comes back within half a minute, as another one."""
+        """Kill a process. Another one takes its place within half a minute."""
         simulation = self._simulation
         if not process.alive:
             return
@@ -76,7 +76,7 @@ class Faults:
             self._simulation.agenda.after(self._simulation.rng.uniform(0.5, 60), self.hear, process)
 
     def hear(self, process: SimulatedProcess) -> None:
-        """Its follower goes on where it was."""
+        """Let the follower of a process that was cut off go on where it was."""
         if process.deaf_since is not None:
             process.deaf_since, process.disturbed_at = None, self._simulation.agenda.now
             process.seen_at = max(process.seen_at, self._simulation.agenda.now)
@@ -91,7 +91,7 @@ class Faults:
             self._simulation.agenda.after(self._simulation.rng.uniform(0.5, 60), self.speak, process)
 
     def speak(self, process: SimulatedProcess) -> None:
-        """What waited in its buffer goes out."""
+        """Let a process that was cut off send again, starting with its buffer."""
         if process.mute_since is not None:
             process.mute_since, process.disturbed_at = None, self._simulation.agenda.now
             if process.alive:
@@ -101,10 +101,10 @@ class Faults:
         simulation = self._simulation
         tool = simulation.rng.choice(simulation.tools)
         if tool.foreign:
-            return  # commands and copies of foreign events have no order between them: the rebuild could not know it
+            return  # commands and copies of foreign events have no order between them, so the rebuild could not repeat it
         verb = simulation.rng.choice(_VERBS)
         if verb in _TAKING_BACK and not simulation.audit.rebuild.has_row(tool.name):
-            return  # without a row it changes nothing, and no row says when it was read: the rebuild could not know it
+            return  # without a row it changes nothing, and no row says when it was read, so the rebuild could not repeat it
         until = None
         if verb == "force_open" and simulation.rng.random() < 0.5:
             until = datetime.fromtimestamp(EPOCH + simulation.agenda.now + simulation.rng.uniform(5, 90), UTC)

@@ -1,7 +1,7 @@
 """How often a busy, healthy tool opens: the fleet's default breaker under 1,000 calls/s for a virtual day.
 
-The breaker is the real one. Runs of successes are counted into it at once (:func:`feed_successes`), which a test holds to be the same to
-the byte as one by one: a day at 5 % failures is 86.4 million calls and takes seconds. Nothing is sampled or extrapolated.
+The breaker is the real one. :func:`feed_successes` counts a run of successes at once. A test compares the result, byte for byte, with
+counting one by one. Nothing is sampled or extrapolated.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from tests.simulator.invariants.broken import InvariantBrokenError
 NAME: Final = "healthy-stays-closed"
 CALLS_PER_S: Final = 1_000
 STATED: Final = {0.01: 8.1e14, 0.02: 2.3e12, 0.05: 7.4e8, 0.10: 1.10e6, 0.15: 20_710.0}
-"""Mean number of calls between false opens by the share that fails: docs/breaker.md's detector (41 up, 15 down, 306 high), solved exactly."""
+"""Mean number of calls between false opens, by the share that fails: the exact solution for the detector of docs/breaker.md (41 up, 15 down,
+306 high)."""
 REPORTERS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What a steady share of failures did."""
+    """The opens at a steady share of failures."""
 
     failure_rate: float
     calls: int
@@ -34,22 +35,22 @@ class Steady:
 
     @property
     def expected(self) -> float:
-        """Opens in so many calls, by the stated rate."""
+        """The opens to expect in this many calls, by the stated rate."""
         return self.calls / STATED[self.failure_rate]
 
     @property
     def most(self) -> float:
-        """More opens than this are no chance: four standard deviations of a Poisson number, and three for a small one."""
+        """The limit above which opens can't be chance: four standard deviations of a Poisson number, plus three for small numbers."""
         return self.expected + 4 * math.sqrt(self.expected) + 3
 
     @property
     def least(self) -> float:
-        """Fewer are none, either: then the stated rate is not the detector's."""
+        """The limit below which the stated rate can't be the detector's."""
         return self.expected - 4 * math.sqrt(self.expected) - 3
 
 
 def feed_successes(breaker: Breaker, first: int, count: int) -> None:
-    """Count calls ``first`` … ``first + count - 1`` as successes of a closed circuit, the same as one by one.
+    """Count calls ``first`` … ``first + count - 1`` as successes of a closed circuit, with the same result as one by one.
 
     Call ``i`` ends at second ``i / CALLS_PER_S``, in process ``i % REPORTERS``.
     """
@@ -81,7 +82,7 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
 
 
 def steady(failure_rate: float, calls: int, rng: Random, policy: BreakerPolicy = FLEET_DEFAULT) -> Steady:
-    """So many calls of which each fails with that probability, apart from the others. An opened circuit is reset at once."""
+    """Make ``calls`` calls, which fail independently with probability ``failure_rate``. Reset the circuit whenever it opens."""
     breaker = Breaker("healthy", policy, 0.0)
     opens = done = 0
     scale = math.log1p(-failure_rate)
@@ -99,10 +100,10 @@ def steady(failure_rate: float, calls: int, rng: Random, policy: BreakerPolicy =
 
 
 def check(found: Iterable[Steady], again: str) -> str:
-    """One line for all.
+    """Check the numbers of opens, and return one line for all.
 
     Raises:
-        InvariantBrokenError: the circuit opened more often, or more seldom, than is stated.
+        InvariantBrokenError: The circuit opened more often or less often than stated.
     """
     words = []
     for one in found:

@@ -1,4 +1,4 @@
-"""Network: how long a message takes to the broker, in which order messages arrive, and which never do."""
+"""The simulated network: when messages arrive at the broker, in which order, and which are lost."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 LINGER_S: Final = 0.005
-"""The emitter's own, for what is not urgent."""
+"""How long the emitter holds back events that aren't urgent."""
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Feed:
-    """The records of the circuits topic in the order in which they were written, and when."""
+    """The records of the circuits topic in the order in which they were written, with their times."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -27,7 +27,7 @@ class Feed:
         self.at: list[float] = []
 
     def add(self, message: Message, now: float) -> dict[str, Any]:
-        """One more record; returns its fields."""
+        """Add a record, and return its fields."""
         record = self.parsed(message)
         self.messages.append(message)
         self.records.append(record)
@@ -36,25 +36,25 @@ class Feed:
 
     @staticmethod
     def parsed(message: Message) -> dict[str, Any]:
-        """A record as plain JSON fields."""
-        assert message.value is not None, "no circuit of a tool retires"
+        """Return a record as plain JSON fields."""
+        assert message.value is not None, "the circuit of a tool is never removed"
         return _decode(message.value)
 
 
 class Network:
-    """Between processes and the broker. Of one process messages arrive in their order; a dead one's don't arrive."""
+    """Carries messages from processes to the broker. Messages of one process arrive in order; those of a dead process are lost."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self.lost = 0
-        """Events that died with their process."""
+        """Events that were lost with their process."""
 
     def latency_s(self) -> float:
-        """One way: a few milliseconds, one in a hundred more than 70."""
+        """Return a one-way delay: a few milliseconds, one in a hundred above 70."""
         return 0.001 + 0.1 * self._simulation.rng.random() ** 16
 
     def transmit(self, process: SimulatedProcess, tool: str, value: bytes, urgent: bool) -> None:
-        """Send one event on its way."""
+        """Schedule the arrival of an event."""
         simulation = self._simulation
         linger = 0.0 if urgent else LINGER_S * simulation.rng.random()
         arrives = max(process.sent_until, simulation.agenda.now + linger + self.latency_s())

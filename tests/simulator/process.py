@@ -1,4 +1,4 @@
-"""SimulatedProcess: one process of the fleet. Guard, breakers, probe desk, emitter and follower are the real ones."""
+"""One process of the simulated fleet, with the real guard, breakers, probe coordinator, emitter and follower."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 _decode: Final = lru_cache(maxsize=65_536)(decode_view)
-"""A view is immutable: a thousand followers of one record share one."""
+"""A view is immutable, so a thousand followers share the one of a record."""
 _BUFFER: Final = 4_096
 
 
 class SimulatedProcess:
-    """A process from its start to its death; who comes back after that is another one.
+    """A process from its start to its death. Its successor is another one.
 
     Attributes:
-        name: its ``emitter_id``.
-        told: the newest record it was given of each circuit, as plain JSON fields: what it knows, without the guard's own reading of it.
-        asked: by circuit id, the version it asked for a probe about, and when it did first and last.
+        name: Its ``emitter_id``.
+        received: The newest record of each circuit that it received, as plain JSON fields, without the guard's reading of it.
+        asked: By circuit id, the version about which it asked for a probe, and when it did so first and last.
     """
 
     def __init__(self, simulation: Simulation, number: int, life: int) -> None:
@@ -45,7 +45,7 @@ class SimulatedProcess:
         self.boot = rng.uniform(0, 1e6)
         self.delay_s = 0.001 + 0.02 * rng.random()
         self.informed = False
-        """It has read a record as it was written, and so knows how late it is."""
+        """Whether it has received a record when it was written, and so knows the time."""
         self.cursor = 0
         self.seen_at = 0.0
         self._reads_at: float | None = None
@@ -54,7 +54,7 @@ class SimulatedProcess:
         self.mute_since: float | None = None
         self.disturbed_at = -1.0
         """When it was last deaf or mute."""
-        self.told: dict[str, dict[str, Any]] = {}
+        self.received: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, tuple[int, float, float]] = {}
         self.emitter = MemoryEmitter(
             self._send, self.wall, service="sim", emitter_id=self.name, mint=simulation.mint, buffer_size=_BUFFER
@@ -73,21 +73,21 @@ class SimulatedProcess:
         self._load()
 
     def monotonic(self) -> float:
-        """Its own monotonic clock: seconds since its machine was booted."""
+        """Return the time of its monotonic clock: seconds since its machine was booted."""
         return self.boot + self.agenda.now
 
     def wall(self) -> float:
-        """Its own wall clock, off by ``skew_s``."""
+        """Return the time of its wall clock, which is off by ``skew_s``."""
         now = self.agenda.now if self._reads_at is None else self._reads_at
         return EPOCH + now + self.skew_s
 
     def visible_at(self, index: int) -> float:
-        """When record ``index`` of the feed reaches this process, heard of in the feed's order."""
+        """Return when record ``index`` of the feed reaches this process."""
         mixed = (index * 2_654_435_761 + self.number * 40_503) & 0xFFFF
         return self.simulation.feed.at[index] + self.delay_s + mixed * 1.5e-7
 
     def catch_up(self) -> None:
-        """Take in what has reached it by now."""
+        """Deliver the records that have reached it by now."""
         if self.deaf_since is not None:
             return
         feed, now = self.simulation.feed, self.agenda.now
@@ -95,47 +95,47 @@ class SimulatedProcess:
             self.seen_at = max(self.seen_at, self.visible_at(self.cursor))
             if self.seen_at > now:
                 break
-            # It is told when it is next asked, which comes to the same, but its clock must read as it did then.
+            # Delivering at the next call has the same effect, but the clock must show the time of arrival.
             self._reads_at = self.seen_at
             self.follower.deliver((feed.messages[self.cursor],))
-            self._tell(feed.records[self.cursor])
+            self._receive(feed.records[self.cursor])
             self.cursor += 1
             self.informed = True
         self._reads_at = None
 
     def silent(self, circuit_id: str) -> bool:
-        """Whether it asked about one version, unanswered, for as long as makes it decide alone; by the simulator's own count."""
+        """Return whether it has asked about one version for ``SILENCE_S`` without an answer, by the simulator's own count."""
         asked = self.asked.get(circuit_id)
         return asked is not None and asked[0] == self.version(circuit_id) and asked[2] - asked[1] >= SILENCE_S
 
     def disturbed_since(self, since: float) -> bool:
-        """Whether it was cut off in either direction at some time from ``since`` on."""
+        """Return whether it was cut off in either direction at some time from ``since`` on."""
         return self.deaf_since is not None or self.mute_since is not None or self.disturbed_at >= since
 
     def note_asked(self, circuit_id: str) -> None:
-        """It asked for a probe."""
+        """Note that it asked for a probe."""
         version, now = self.version(circuit_id), self.agenda.now
         known = self.asked.get(circuit_id)
         first = known[1] if known is not None and known[0] == version else now
         self.asked[circuit_id] = (version, first, now)
 
     def version(self, circuit_id: str) -> int:
-        """The version it knows of a circuit; 0 for none."""
-        told = self.told.get(circuit_id)
-        return 0 if told is None else int(told["version"])
+        """Return the version that it knows of a circuit; 0 for none."""
+        record = self.received.get(circuit_id)
+        return 0 if record is None else int(record["version"])
 
-    def _tell(self, record: dict[str, Any]) -> None:
+    def _receive(self, record: dict[str, Any]) -> None:
         if record["version"] > self.version(record["circuit_id"]):
-            self.told[record["circuit_id"]] = record
+            self.received[record["circuit_id"]] = record
 
     def _load(self) -> None:
-        """What the topic holds when the process starts."""
+        """Deliver the records that the topic has when the process starts."""
         simulation = self.simulation
         for number in range(simulation.scenario.partitions):
             messages = simulation.log.read(simulation.names.circuits, number, 0)
             self.follower.deliver(messages)
             for message in messages:
-                self._tell(simulation.feed.parsed(message))
+                self._receive(simulation.feed.parsed(message))
         self.cursor = len(simulation.feed.messages)
         self.follower.loaded = True
 

@@ -1,4 +1,4 @@
-"""Scenario: how large the simulated fleet is, and how much goes wrong in it."""
+"""The size of the simulated fleet, and the frequency of faults."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ GROWING_WAIT: Final = FLEET_DEFAULT.model_copy(
     update={"backoff_multiplier": 2.0, "max_wait_duration_in_open_state_s": 240.0, "jitter": 0.2}
 )
 POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT)
-"""Of the simulated tools, by turns."""
+"""The policies of the simulated tools, in turn."""
 CALL_LIMIT_S: Final = 20.0
-"""No call lasts longer. It is below every wait, so a probe of one half-open stay has ended before the next stay begins."""
+"""The longest call. It is shorter than every wait, so a probe ends before the circuit is half-open the next time."""
 PROBE_WAIT_S: Final = 0.25
 SETTABLE: Final = frozenset({"seed", "processes", "tools", "hours", "calls_per_s", "workers", "skew_s", "far_skew_s"})
-"""On the command line."""
+"""Fields that the command line can set."""
 SILENCE_S: Final = 30.0
 STALE_AFTER_S: Final = 15.0
-"""The guard's own: a follower whose broker was silent for so long is out of reach."""
+"""The guard's limit: a follower whose broker is silent for longer is out of reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One simulation. All times are virtual seconds; every ``..._every_s`` is a mean interval over the whole fleet, 0 for never.
+    """One simulation. All times are virtual seconds. Every ``..._every_s`` is a mean interval over the whole fleet, 0 for never.
 
     Attributes:
-        seed: of the one random generator that everything is drawn from.
-        processes: guards, each with its own breakers, follower and clock.
-        tools: called by every process, a few of them much more than the rest.
-        hours: virtual time with calls and faults; after it everything is mended and comes to rest.
-        calls_per_s: demand of the whole fleet, Poisson by process and tool.
-        partitions: of every topic.
-        workers: that share the partitions.
-        outage_every_s: of one tool.
-        outage_s: mean length of an outage.
-        worker_crash_every_s: a worker dies somewhere within a batch.
-        failover_s: from a worker's death to the take-over of its circuits, at least and at most.
-        zombie_every_s: a worker stands still within a batch until it was replaced, then writes what it had in hand.
-        worker_outage_every_s: no worker at all, for up to two minutes.
-        process_crash_every_s: a process dies with its calls, leases and unsent events, and comes back under a new name.
-        holder_crash_share: of the processes that begin a probe die during it.
-        stale_every_s: a process's follower hears nothing for up to a minute.
-        cut_every_s: a process's events don't get out for up to a minute.
-        skew_s: clocks of processes differ from the broker's by this much (standard deviation).
-        far_skew_s: one process in fifty is off by up to so much more. A clock that is behind by more than the worker's ``late_after_s``
-            (300) makes all its events late ones, which don't count; that is not simulated.
-        foreign_share: of the calls of every fifth tool come from processes without a guard.
-        command_every_s: an operator opens, closes, disables or resets a circuit.
+        seed: Seed of the random generator, the only one.
+        processes: Guards, each with its own breakers, follower and clock.
+        tools: Tools, called by every process. A few are called much more than the rest.
+        hours: Virtual time with calls and faults. After it all faults end.
+        calls_per_s: Calls of the whole fleet, Poisson by process and tool.
+        partitions: Partitions of every topic.
+        workers: Workers that share the partitions.
+        outage_every_s: An outage of one tool.
+        outage_s: Mean length of an outage.
+        worker_crash_every_s: A worker dies during a batch.
+        failover_s: Time from a worker's death to the take-over of its circuits, at least and at most.
+        zombie_every_s: A worker stands still during a batch until it is replaced, and then writes the batch.
+        worker_outage_every_s: There is no worker for up to two minutes.
+        process_crash_every_s: A process dies with its calls, leases and unsent events. A new one takes its place.
+        holder_crash_share: Share of the processes that die during a probe.
+        stale_every_s: A process's follower receives nothing for up to a minute.
+        cut_every_s: A process's events do not get out for up to a minute.
+        skew_s: Standard deviation of the clocks of processes from the broker's clock.
+        far_skew_s: One process in fifty is off by up to this much more. A clock that is behind by more than the worker's
+            ``late_after_s`` (300) makes all its events late, and late events do not count. This is not simulated.
+        foreign_share: Share of the calls of every fifth tool that come from processes without a guard.
+        command_every_s: An operator opens, closes, disables or resets a circuit.
     """
 
     seed: int = 1
@@ -79,11 +79,11 @@ class Scenario:
 
     @property
     def length_s(self) -> float:
-        """Virtual seconds with calls and faults."""
+        """The virtual seconds with calls and faults."""
         return self.hours * 3600
 
     def arguments(self) -> str:
-        """Of the command line that repeats it, as far as that differs from the default."""
+        """Return the arguments of the command line that repeats this scenario, without defaults."""
         standard = Scenario()
         return " ".join(
             f"--{field.name.replace('_', '-')} {getattr(self, field.name)}"
@@ -93,5 +93,5 @@ class Scenario:
         )
 
     def policy(self, number: int) -> BreakerPolicy:
-        """The fleet's policy of one tool."""
+        """Return the fleet's policy of a tool."""
         return POLICIES[number % len(POLICIES)]

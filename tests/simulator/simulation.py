@@ -1,4 +1,4 @@
-"""Simulation: the fleet, its calls and its log on virtual time; every step is watched by the invariants."""
+"""The simulated fleet, its calls and its log, in virtual time. The invariants are checked at every step."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tests.simulator.tools import SimulatedTool, make_tools
 from tests.simulator.workers import Workers
 
 REST_S: Final = 120.0
-"""After the last call and fault: calls end, leases run out, failovers are over, messages arrive."""
+"""Time after the last call and fault. In it calls end, leases expire, failovers finish and messages arrive."""
 CHECKPOINT_S: Final = 600.0
-"""Between two comparisons of the workers' rows with a rebuild from the log; the log below is then let go."""
+"""Time between two comparisons of the workers' rows with a rebuild from the log. The compared part of the log is then dropped."""
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class WatchedLog(MemoryLog):
-    """Tells the simulation of every record."""
+    """A log that passes every record to the simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(simulation.agenda.wall)
         self._simulation = simulation
 
     def append(self, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> Message:
-        """Append, and tell."""
+        """Append a record, and pass it to the simulation."""
         message = super().append(topic, key, value, **options)
         self._simulation.appended(message)
         return message
@@ -48,10 +48,10 @@ class Simulation:
     """One run of a scenario.
 
     Args:
-        scenario: what to simulate.
+        scenario: What to simulate.
 
     Raises:
-        InvariantBrokenError: from :meth:`run`, at the first step that breaks one.
+        InvariantBrokenError: :meth:`run` raises it at the first step that breaks an invariant.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -60,7 +60,7 @@ class Simulation:
         self.agenda = Agenda()
         self.names = TopicNames(prefix="sim.")
         self.stale_writes = False
-        """A replaced worker is writing what it had in hand."""
+        """Whether a replaced worker is writing its last changes."""
         self._minted = 0
         self._trace = blake2b(digest_size=16)
         self.steps = 0
@@ -81,7 +81,7 @@ class Simulation:
         self.faults = Faults(self)
 
     def run(self) -> Simulation:
-        """Run to the end and to rest."""
+        """Run the scenario, and then until nothing moves any more."""
         end = self.scenario.length_s
         at = CHECKPOINT_S
         while at < end:
@@ -100,22 +100,22 @@ class Simulation:
         return self
 
     def mint(self) -> str:
-        """An identifier: a number, in the form of a UUID."""
+        """Return an identifier: a number in the form of a UUID."""
         self._minted += 1
         text = f"{self._minted:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def start_process(self, number: int) -> None:
-        """A new process in the place of a dead one."""
+        """Start a new process in the place of a dead one."""
         self._lives[number] += 1
         self.processes[number] = SimulatedProcess(self, number, self._lives[number])
 
     def receive(self, tool: SimulatedTool, value: bytes) -> None:
-        """The broker has got an execution."""
+        """Append an execution that has reached the broker."""
         self.log.append(self.names.executions, tool.name.encode(), value, partition=tool.partition)
 
     def appended(self, message: Message) -> None:
-        """Something was written to the log."""
+        """Pass a record of the log to the invariants, the calls and the workers."""
         if message.topic == self.names.circuits:
             record = self.feed.add(message, self.agenda.now)
             self.audit.published(record, message)
@@ -134,11 +134,11 @@ class Simulation:
             self.audit.dead_letters += 1
 
     def trace(self, *facts: object) -> None:
-        """Note a decision, so that two runs can be compared."""
+        """Add a decision to the digest."""
         self._trace.update(repr((self.agenda.now, *facts)).encode())
 
     def digest(self) -> str:
-        """A hash of the log and of every decision: equal for two runs of one seed."""
+        """Return a hash of the log and of every decision. Two runs of one seed have the same."""
         return f"{self.log.digest()}-{self._trace.hexdigest()}"
 
 

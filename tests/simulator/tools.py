@@ -1,4 +1,4 @@
-"""SimulatedTool: healthy with a few errors, or in one of several ways broken, by its own schedule of outages."""
+"""The simulated tools: healthy with a few errors, or broken in one of several ways, by a schedule of outages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchgear_schemas.partitioner import owner_partition
 from tests.simulator.scenario import CALL_LIMIT_S, Scenario
 
 KINDS: Final = ("down", "half", "hanging", "limited")
-"""Of an outage: every call fails, half of them do, calls hang to their limit, or the tool says Retry-After."""
+"""The kinds of an outage: every call fails, half of them fail, calls hang until their limit, or the tool sends Retry-After."""
 
 
 class SimulatedError(Exception):
@@ -26,7 +26,7 @@ class SimulatedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """From ``start`` to before ``end``, in virtual seconds."""
+    """An outage from ``start`` to before ``end``, in virtual seconds."""
 
     start: float
     end: float
@@ -35,7 +35,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one call ends: after how long, and with which error."""
+    """How a call ends: after how many seconds, and with which error."""
 
     seconds: float
     error: SimulatedError | None
@@ -49,7 +49,7 @@ _DENIED: Final = SimulatedError("auth")
 
 
 class SimulatedTool:
-    """One tool: its name, demand, base rate of errors and outages."""
+    """A tool with its name, calls per second, base rate of errors, and outages."""
 
     def __init__(self, number: int, scenario: Scenario, weight: float, rng: Random) -> None:
         self.number = number
@@ -59,30 +59,30 @@ class SimulatedTool:
         self.calls_per_s = scenario.calls_per_s * weight
         self.error_rate = rng.uniform(0.01, 0.05)
         self.foreign = number % 5 == 4
-        """Called by processes without a guard, too."""
+        """Whether processes without a guard call it too."""
         self.outages = _outages(scenario, rng)
         self._starts = [outage.start for outage in self.outages]
 
     def outage(self, now: float) -> Outage | None:
-        """The outage that ``now`` lies in."""
+        """Return the outage at ``now``; None if the tool is healthy."""
         at = bisect_right(self._starts, now) - 1
         found = self.outages[at] if at >= 0 else None
         return found if found is not None and now < found.end else None
 
     def healthy_since(self, now: float) -> float | None:
-        """End of the last outage; None within one."""
+        """Return the end of the last outage; None during one."""
         at = bisect_right(self._starts, now) - 1
         if at < 0:
             return 0.0
         return None if now < self.outages[at].end else self.outages[at].end
 
     def call(self, now: float, rng: Random) -> Outcome:
-        """One call that begins at ``now``."""
+        """Return the outcome of a call that begins at ``now``."""
         outage = self.outage(now)
         draw, seconds = rng.random(), 0.05 + rng.expovariate(4.0)
         if outage is None:
             if draw >= self.error_rate:
-                # Beside the errors of the tool there are those of its callers: they say nothing of its health.
+                # Some errors come from the callers. They say nothing about the tool's health.
                 return Outcome(min(seconds, CALL_LIMIT_S), _BAD_INPUT if draw > 0.99 else None)
             return Outcome(min(seconds, CALL_LIMIT_S), _SERVER if draw < self.error_rate / 2 else _TRANSPORT)
         if outage.kind == "hanging":
@@ -107,7 +107,7 @@ def _outages(scenario: Scenario, rng: Random) -> list[Outage]:
 
 
 def make_tools(scenario: Scenario, rng: Random) -> list[SimulatedTool]:
-    """All tools; demand falls with the number as ``1 / (number + 1) ** 0.7``: a few are called all the time, most seldom."""
+    """Return all tools. Their calls fall with the number as ``1 / (number + 1) ** 0.7``: few are called often, most rarely."""
     weights = [1 / (number + 1) ** 0.7 for number in range(scenario.tools)]
     total = sum(weights)
     return [SimulatedTool(number, scenario, weight / total, rng) for number, weight in enumerate(weights)]

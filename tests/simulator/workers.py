@@ -1,4 +1,4 @@
-"""Workers: who owns which circuits, and what happens when an owner dies, stands still, or there is none."""
+"""The simulated workers: which of them owns a partition, and what happens when one dies or stands still."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 POLL_S: Final = 0.004
-"""From a record on the broker to the batch that folds it."""
+"""Time from a record on the broker to the batch that folds it."""
 PATIENCE_S: Final = 60.0
-"""How long a worker that is to fail waits for a batch with records for readers; most batches have none."""
+"""How long a worker that is going to fail waits for a batch that publishes records. Most batches publish none."""
 POINTS: Final[tuple[CrashPoint, ...]] = ("before_rows", "during_rows", "after_rows", "after_outputs")
 
 
 class Workers:
-    """The group of workers. A change of its members moves partitions, and every member then recovers from the log."""
+    """The group of workers. When its members change, partitions move, and every member recovers from the log."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -32,18 +32,18 @@ class Workers:
         self._fates: dict[int, tuple[CrashPoint | Literal["frozen"], float]] = {}
         self._owner: dict[int, int] = {}
         self.away_since: dict[int, float] = {}
-        """Partitions that nobody owns now, and since when."""
+        """The partitions without an owner, and since when."""
         self.back_at: dict[int, float] = {}
         """When a partition was last taken over."""
         self.crashes = self.zombies = self.outages = 0
         self.rebalance()
 
     def away_within(self, partition: int, since: float) -> bool:
-        """Whether the partition was without an owner at some time from ``since`` on."""
+        """Return whether the partition was without an owner at some time from ``since`` on."""
         return partition in self.away_since or self.back_at.get(partition, -1.0) >= since
 
     def notice(self, partition: int) -> None:
-        """There is something new in a partition."""
+        """Have the owner of a partition poll it soon."""
         number = self._owner.get(partition)
         if number is not None:
             if not self._news[number]:
@@ -51,7 +51,7 @@ class Workers:
             self._news[number].add(partition)
 
     def rebalance(self) -> None:
-        """Share the partitions among the members that are up."""
+        """Assign the partitions to the members that are up."""
         simulation = self._simulation
         members = [number for number, up in enumerate(self._up) if up]
         if not members:
@@ -70,15 +70,15 @@ class Workers:
             self.notice(partition)
 
     def crash(self) -> None:
-        """One of the workers that are up dies in a batch that has something to tell."""
-        self._doom(self._simulation.rng.choice(POINTS))
+        """Let one of the workers die during a batch that publishes records."""
+        self._plan_failure(self._simulation.rng.choice(POINTS))
 
     def freeze(self) -> None:
-        """One of the workers stands still with such a batch in hand until it was replaced, and writes it then."""
-        self._doom("frozen")
+        """Let one of the workers stand still during such a batch. It writes the batch after it was replaced."""
+        self._plan_failure("frozen")
 
     def outage(self) -> None:
-        """All workers are gone for a while."""
+        """Stop all workers for a while."""
         self.outages += 1
         for number, up in enumerate(self._up):
             if up:
@@ -91,7 +91,7 @@ class Workers:
         self._simulation.agenda.after(self._simulation.rng.uniform(5, 120), self.mend)
 
     def mend(self) -> None:
-        """Everybody is up."""
+        """Start all workers."""
         self._fates.clear()
         self._up = [True] * len(self._up)
         self.rebalance()
@@ -114,7 +114,7 @@ class Workers:
             worker.die(changes, fate[0])
             self._leave(number, self._failover_s(), rejoin=True)
 
-    def _doom(self, what: CrashPoint | Literal["frozen"]) -> None:
+    def _plan_failure(self, what: CrashPoint | Literal["frozen"]) -> None:
         up = [number for number, is_up in enumerate(self._up) if is_up and number not in self._fates]
         if up and (len(up) > 1 or len(self._up) == 1):
             self._fates[self._simulation.rng.choice(up)] = what, self._simulation.agenda.now + PATIENCE_S

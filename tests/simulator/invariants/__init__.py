@@ -1,1 +1,1 @@
-"""What must hold at every moment."""
+"""The invariants that must hold at every moment."""

@@ -1,4 +1,4 @@
-"""Audit: tells every invariant of what happens, and gathers what they say."""
+"""All invariants of a simulation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.evidence import Evidence
 from tests.simulator.invariants.probes import Probes
 from tests.simulator.invariants.rebuild import Rebuild
-from tests.simulator.invariants.records import Records
+from tests.simulator.invariants.records import Records, Views
 from tests.simulator.invariants.recovery import Recovery
 from tests.simulator.invariants.refusals import Refusals
-from tests.simulator.invariants.views import Views
 from tests.simulator.tools import SimulatedTool
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Audit:
-    """The invariants of one simulation."""
+    """Passes every step to the invariants, and collects their results."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -42,31 +41,31 @@ class Audit:
     def arrived(
         self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | PendingProbe
     ) -> None:
-        """A call asked, and this was the answer."""
+        """Check the answer to a call that asked for a permit."""
         record = self.records.newest.get(tool.name)
         if isinstance(answer, PendingProbe):
-            self.histories.note(tool.name, "{} asks, told version {}", process.name, process.version(tool.name))
+            self.histories.note(tool.name, "{} asks, knows version {}", process.name, process.version(tool.name))
         self.recovery.arrived(process, tool, answer, record)
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
-        """A call is made."""
+        """Check a call that begins."""
         if permit.lease_id is not None:
             self.histories.note(tool.name, "{} probes under lease {}", process.name, permit.lease_id)
         self.refusals.began(process, tool, permit, self._simulation.workers)
         self.probes.began(process, tool, permit)
 
     def ended(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
-        """A call is over."""
+        """Note that a call ended."""
         if permit.lease_id is not None:
             self.histories.note(tool.name, "{} has its probe's result, lease {}", process.name, permit.lease_id)
         self.probes.ended(tool, permit)
 
     def crashed(self, process: SimulatedProcess) -> None:
-        """A process died."""
+        """Note that a process died."""
         self.probes.crashed(process)
 
     def published(self, record: dict[str, Any], message: Message) -> None:
-        """A record went to the circuits topic."""
+        """Check a record of the circuits topic."""
         known = self.records.newest.get(record["circuit_id"])
         if not self.records.published(record, message):
             return
@@ -75,22 +74,22 @@ class Audit:
         self.recovery.published(record, known)
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
-        """A message went to the executions topic."""
+        """Note a message of the executions topic."""
         self.evidence.executed(event, message)
 
     def commanded(self, command: dict[str, Any], message: Message) -> None:
-        """A message went to the commands topic."""
+        """Note a message of the commands topic."""
         tool = command["tool_name"]
         self.histories.note(tool, "command {}", command["verb"])
         self.evidence.commanded(tool, command["verb"], message)
         self.rebuild.commanded(tool, message)
 
     def checkpoint(self) -> None:
-        """Between two steps, from time to time."""
+        """Compare the rows with a rebuild. Call it between two steps."""
         self.rebuild.checkpoint()
 
     def finish(self) -> None:
-        """At rest, at the end."""
+        """Make the checks at the end, when nothing moves any more."""
         self.rebuild.checkpoint()
         rows = self.rebuild.rows()
         self.evidence.finish(rows)
@@ -98,7 +97,7 @@ class Audit:
         self.views.finish(self._simulation.processes, self.records)
 
     def lines(self) -> list[str]:
-        """One line an invariant."""
+        """Return one line per invariant."""
         return [
             self.probes.line(),
             self.refusals.line(),

@@ -1,4 +1,4 @@
-"""InvariantBrokenError: which promise was broken, when, and all that is known of the circuit."""
+"""The error of a broken invariant, with the history of its circuit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _KEPT: Final = 60
 
 
 class InvariantBrokenError(SwitchgearError):
-    """A promise did not hold. The message has the seed, the virtual time and the circuit's history."""
+    """An invariant did not hold. The message has the virtual time, the circuit's history and the command that repeats the run."""
 
     def __init__(
         self, invariant: str, what: str, *, at_s: float, circuit_id: str, history: list[str], again: str
     ) -> None:
-        told = "\n".join(f"    {line}" for line in history) or "    (nothing)"
+        before = "\n".join(f"    {line}" for line in history) or "    (nothing)"
         super().__init__(
-            f"{invariant}: BROKEN at {at_s:.3f} s, {circuit_id}: {what}\n  what happened to it before:\n{told}",
+            f"{invariant}: BROKEN at {at_s:.3f} s, {circuit_id}: {what}\n  what happened to it before:\n{before}",
             hint=f"Again: {again}",
         )
         self.invariant = invariant
@@ -28,11 +28,11 @@ class InvariantBrokenError(SwitchgearError):
 
 
 class Histories:
-    """The last things that happened to each circuit.
+    """The last events of each circuit.
 
     Args:
-        clock: virtual seconds.
-        again: the command that repeats the run.
+        clock: Virtual seconds.
+        again: The command that repeats the run.
     """
 
     def __init__(self, clock: Callable[[], float], again: str) -> None:
@@ -41,14 +41,14 @@ class Histories:
         self._kept: dict[str, deque[tuple[float, str, tuple[object, ...]]]] = {}
 
     def note(self, circuit_id: str, words: str, *facts: object) -> None:
-        """Something happened; ``words`` are formatted with ``facts`` only if somebody asks."""
+        """Note an event. ``words`` are formatted with ``facts`` only for an error."""
         kept = self._kept.get(circuit_id)
         if kept is None:
             kept = self._kept[circuit_id] = deque(maxlen=_KEPT)
         kept.append((self._clock(), words, facts))
 
     def broken(self, invariant: str, circuit_id: str, what: str) -> InvariantBrokenError:
-        """The exception to raise."""
+        """Return the error to raise."""
         lines = [f"{at:12.3f} s  {words.format(*facts)}" for at, words, facts in self._kept.get(circuit_id, ())]
         return InvariantBrokenError(
             invariant, what, at_s=self._clock(), circuit_id=circuit_id, history=lines, again=self._again

@@ -1,4 +1,4 @@
-"""No circuit opens or closes without its rule's evidence in the log, and every call is counted once."""
+"""No circuit opens or closes without evidence of its rule in the log, and every call is counted once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fleet import Message, Row
 from switchgear_schemas.headers import REKEYED
+from tests.simulator.agenda import instant
 from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.recount import Call, breached
-from tests.simulator.invariants.refusals import instant
 
 if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
@@ -25,7 +25,7 @@ _RULES: Final = frozenset({"cusum", "failure_rate"})
 
 
 class Evidence:
-    """Keeps the calls of each tool since its circuit last closed, from the bytes of the log."""
+    """Keeps the calls of each tool since its circuit last closed, as the log has them."""
 
     def __init__(self, simulation: Simulation, histories: Histories) -> None:
         self._simulation = simulation
@@ -39,10 +39,10 @@ class Evidence:
         self.opens: Counter[str] = Counter()
         self.closes = 0
         self.false_opens = 0
-        """Opens of a tool that was in no outage, nor had been within a minute."""
+        """Opens of a tool that had no outage during the last minute."""
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
-        """One more message of the executions topic."""
+        """Add a message of the executions topic."""
         tool = self._simulation.by_name[event["tool_name"]]
         if tool.partition != message.partition or self._seen_before(message):
             return
@@ -74,14 +74,14 @@ class Evidence:
         )
 
     def commanded(self, tool: str, verb: str, message: Message) -> None:
-        """One more message of the commands topic."""
+        """Add a message of the commands topic."""
         self.counts[tool]["commands"] += 1
         self._commands[tool].add(message.timestamp)
         if verb == "reset":
             self._resets[tool].append(message.timestamp)
 
     def published(self, record: dict[str, Any], known: dict[str, Any] | None) -> None:
-        """A circuit's newest record; ``known`` is the one before."""
+        """Check a circuit's newest record. ``known`` is the one before."""
         if known is not None and known["generation"] == record["generation"]:
             return
         state, rule = record["state"], (record["cause"] or {}).get("rule")
@@ -96,7 +96,7 @@ class Evidence:
             self._close(record)
 
     def finish(self, rows: dict[str, Row]) -> None:
-        """At the end: what the rows have counted is what the log holds."""
+        """Check at the end that the rows have counted the calls of the log."""
         for tool, counts in self.counts.items():
             row = rows.get(tool)
             if row is None:
@@ -142,14 +142,14 @@ class Evidence:
     @staticmethod
     def _ran_out(record: dict[str, Any], known: dict[str, Any]) -> bool:
         if known["version"] + 1 < record["version"]:
-            return True  # of two records lost in one crash the last is made up: when the stay began is not known
+            return True  # a crash lost the record before, so the beginning of the half-open state is unknown
         return abs(instant(record["changed_at"]) - instant(known["changed_at"]) - _STAY_S) < 0.002
 
     def _breached(self, tool: str, rule: str, at_ms: int) -> bool:
         closed_ms, generation = self._closed.get(tool, (0, 0))
         mine = [call for call in self._calls[tool] if call.generation is None or call.generation >= generation]
         cleared = [closed_ms, *(reset for reset in self._resets[tool] if closed_ms < reset <= at_ms)]
-        # Of calls in the very millisecond some were before it and some after: with them and without.
+        # Calls of the same millisecond may come before or after it, so both are tried.
         starts = [moment + offset for moment in cleared for offset in (0, 1)]
         commanded = at_ms in self._commands[tool]
         return any(
@@ -158,7 +158,7 @@ class Evidence:
         )
 
     def _probed(self, tool: str, at_ms: int, known: dict[str, Any], *, failed: bool) -> bool:
-        """A result at that instant, of a call under a lease, or of an unguarded one that began after the wait."""
+        """Return whether the log has a result at that instant, of a call under a lease or of an unguarded one that began after the wait."""
         until = None if known["open_until"] is None else instant(known["open_until"])
         return any(
             (call.at_ms == at_ms or (at_ms in self._commands[tool] and call.at_ms < at_ms))
@@ -175,7 +175,7 @@ class Evidence:
         self._resets[tool] = [reset for reset in self._resets[tool] if reset >= at_ms]
 
     def lines(self) -> list[str]:
-        """What was seen."""
+        """Return the results, one line per invariant."""
         opens = ", ".join(f"{rule} {count}" for rule, count in sorted(self.opens.items())) or "none"
         calls = sum(counts["calls"] for counts in self.counts.values())
         return [

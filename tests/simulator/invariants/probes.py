@@ -1,6 +1,6 @@
-"""At most N probes in flight a circuit, and every lease used once, by the process it names.
+"""A circuit has at most N probes in flight, and every lease is used once, by the process that it names.
 
-A probe is a call begun under a lease; it is in flight until it ends or its process dies, whatever became of its half-open stay.
+A probe is a call that begins under a lease. It is in flight until it ends or its process dies, even if the circuit is no longer half-open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME: Final = "at-most-n-probes"
 
 
 class Probes:
-    """Counts leases and probes as they are told and begun."""
+    """Counts leases and probes."""
 
     def __init__(self, histories: Histories) -> None:
         self._histories = histories
@@ -29,10 +29,10 @@ class Probes:
         self._used: dict[str, set[str]] = {}
         self.granted = self.flown = 0
         self.most: Counter[int] = Counter()
-        """Most in flight at a time, by the number permitted."""
+        """The most probes in flight at a time, by the number permitted."""
 
     def published(self, record: dict[str, Any]) -> None:
-        """A record names the leases that are out."""
+        """Note the leases of a record."""
         circuit_id = record["circuit_id"]
         granted = self._granted.setdefault(circuit_id, {})
         for lease in record["leases"]:
@@ -46,14 +46,14 @@ class Probes:
                 raise self._histories.broken(NAME, circuit_id, what)
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
-        """A call under a lease begins."""
+        """Check a call that begins under a lease."""
         lease_id = permit.lease_id
         if lease_id is None:
             return
         self.flown += 1
         holder = self._granted.get(tool.name, {}).get(lease_id)
         if holder != process.name:
-            what = f"{process.name} probes under lease {lease_id}, which is {holder or 'nobody'}'s"
+            what = f"{process.name} probes under lease {lease_id}, which belongs to {holder or 'no process'}"
             raise self._histories.broken(NAME, tool.name, what)
         used = self._used.setdefault(tool.name, set())
         if lease_id in used:
@@ -70,21 +70,21 @@ class Probes:
             )
 
     def ended(self, tool: SimulatedTool, permit: Permit) -> None:
-        """A call ends."""
+        """Note that a call ended."""
         if permit.lease_id is not None:
             self._flying.get(tool.name, {}).pop(permit.lease_id, None)
 
     def used(self, circuit_id: str, lease_id: str) -> bool:
-        """Whether a call was begun under the lease."""
+        """Return whether a call began under the lease."""
         return lease_id in self._used.get(circuit_id, ())
 
     def crashed(self, process: SimulatedProcess) -> None:
-        """A process died, and its calls with it."""
+        """Remove the calls of a process that died."""
         for flying in self._flying.values():
             for lease_id in [lease for lease, one in flying.items() if one is process]:
                 del flying[lease_id]
 
     def line(self) -> str:
-        """What was seen."""
+        """Return the result in one line."""
         most = ", ".join(f"{seen} of {permitted}" for permitted, seen in sorted(self.most.items())) or "none"
         return f"{NAME}: held ({self.flown} probes under {self.granted} leases; most in flight: {most})"

@@ -1,4 +1,4 @@
-"""The rows of workers that died, were replaced and read things twice are those of one worker that read the log once."""
+"""Workers that die, are replaced and read records twice have the same rows as one worker that reads the log once."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ _COMPARED: Final = (
 
 
 class Rebuild:
-    """Folds the log beside the workers, in one go, and compares.
+    """Folds the log once, and compares the rows with those of the workers.
 
-    Executions and commands are two topics: a worker may take them in either order, and its rows say in which it did. The rebuild takes
-    them in the same one.
+    Executions and commands are two topics, and a worker may take them in either order. Its rows show the order, and the rebuild follows it.
     """
 
     def __init__(self, simulation: Simulation, histories: Histories) -> None:
@@ -49,23 +48,23 @@ class Rebuild:
             late_after_s=LATE_AFTER_S,
         )
         self._read: dict[int, int] = defaultdict(int)
-        self._told: dict[str, list[Message]] = defaultdict(list)
+        self._commands: dict[str, list[Message]] = defaultdict(list)
         self._places: dict[str, list[tuple[int, Message]]] = defaultdict(list)
         self.compared = self.records = 0
 
     def commanded(self, tool: str, message: Message) -> None:
-        """A command is in the log; where it was applied the rows will tell."""
-        self._told[tool].append(message)
+        """Note a command of the log. The rows show later where it was applied."""
+        self._commands[tool].append(message)
 
     def row_written(self, message: Message) -> None:
-        """A row went to the changelog."""
+        """Note a row of the changelog."""
         assert message.key is not None
         assert message.value is not None
         known = self._durable.get(message.key)
         if known is not None and applied(message.value) < applied(known):
-            return  # of a replaced worker
+            return  # a replaced worker wrote it
         self._durable[message.key] = message.value
-        waiting = self._told.get(message.key.decode())
+        waiting = self._commands.get(message.key.decode())
         if waiting:
             row = Row.decode(message.value)
             done = row.command_fences.get(message.partition, -1)
@@ -73,11 +72,11 @@ class Rebuild:
                 self._places[row.tool_name].append((row.fences.get(message.partition, -1), waiting.pop(0)))
 
     def has_row(self, tool: str) -> bool:
-        """The tool's row is in the changelog."""
+        """Return whether the changelog has a row of the tool."""
         return tool.encode() in self._durable
 
     def checkpoint(self) -> None:
-        """Fold what was acknowledged since, compare where nothing is under way, and let the log go."""
+        """Fold what was acknowledged since the last time, compare the rows where nothing is under way, and drop the log."""
         simulation = self._simulation
         names, log = simulation.names, simulation.log
         for number in range(simulation.scenario.partitions):
@@ -94,11 +93,11 @@ class Rebuild:
             log.forget_before(names.executions, number, self._read[number])
 
     def rows(self) -> dict[str, Row]:
-        """The workers' rows, by circuit id."""
+        """Return the workers' rows by circuit id."""
         return {key.decode(): Row.decode(value) for key, value in self._durable.items()}
 
     def _advance(self, messages: list[Message]) -> None:
-        """Fold records of one partition, each command where its tool's row says that it was applied."""
+        """Fold records of one partition, and each command at the place where the tool's row shows it."""
         ready: list[Message] = []
         for message in messages:
             places = self._places.get((message.key or b"").decode())
@@ -121,12 +120,12 @@ class Rebuild:
         for key, value in self._durable.items():
             row = Row.decode(value)
             number = self._simulation.by_name[row.tool_name].partition
-            if row.fences.get(number, -1) >= self._read[number] or self._told.get(row.tool_name):
-                continue  # rows are ahead of the acknowledged offset: a worker died there, and another will read it again
+            if row.fences.get(number, -1) >= self._read[number] or self._commands.get(row.tool_name):
+                continue  # the row is ahead of the acknowledged offset: its worker died, and another one reads the records again
             if self._simulation.workers.away_within(number, self._simulation.agenda.now):
                 continue
             if any(log.committed.get((names.executions, n), 0) < log.end(names.executions, n) for n in self._read):
-                continue  # copies of foreign events come from any partition
+                continue  # copies of foreign events may come from any partition
             self._same(row, Row.decode(self._rows[key]))
 
     def _same(self, row: Row, rebuilt: Row) -> None:
@@ -139,5 +138,5 @@ class Rebuild:
                 raise self._histories.broken(NAME, row.circuit_id, what)
 
     def line(self) -> str:
-        """What was seen."""
+        """Return the result in one line."""
         return f"{NAME}: held ({self.compared} rows compared, {self.records} records folded once more)"

@@ -1,4 +1,4 @@
-"""The rules of docs/breaker.md, counted anew over a plain list of calls: slow, simple, and none of the breaker's code."""
+"""The rules of docs/breaker.md over a plain list of calls: slow and simple, without the breaker's code."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 PANE_S: Final = 3.0
-"""A window of 60 s has 20 panes, and its oldest leaves as a whole."""
+"""A window of 60 s has 20 panes. The oldest pane leaves as a whole."""
 PANES: Final = 20
 CUSUM_NATS: Final = 11.99
-"""Where the fleet's default opens, by docs/breaker.md: p0 = 0.1, p1 = 0.5, a million calls."""
+"""The threshold of the fleet's default, from docs/breaker.md: p0 = 0.1, p1 = 0.5, a million calls."""
 CUSUM_TOLERANCE: Final = 0.985
-"""The breaker counts in whole units, within 0.2 % of the logarithms a step, and there are some ten to a hundred steps."""
+"""The breaker counts in whole units, within 0.2 % of the logarithms per step, for about ten to a hundred steps."""
 _UP: Final = math.log(0.5 / 0.1)
 _DOWN: Final = math.log(0.9 / 0.5)
 
 
 class Call(NamedTuple):
-    """One finished call that counts, as the log has it."""
+    """A finished call that counts, as the log has it."""
 
     at_ms: int
     failed: bool
@@ -29,14 +29,14 @@ class Call(NamedTuple):
 
 
 def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool) -> bool:
-    """Whether ``rule`` was breached by a call of the instant ``at_ms``.
+    """Return whether a call at the instant ``at_ms`` breached ``rule``.
 
     Args:
-        rule: its name.
-        calls: since the circuit closed, oldest first.
-        at_ms: when it opened, by the log's clock.
-        commanded: a command has that very time. It may have been taken before calls that are older, and a circuit's time
-            never runs backwards: then those calls have its time.
+        rule: The name of the rule.
+        calls: The calls since the circuit closed, oldest first.
+        at_ms: When it opened, by the log's clock.
+        commanded: Whether a command has the same time. The worker may take it before older calls. A circuit's time never runs
+            backwards, so those calls then get the command's time.
     """
     ends = [index for index, call in enumerate(calls) if call.at_ms == at_ms or (commanded and call.at_ms < at_ms)]
     return any(_breached(rule, calls[: end + 1]) for end in ends)
@@ -55,6 +55,6 @@ def _breached(rule: str, calls: Sequence[Call]) -> bool:
         total = 0.0
         for call in calls:
             total = total + _UP if call.failed else max(0.0, total - _DOWN)
-            total = min(total, CUSUM_NATS)  # held at the height while too few processes saw it
+            total = min(total, CUSUM_NATS)  # it stays at the threshold while too few processes report failures
         return total >= CUSUM_NATS * CUSUM_TOLERANCE
     return False

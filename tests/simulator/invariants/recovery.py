@@ -1,14 +1,15 @@
-"""A recovered tool's circuit closes, within a time that can be stated.
+"""The circuit of a recovered tool closes within a known time.
 
-With ``K`` successes needed to close (1 by default), once the wait is over: the ``K + 1``-th call of an undisturbed process that comes
-more than ``SETTLE_S`` after the one before finds the circuit closed. So it closes within
+Let ``K`` be the successes needed to close (1 by default), and take only calls of undisturbed processes that come more than ``SETTLE_S``
+apart. After the wait, the ``K + 1``-th such call finds the circuit closed. The circuit therefore closes within
 
-    what is left of the wait + K * (longest gap between calls + SETTLE_S)
+    the rest of the wait + K * (longest gap between calls + SETTLE_S)
 
-Each lost lease (its holder dies, is cut off, or hears of it too late) adds the half-open stay's limit and one more wait; a time
-without an owner adds itself. And with K above 1 the K calls must come within the half-open stay's limit (30 s): a tool that is called less
-often than that stays open, and is tried again after every wait (``stays with too few calls``). A process is undisturbed if it is alive, was in touch in both directions, and its own breaker and clock let
-it ask.
+A lost lease adds the limit of the half-open state and one more wait. A lease is lost if its holder dies, is cut off, or receives it too
+late. A time without an owner adds itself. If K is above 1, the K calls must come within the limit of the half-open state (30 s). A tool
+with fewer calls stays open, and is tried again after every wait (``stays with too few calls``).
+
+A process is undisturbed if it is alive, can send and receive, and its own breaker and clock let it ask.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from tests.simulator.agenda import EPOCH
+from tests.simulator.agenda import EPOCH, instant
 from tests.simulator.invariants.broken import Histories
-from tests.simulator.invariants.refusals import instant
 from tests.simulator.scenario import CALL_LIMIT_S, PROBE_WAIT_S
 from tests.simulator.tools import SimulatedTool
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "recovered-closes"
 SETTLE_S: Final = CALL_LIMIT_S + PROBE_WAIT_S + 2.0
-"""A request, a probe to its limit, its result, and the record that tells of it."""
+"""Time for a request, the longest probe, its result, and the next record."""
 _STATES: Final = frozenset({"open", "half_open"})
 
 
 class Recovery:
-    """Watches every call that meets a circuit which could close."""
+    """Checks every call that meets a circuit which could close."""
 
     def __init__(self, simulation: Simulation, histories: Histories) -> None:
         self._simulation = simulation
@@ -47,13 +47,13 @@ class Recovery:
         self.lost: Counter[str] = Counter()
         """Leases lost, by reason."""
         self.starved = 0
-        """Half-open stays that ended because too few calls came for the probes that the policy wants."""
+        """How often the half-open state ended because too few calls came for the probes of the policy."""
         self.times: list[float] = []
-        """Seconds from a tool's recovery to the close of its circuit."""
+        """Seconds from the recovery of a tool to the close of its circuit."""
         self._shut: dict[str, float] = {}
 
     def published(self, record: dict[str, Any], known: dict[str, Any] | None) -> None:
-        """A circuit's newest record."""
+        """Check a circuit's newest record."""
         circuit_id, state = record["circuit_id"], record["state"]
         now = self._simulation.agenda.now
         if known is not None and (record["cause"] or {}).get("rule") == "half_open_timeout":
@@ -63,7 +63,7 @@ class Recovery:
             wanted = self._simulation.by_name[record["tool_name"]].policy.success_threshold_to_close
             if not reasons and known["leases"] and wanted == 1:
                 raise self._histories.broken(
-                    NAME, circuit_id, "a half-open stay ran out, and none of its leases was lost"
+                    NAME, circuit_id, "the half-open state ended by its limit, and none of its leases was lost"
                 )
         if state != "half_open":
             self._tries.pop(circuit_id, None)
@@ -84,7 +84,7 @@ class Recovery:
         answer: Permit | Rejection | PendingProbe,
         record: dict[str, Any] | None,
     ) -> None:
-        """A call of a process; ``record`` is the newest of the circuit."""
+        """Check a call of a process. ``record`` is the newest of the circuit."""
         if record is None or record["state"] not in _STATES or tool.name in self._excused:
             return
         now = self._simulation.agenda.now
@@ -123,7 +123,7 @@ class Recovery:
         return not (isinstance(answer, Rejection) and answer.source == "local")
 
     def _reasons(self, record: dict[str, Any]) -> Counter[str]:
-        """Why leases that are out in ``record`` may have been lost."""
+        """Return why leases in ``record`` may have been lost."""
         simulation = self._simulation
         tool = simulation.by_name[record["tool_name"]]
         since = instant(record["changed_at"]) - EPOCH - SETTLE_S
@@ -142,7 +142,7 @@ class Recovery:
         return found
 
     def line(self) -> str:
-        """What was seen."""
+        """Return the result in one line."""
         lost = ", ".join(f"{reason} {count}" for reason, count in sorted(self.lost.items())) or "none"
         times = sorted(self.times)
         spread = "" if not times else f", median {times[len(times) // 2]:.0f} s, longest {times[-1]:.0f} s"

@@ -1,4 +1,4 @@
-"""A fleet that is small, and in which a great deal goes wrong: a second or less a run."""
+"""A small fleet with many faults: a run takes a second or less."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.simulator.scenario import Scenario
 
 
 def small(seed: int = 1, **changes: Any) -> Scenario:
-    """The scenario, with ``changes``."""
+    """Return the small scenario with ``changes``."""
     settings: dict[str, Any] = {
         "processes": 15,
         "tools": 8,

@@ -20,14 +20,14 @@ NAMES = [
 ]
 
 
-def test_it_prints_one_line_an_invariant(capsys):
+def test_the_command_prints_one_line_per_invariant(capsys):
     assert main([*SMALL, "--seed", "3", "--healthy-hours", "0.02"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("seed 3: 10 processes, 5 tools, 0.05 h;")
     assert [line.strip().partition(": held (")[0] for line in printed.splitlines()[2:]] == NAMES
 
 
-def test_several_runs_take_the_seeds_that_follow(capsys):
+def test_several_runs_use_the_following_seeds(capsys):
     assert main([*SMALL, "--seed", "7", "--runs", "3", "--once", "--healthy-hours", "0"]) == 0
     printed = capsys.readouterr().out
     assert [line.split(":")[0] for line in printed.splitlines() if line.startswith("seed")] == [
@@ -38,7 +38,7 @@ def test_several_runs_take_the_seeds_that_follow(capsys):
     assert "two-runs-agree" not in printed
 
 
-def test_a_broken_invariant_ends_it_with_the_circuits_history_and_the_way_to_repeat_it(capsys, monkeypatch):
+def test_a_broken_invariant_ends_the_command_with_the_history_and_the_command_to_repeat_it(capsys, monkeypatch):
     monkeypatch.setattr("switchgear.fleet.circuit.LiveCircuit.differs_from_record", lambda _: False)
     monkeypatch.setattr("switchgear.breaker.half_open.HalfOpen.room", lambda *_: 2)
     arguments = ["--processes", "10", "--tools", "2", "--hours", "1", "--calls-per-s", "10"]
@@ -49,7 +49,7 @@ def test_a_broken_invariant_ends_it_with_the_circuits_history_and_the_way_to_rep
     assert "Again: python -m tests.simulator --seed" in printed
 
 
-def test_the_command_to_repeat_a_run_names_what_is_not_the_default():
+def test_the_command_to_repeat_a_run_has_only_the_arguments_that_differ_from_the_default():
     assert Scenario(seed=1).arguments() == "--seed 1"
     assert Scenario(seed=9, processes=5, skew_s=1.5).arguments() == "--seed 9 --processes 5 --skew-s 1.5"
 

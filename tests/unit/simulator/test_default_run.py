@@ -1,10 +1,10 @@
-"""The default run: a thousand processes, two hundred tools, outages and every fault, every invariant held."""
+"""The default run: a thousand processes, two hundred tools, outages and every kind of fault."""
 
 from tests.simulator.scenario import Scenario
 from tests.simulator.simulation import Simulation
 
 
-def test_a_thousand_processes_and_two_hundred_tools_keep_every_promise():
+def test_every_invariant_holds_with_a_thousand_processes_and_two_hundred_tools():
     simulation = Simulation(Scenario(seed=20, hours=0.12, outage_every_s=500.0, outage_s=60.0, calls_per_s=60.0)).run()
     audit, calls = simulation.audit, simulation.calls
     assert len(simulation.processes) == 1_000

@@ -1,4 +1,4 @@
-"""The invariants by themselves, on histories written by hand."""
+"""The invariants alone, on histories written by hand."""
 
 from types import SimpleNamespace
 
@@ -40,7 +40,7 @@ def publish(records, one):
     return records.published(one, message)
 
 
-def test_a_broken_promise_tells_seed_time_and_history(histories):
+def test_a_broken_invariant_is_reported_with_seed_time_and_history(histories):
     histories.note("search", "version {}", 7)
     histories.note("other", "not this")
     error = histories.broken("some-promise", "search", "it broke")
@@ -53,13 +53,13 @@ def test_a_broken_promise_tells_seed_time_and_history(histories):
     assert "(nothing)" in str(histories.broken("p", "unknown", "w"))
 
 
-def test_a_history_is_bounded(histories):
+def test_the_history_of_a_circuit_is_bounded(histories):
     for number in range(1_000):
         histories.note("search", "{}", number)
     assert len(str(histories.broken("p", "search", "w")).splitlines()) < 70
 
 
-def test_rising_versions_are_news_and_the_same_record_again_is_not(simulation, histories):
+def test_a_higher_version_is_new_and_the_same_record_again_is_not(simulation, histories):
     records = Records(simulation, histories)
     assert publish(records, record(1))
     assert publish(records, record(2, "half_open"))
@@ -67,7 +67,7 @@ def test_rising_versions_are_news_and_the_same_record_again_is_not(simulation, h
     assert (records.seen, records.repeated) == (3, 1)
 
 
-def test_one_version_that_says_two_things_is_broken_unless_a_replaced_owner_says_it(simulation, histories):
+def test_one_version_with_two_contents_is_broken_unless_a_replaced_owner_wrote_it(simulation, histories):
     records = Records(simulation, histories)
     publish(records, record(2))
     simulation.stale_writes = True
@@ -140,7 +140,7 @@ def test_a_lease_is_for_one_call_of_the_process_that_it_names(histories):
         probes.published(record(2, "half_open", leases=[("2.1", "other")]))
 
 
-def test_a_call_without_a_lease_is_no_probe(histories):
+def test_a_call_without_a_lease_does_not_count_as_a_probe(histories):
     probes = Probes(histories)
     probes.began(ONE, TOOL, permit(None))
     probes.ended(TOOL, permit(None))

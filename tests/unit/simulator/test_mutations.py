@@ -1,4 +1,4 @@
-"""Each invariant sees the fault that it is there for: a simulator that never fails proves nothing."""
+"""Each invariant notices the fault that it is there for. A simulator that never fails proves nothing."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ SEEDS = range(1, 5)
 
 
 def broken(**changes):
-    """The first invariant that a few seeds break; fails where none does."""
+    """Return the first invariant that a few seeds break. Fail if none breaks one."""
     for seed in SEEDS:
         try:
             Simulation(small(seed, **({"hours": 0.2} | changes))).run()
@@ -37,7 +37,7 @@ def broken(**changes):
     raise AssertionError("nobody noticed")
 
 
-def test_a_guard_that_takes_anybodys_lease_is_noticed(monkeypatch):
+def test_a_guard_that_takes_the_lease_of_another_process_is_noticed(monkeypatch):
     def anybodys(view, now, emitter_id):
         return view.leases[0] if view.leases and not view.passes else judge(view, now, emitter_id)
 
@@ -116,7 +116,7 @@ def test_a_record_that_is_never_published_is_noticed(monkeypatch):
     assert error.invariant in {"versions-rise", "at-most-n-probes", "recovered-closes", "no-call-while-open"}
 
 
-def test_a_take_over_that_makes_up_nothing_is_noticed(monkeypatch):
+def test_a_take_over_that_publishes_nothing_is_noticed(monkeypatch):
     monkeypatch.setattr("switchgear.fleet.fold.reconcile", lambda *_: {})
     error = broken(worker_crash_every_s=30.0, worker_outage_every_s=0.0, zombie_every_s=0.0)
     assert error.invariant in {"versions-rise", "opens-with-evidence", "no-call-while-open", "recovered-closes"}
@@ -178,7 +178,7 @@ def test_two_runs_that_differ_are_noticed(monkeypatch):
         agreement(digest, scenario)
 
 
-def test_a_detector_that_is_too_eager_or_too_dull_is_noticed():
+def test_a_detector_that_opens_too_often_or_too_rarely_is_noticed():
     eager = FLEET_DEFAULT.model_copy(update={"cusum": Cusum(calls_between_false_opens=10_000)})
     dull = FLEET_DEFAULT.model_copy(update={"cusum": None})
     for policy in (eager, dull):

@@ -2,7 +2,7 @@ from tests.simulator.invariants.recount import Call, breached
 
 
 def calls(pattern, *, every_ms=1_000, emitters=3, start=1_800_000_000_000):
-    """``x`` a failure, ``.`` a success, by the emitters in turn."""
+    """Return calls of the emitters in turn: ``x`` is a failure, ``.`` a success."""
     return [
         Call(start + number * every_ms, mark == "x", f"p{number % emitters}", None, None, 0.0)
         for number, mark in enumerate(pattern)
@@ -29,11 +29,11 @@ def test_half_of_twenty_calls_breach_the_rate():
     assert not opens("failure_rate", calls("..x" * 10))
 
 
-def test_the_rate_counts_the_last_sixty_seconds_alone():
+def test_the_rate_counts_only_the_last_sixty_seconds():
     assert not opens("failure_rate", calls(".x" * 10, every_ms=10_000))
 
 
-def test_one_process_among_several_is_no_evidence_and_one_alone_is():
+def test_failures_of_one_process_among_several_are_not_enough_but_of_the_only_one_are():
     one_of_two = [call._replace(emitter="p0" if call.failed else "p1") for call in calls("." + "x" * 8)]
     assert not opens("cusum", one_of_two)
     assert opens("cusum", calls("x" * 8, emitters=1))

@@ -34,7 +34,7 @@ def test_outages_of_a_tool_follow_each_other_within_the_simulation(tools):
     assert {outage.kind for tool in tools for outage in tool.outages} == set(KINDS)
 
 
-def test_demand_adds_up_and_a_few_tools_have_most_of_it(tools):
+def test_the_calls_of_all_tools_add_up_and_a_few_tools_have_most_of_them(tools):
     rates = [tool.calls_per_s for tool in tools]
     assert sum(rates) == pytest.approx(80.0)
     assert rates == sorted(rates, reverse=True)
@@ -75,5 +75,5 @@ def test_each_kind_of_outage_fails_in_its_own_way():
     assert all(5 <= one.error.classification.retry_after_s <= 120 for one in calls)
 
 
-def test_without_outages_there_are_none():
+def test_a_scenario_without_outages_makes_tools_without_outages():
     assert not any(tool.outages for tool in make_tools(Scenario(outage_every_s=0), Random(1)))

@@ -1,4 +1,4 @@
-"""What goes wrong really does, and is over in the end."""
+"""The faults of the simulator happen, and end."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def quiet(**changes):
     return Simulation(small(1, **(QUIET | {"hours": 0.05} | changes)))
 
 
-def test_a_fleet_in_which_nothing_goes_wrong_opens_nothing():
+def test_a_fleet_without_faults_opens_no_circuit():
     simulation = quiet().run()
     assert simulation.calls.permitted > 500
     assert simulation.calls.refused == 0
@@ -31,7 +31,7 @@ def test_a_fleet_in_which_nothing_goes_wrong_opens_nothing():
     assert simulation.network.lost == 0
 
 
-def test_a_dead_worker_leaves_its_partitions_until_the_take_over():
+def test_partitions_of_a_dead_worker_have_no_owner_until_the_take_over():
     simulation = quiet()
     simulation.agenda.run(10)
     simulation.workers.crash()
@@ -45,7 +45,7 @@ def test_a_dead_worker_leaves_its_partitions_until_the_take_over():
     simulation.run()
 
 
-def test_the_last_worker_is_not_crashed_on_top_of_the_others():
+def test_the_last_worker_does_not_crash_after_the_others():
     simulation = quiet()
     simulation.agenda.run(5)
     for _ in range(5):
@@ -55,7 +55,7 @@ def test_the_last_worker_is_not_crashed_on_top_of_the_others():
     simulation.run()
 
 
-def test_a_paused_worker_writes_what_it_had_in_hand_when_it_is_replaced():
+def test_a_paused_worker_writes_its_batch_after_it_was_replaced():
     simulation = quiet(outage_every_s=60.0, calls_per_s=10.0, zombie_every_s=15.0, hours=0.15).run()
     assert simulation.workers.zombies > 3
     records = simulation.audit.records
@@ -63,7 +63,7 @@ def test_a_paused_worker_writes_what_it_had_in_hand_when_it_is_replaced():
     assert records.repeated > 0
 
 
-def test_without_any_worker_nothing_is_told_and_all_is_made_up():
+def test_without_workers_nothing_is_published_and_later_workers_catch_up():
     simulation = quiet(outage_every_s=60.0, calls_per_s=20.0)
     simulation.agenda.run(20)
     simulation.workers.outage()
@@ -75,7 +75,7 @@ def test_without_any_worker_nothing_is_told_and_all_is_made_up():
     assert simulation.audit.rebuild.compared > 0
 
 
-def test_a_dead_process_loses_its_events_and_comes_back_as_another():
+def test_a_dead_process_loses_its_events_and_another_takes_its_place():
     simulation = quiet(calls_per_s=50.0)
     simulation.agenda.run(10)
     process = simulation.processes[3]
@@ -89,7 +89,7 @@ def test_a_dead_process_loses_its_events_and_comes_back_as_another():
     simulation.run()
 
 
-def test_a_deaf_process_hears_everything_afterwards():
+def test_a_process_without_records_receives_all_of_them_afterwards():
     simulation = quiet(outage_every_s=60.0, calls_per_s=20.0)
     process = simulation.processes[0]
     process.deaf_since = 0.0
@@ -102,7 +102,7 @@ def test_a_deaf_process_hears_everything_afterwards():
     simulation.run()
 
 
-def test_a_mute_process_sends_what_waited():
+def test_a_process_that_could_not_send_sends_its_buffer_afterwards():
     simulation = quiet(calls_per_s=50.0)
     process = simulation.processes[0]
     process.mute_since = 0.0
@@ -134,7 +134,7 @@ def test_messages_of_one_process_arrive_in_their_order(process):
     assert [value for value in arrived if value in wanted] == mine
 
 
-def test_the_log_below_a_checkpoint_is_let_go():
+def test_the_log_before_a_checkpoint_is_dropped():
     simulation = quiet(hours=0.25).run()
     names, log = simulation.names, simulation.log
     left = sum(len(log.read(names.executions, number, 0)) for number in range(12))
