@@ -1,4 +1,4 @@
-"""Oracle: a breaker that keeps every event and counts them all again each time. Slow, and too simple to be wrong."""
+"""An oracle for tests: a breaker that keeps every event and counts all of them again each time. It is slow and simple."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Oracle:
         self.state = MODE_STATE[self.policy.mode]
         self.changed_at = self.clock
 
-    # ---- the window, counted anew
+    # ---- the window, counted again
 
     @property
     def fixed(self) -> bool:

@@ -1,4 +1,4 @@
-"""A clock may be out of order; one corrupt instant in the far future must not keep a circuit there."""
+"""A clock may go backwards a little, and one corrupt instant in the far future must not hold a circuit there."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_reset_forgets_the_evidence_of_a_closed_circuit():
     assert breaker.record(0.0, BAD) is None
 
 
-def test_disabled_lets_everything_through_and_counts_nothing():
+def test_disabled_permits_every_call_and_counts_nothing():
     breaker = closed()
     breaker.command("disable", 0.0, actor="ana")
     for _ in range(10):
@@ -65,7 +65,7 @@ def test_disabled_lets_everything_through_and_counts_nothing():
     assert breaker.counts(0.0).calls == 0
 
 
-def test_metrics_only_lets_everything_through_and_says_when_it_would_have_opened():
+def test_metrics_only_permits_every_call_and_reports_when_it_would_have_opened():
     breaker = closed()
     breaker.command("metrics_only", 0.0, actor="ana")
     assert breaker.record(1.0, BAD) is None
@@ -86,7 +86,7 @@ def test_auto_ends_a_command_in_the_state_of_the_policys_mode(mode, state):
     assert breaker.command("auto", 1.0, actor="ana").state == state
 
 
-def test_auto_leaves_what_the_rules_decided():
+def test_auto_does_not_change_a_state_that_the_rules_decided():
     breaker = closed(consecutive_failures=1)
     assert breaker.command("auto", 0.0, actor="ana") is None
     breaker.record(0.0, BAD)
@@ -94,7 +94,7 @@ def test_auto_leaves_what_the_rules_decided():
     assert breaker.state == "open"
 
 
-def test_a_command_that_changes_nothing_is_no_transition():
+def test_a_command_that_changes_nothing_returns_no_transition():
     breaker = closed()
     breaker.command("disable", 0.0, actor="ana")
     assert breaker.command("disable", 1.0, actor="bo") is None

@@ -1,4 +1,4 @@
-"""Leases, generations and unguarded callers: what the worker does with a Breaker."""
+"""Leases, generations and calls without a guard, as the worker uses a Breaker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hypothesis drives a Breaker and the oracle through the same life, and compares all that can be seen of them."""
+"""Hypothesis drives a Breaker and the oracle through the same calls, and compares everything public."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy changed while running: state and evidence are kept where they still mean something."""
+"""A new policy while the breaker runs: it keeps its state, and the evidence that still has a meaning."""
 
 import pytest
 

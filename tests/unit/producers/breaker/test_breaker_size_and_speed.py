@@ -1,4 +1,4 @@
-"""Sizes are exact; times have a wide margin here, since a build machine is slow: the bench prints the real ones."""
+"""Sizes are exact. Times have a wide margin, because build machines are slow. The benchmark prints the real ones."""
 
 import time
 import tracemalloc

@@ -1,4 +1,4 @@
-"""The look: says what the breaker would answer at that instant, and leaves everything as it was."""
+"""``would_refuse`` and ``open_at`` give the breaker's answer at an instant, and change nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def step_of(breaker, step, now, permits):
 
 
 @given(st.sampled_from(RULES), st.lists(st.tuples(SECONDS, STEPS), max_size=12), SECONDS)
-def test_it_says_what_a_call_at_that_instant_would_be_told_and_changes_nothing(rules, life, later):
+def test_would_refuse_agrees_with_try_acquire_and_changes_nothing(rules, life, later):
     breaker, now = made(**rules), 10_000.0
     permits: list[BreakerPermit] = []
     for passed, step in life:
@@ -63,7 +63,7 @@ def test_it_says_what_a_call_at_that_instant_would_be_told_and_changes_nothing(r
     assert (breaker.state == "open") == (open_at is not None)
 
 
-def test_it_refuses_while_every_place_is_taken_and_no_longer():
+def test_would_refuse_while_all_half_open_permits_are_taken():
     breaker = made(permitted_number_of_calls_in_half_open_state=2, success_threshold_to_close=2)
     breaker.record(10_000, BAD)
     assert breaker.would_refuse(10_029)
@@ -76,7 +76,7 @@ def test_it_refuses_while_every_place_is_taken_and_no_longer():
     assert not breaker.would_refuse(10_032)
 
 
-def test_a_stay_that_is_over_counts_as_the_wait_that_follows_it():
+def test_open_at_treats_an_expired_half_open_stay_as_open():
     breaker = made(honor_retry_after=False)
     breaker.record(10_000, BAD)
     breaker.try_acquire(10_010)

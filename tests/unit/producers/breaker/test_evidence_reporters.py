@@ -28,7 +28,7 @@ def test_one_reporter_is_enough_where_it_alone_called():
     assert [breaker.record(0.0, bad("only")) is None for _ in range(3)] == [True, True, False]
 
 
-def test_a_caller_that_left_the_window_is_asked_no_more():
+def test_a_caller_that_left_the_window_does_not_count_for_reporters():
     breaker = breaker_of(minimum_reporters=2)
     breaker.record(0.0, Result(reporter="gone"))
     for second in (1.0, 2.0, 3.0):
@@ -36,7 +36,7 @@ def test_a_caller_that_left_the_window_is_asked_no_more():
     assert breaker.record(10.5, bad("left")) is not None
 
 
-def test_a_failure_that_left_the_window_no_longer_speaks():
+def test_a_failure_that_left_the_window_does_not_count_for_reporters():
     breaker = breaker_of(minimum_reporters=2)
     breaker.record(0.0, bad("a"))
     for second in (9.0, 9.5, 9.9):

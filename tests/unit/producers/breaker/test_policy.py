@@ -1,4 +1,4 @@
-"""What the breaker keeps of its own without pydantic says the same as the contract, field by field."""
+"""The breaker's own types without pydantic agree with the contracts, field by field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from switchgear.breaker.rules import thresholds_of
 from switchgear.breaker.values import Cause, Tally
 from switchgear.guard.local_circuits import policy_of
 from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit, Counts
-from switchgear_schemas.circuit import Cause as Told
+from switchgear_schemas.circuit import Cause as RecordedCause
 
 
 def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
@@ -35,15 +35,17 @@ def test_a_plain_policy_is_equal_to_what_has_its_values_and_to_nothing_else():
     assert PlainPolicy() != "a policy"
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(Cause, Told), (Tally, Counts)])
-def test_what_a_breaker_tells_has_every_field_of_the_record(ours, theirs):
+@pytest.mark.parametrize(("ours", "theirs"), [(Cause, RecordedCause), (Tally, Counts)])
+def test_cause_and_tally_have_every_field_of_the_record(ours, theirs):
     assert set(ours.__struct_fields__) == set(theirs.model_fields)
 
 
 def test_a_cause_becomes_part_of_a_record_as_it_is():
     cause = Cause("failure_rate", 0.5, 0.4, 20, 2, "ana", "because")
-    told = Told(rule="failure_rate", value=0.5, threshold=0.4, sample=20, reporters=2, actor="ana", reason="because")
-    assert cause.for_record() == told
+    recorded = RecordedCause(
+        rule="failure_rate", value=0.5, threshold=0.4, sample=20, reporters=2, actor="ana", reason="because"
+    )
+    assert cause.for_record() == recorded
     fields = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1}
     record = Circuit.model_validate({**fields, "cause": cause, "changed_at": "2026-01-01T00:00:00Z"})
-    assert record.cause == told
+    assert record.cause == recorded

@@ -37,14 +37,14 @@ def test_the_scope_decides_whose_circuit_a_call_asks(policy, expected):
     assert owner(policy).get("t", 0.0, user_id="ana", session_id="s1").circuit_id == expected
 
 
-def test_the_same_name_gives_the_same_breaker():
+def test_looking_up_a_name_twice_gives_the_same_breaker():
     circuits = owner()
     assert circuits.get("t", 0.0, user_id="a") is circuits.get("t", 9.0, user_id="a")
     assert circuits.get("t", 0.0, user_id="b") is not circuits.get("t", 0.0, user_id="a")
     assert len(circuits) == 2
 
 
-def test_inventing_users_pushes_nobody_out_and_memory_stays_bounded():
+def test_invented_users_remove_no_other_circuit_and_memory_stays_bounded():
     circuits = owner(max_circuits_per_tool=10)
     victim = circuits.get("t", 0.0, user_id="victim")
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_inventing_users_pushes_nobody_out_and_memory_stays_bounded():
     assert circuits.overflowed >= 990
 
 
-def test_inventing_tools_pushes_nobody_out_and_the_rest_is_let_through():
+def test_invented_tools_remove_no_other_circuit_and_the_rest_passes():
     circuits = owner(TOOL, max_tools=5)
     kept = circuits.get("kept", 0.0)
     kept.record(0.0, BAD)

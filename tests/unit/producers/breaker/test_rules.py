@@ -76,7 +76,7 @@ def test_any_of_several_rules_opens():
     assert feed(breaker_of(**rules), BAD, BAD, BAD).cause.rule == "failure_count"
 
 
-def test_no_rule_no_opening():
+def test_a_policy_without_rules_never_opens():
     breaker = breaker_of()
     for _ in range(1000):
         assert breaker.record(0.0, BAD) is None
@@ -99,7 +99,7 @@ def test_the_transition_carries_the_evidence_that_led_to_it():
 
 
 @pytest.mark.parametrize("size", [10, 60, 3600])
-def test_a_fixed_window_starts_anew_and_a_late_result_of_the_last_one_is_void(size):
+def test_a_fixed_window_starts_empty_and_drops_late_results_of_the_last_one(size):
     breaker = breaker_of(failure_count=2, sliding_window_size=size, sliding_window_panes=1)
     late = breaker.try_acquire(size - 1.0)
     breaker.record(size - 0.5, BAD, breaker.try_acquire(size - 1.0))

@@ -1,4 +1,4 @@
-"""Snapshots: small, exact, and those of every released format can still be read."""
+"""Snapshots are small and exact, and those of every released format can still be read."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ LIVES = [(name, policy, breaker.snapshot()) for name, policy, breaker in lives()
 
 
 @pytest.mark.parametrize(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
-def test_what_was_saved_is_restored_to_the_byte(name, policy, saved):
+def test_a_restored_snapshot_has_the_same_bytes(name, policy, saved):
     assert Breaker.restore(saved, policy).snapshot() == saved
 
 
@@ -113,7 +113,7 @@ def test_a_snapshot_without_the_appended_fields_is_read_and_goes_on():
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"nonsense", msgspec.msgpack.encode([1, "tool"])])
-def test_bytes_that_are_no_snapshot_are_refused_in_words(data):
+def test_refuses_bytes_that_are_not_a_snapshot(data):
     with pytest.raises(SnapshotError, match="Not a circuit snapshot of format"):
         Breaker.restore(data, FLEET_DEFAULT)
 
@@ -186,13 +186,13 @@ EVIDENCE = 16
         ("cusum", [17, 1], "long", r"at `\$\[17\]\[1\]`"),
     ],
 )
-def test_a_snapshot_that_no_circuit_can_be_in_is_refused_by_name(life, place, value, message):
+def test_refuses_a_snapshot_of_a_state_that_no_circuit_can_have(life, place, value, message):
     policy = {name: policy for name, policy, _ in LIVES}[life]
     with pytest.raises(SnapshotError, match=message):
         Breaker.restore(changed(life, place, value), policy)
 
 
-def test_whatever_single_number_is_damaged_it_is_a_snapshot_error_or_a_breaker_that_works():
+def test_a_snapshot_with_one_damaged_field_is_refused_or_restores_a_working_breaker():
     damaged = [-1, 2**62, 2**63 - 1, float("nan"), float("inf"), 1e300, None, "x", [], 7]
     refused = restored = 0
     for life, policy, saved in LIVES:

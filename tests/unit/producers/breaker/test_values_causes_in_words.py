@@ -1,4 +1,4 @@
-"""What the breaker notes of a decision is enough to say it in words, with numbers that are those of the calls."""
+"""The cause of a decision is enough for a sentence about it, with the numbers of the calls."""
 
 import re
 from pathlib import Path
@@ -78,7 +78,7 @@ def fed(policy, *results) -> str:
         ),
     ],
 )  # fmt: skip
-def test_a_breach_is_told_with_the_calls_that_made_it(rules, results, sentence):
+def test_the_cause_of_a_breach_has_the_number_of_calls_and_failures(rules, results, sentence):
     assert fed(BreakerPolicy(**rules), *results) == sentence
 
 
@@ -107,7 +107,7 @@ def test_a_cusum_counts_the_calls_since_its_sum_was_last_zero_however_few_lie_in
     assert breaker.tally(4200.0).calls == 1
 
 
-def test_a_sum_that_fell_to_zero_begins_a_new_count():
+def test_a_cusum_that_fell_to_zero_counts_its_calls_from_zero():
     breaker = Breaker("c", BreakerPolicy(cusum=Cusum()), 0.0)
     for result in [BAD, BAD, *[OK] * 6, *[BAD] * 8]:
         breaker.record(0.0, result)
@@ -128,7 +128,7 @@ def test_the_count_of_a_cusum_goes_on_in_a_restored_breaker():
     assert words_of(opened) == words_of(again)
 
 
-def test_what_a_probe_showed_is_told_in_words():
+def test_the_cause_of_a_probe_reads_as_a_sentence():
     policy = BreakerPolicy(consecutive_failures=1, success_threshold_to_close=2, **SLOW_RULES)
     breaker = Breaker("c", policy, 0.0)
     breaker.record(0.0, BAD)
@@ -147,7 +147,7 @@ def test_what_a_probe_showed_is_told_in_words():
     assert probed(240.0, OK) == "2 probe calls succeeded"
 
 
-def test_a_half_open_stay_without_a_verdict_is_told_in_words():
+def test_the_cause_of_an_expired_half_open_stay_reads_as_a_sentence():
     breaker = Breaker("c", BreakerPolicy(consecutive_failures=1), 0.0)
     breaker.record(0.0, BAD)
     breaker.try_acquire(60.0)

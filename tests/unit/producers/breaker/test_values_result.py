@@ -31,11 +31,11 @@ DEFAULT = BreakerPolicy()
         ("rejected", None, ResultKind.IGNORED),
     ],
 )
-def test_what_counts_by_default(status, error_class, outcome):
+def test_the_default_policy_counts_these_statuses_and_error_classes(status, error_class, outcome):
     assert result_kind(status, error_class, DEFAULT) is outcome
 
 
-def test_the_policy_chooses_what_counts():
+def test_the_policy_chooses_which_error_classes_count():
     policy = BreakerPolicy(counted_error_classes={"tool", "auth"})
     assert result_kind("error", "tool", policy) is ResultKind.FAILURE
     assert result_kind("error", "auth", policy) is ResultKind.FAILURE

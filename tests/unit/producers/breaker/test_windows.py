@@ -23,7 +23,7 @@ def test_a_pane_leaves_as_a_whole_when_its_time_is_over():
     assert window.calls == 0
 
 
-def test_a_single_pane_starts_anew_at_each_multiple_of_its_size():
+def test_a_single_pane_starts_empty_at_each_multiple_of_its_size():
     window = TimeWindow(30.0, 1, 0.0)
     window.add(29.9, False)
     assert window.fixed

@@ -1,4 +1,4 @@
-"""What an operator commands for a time ends by the broker's clock, with the first event after it."""
+"""A command for a limited time ends by the broker's clock, with the first event after it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _tell(world: World, verb: str, *, seconds: float = 0, until: float | None = 
 
 
 @pytest.mark.parametrize("verb", STATE)
-def test_it_stands_until_its_time_and_the_first_call_after_it_gives_the_circuit_back(verb):
+def test_a_command_for_a_time_holds_until_then_and_the_next_call_returns_the_circuit_to_its_policy(verb):
     world = World()
     _tell(world, verb, until=600, reason="drill")
-    (told,) = world.records()
-    assert (told.state, told.stands_until) == (STATE[verb], datetime.fromtimestamp(START_MS / 1000 + 600, UTC))
+    (record,) = world.records()
+    assert (record.state, record.stands_until) == (STATE[verb], datetime.fromtimestamp(START_MS / 1000 + 600, UTC))
     world.say(seconds=599.9)
     world.run_all()
     assert len(world.records()) == 1
@@ -38,7 +38,7 @@ def test_it_stands_until_its_time_and_the_first_call_after_it_gives_the_circuit_
 
 
 @pytest.mark.parametrize("verb", STATE)
-def test_it_ends_after_a_restart_too(verb):
+def test_a_command_for_a_time_ends_after_a_restart_too(verb):
     world = World()
     _tell(world, verb, until=10)
     world.start()
@@ -47,7 +47,7 @@ def test_it_ends_after_a_restart_too(verb):
     assert [record.state for record in world.records()] == [STATE[verb], "closed"]
 
 
-def test_a_newer_command_replaces_the_time():
+def test_a_newer_command_replaces_the_end_of_the_one_before():
     world = World()
     _tell(world, "disable", until=10)
     _tell(world, "disable", seconds=1)
@@ -59,7 +59,7 @@ def test_a_newer_command_replaces_the_time():
     ]
 
 
-def test_the_same_command_again_changes_nothing_and_publishes_nothing():
+def test_repeating_a_command_for_a_time_publishes_nothing():
     world = World()
     for seconds in (0, 1):
         _tell(world, "disable", until=10, seconds=seconds)
@@ -82,8 +82,8 @@ def test_open_for_a_time_is_followed_by_probes():
 
 
 @pytest.mark.parametrize("verb", [*STATE, "force_open"])
-def test_of_a_tool_whose_circuits_are_its_sessions_the_own_circuit_ends_with_theirs(verb):
-    """No event wakes the tool's own circuit there, and no probe ever closes it: callers would refuse, or pass, for ever."""
+def test_force_open_for_a_time_ends_for_the_tool_and_its_sessions_together(verb):
+    """Without this, no event and no probe would ever reach the tool's own circuit, and its state would stay."""
     world = World(policies=OnePolicy(SESSIONS))
     world.say(session_id="s1")
     world.run_all()
@@ -95,7 +95,7 @@ def test_of_a_tool_whose_circuits_are_its_sessions_the_own_circuit_ends_with_the
     assert own.state == ("half_open" if verb == "force_open" else "closed")
 
 
-def test_a_session_that_comes_while_it_stands_is_pinned_for_the_same_time():
+def test_a_new_session_takes_over_the_command_for_a_time_on_its_tool():
     world = World(policies=OnePolicy(SESSIONS))
     _tell(world, "disable", until=10)
     world.say(session_id="s9", seconds=5)

@@ -1,4 +1,4 @@
-"""set_policy: the values it names, over the policy file's, for a tool or for every tool of a glob, now and to come."""
+"""``set_policy`` puts the values that it names over the policy file's, for a tool or for all tools of a glob."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _fails(world: World, tool: str, times: int, **fields: object) -> str:
     return found[-1].state if found else "closed"
 
 
-def test_what_a_command_does_not_name_stays_the_files():
+def test_values_that_a_command_does_not_name_stay_those_of_the_policy_file():
     world = World()
     _set(world, "search", {"wait_duration_in_open_state_s": 7})
     assert _fails(world, "search", 2) == "closed"
@@ -130,7 +130,7 @@ def test_clearing_a_glob_that_was_not_set_writes_nothing():
     assert world.counted.commands == PARTITIONS
 
 
-def test_a_globs_mode_and_fallback_are_told_for_every_circuit_that_is_there():
+def test_a_globs_mode_and_fallback_are_published_for_every_existing_circuit():
     world = World()
     for tool in ("mcp:a", "mcp:b", "other"):
         world.say(tool_name=tool)
@@ -176,7 +176,7 @@ def test_an_impossible_glob_is_refused_whether_its_tools_are_there_or_not():
     assert _fails(world, "mcp:a", 1) == "closed"
 
 
-def test_the_row_of_globs_is_no_circuit():
+def test_the_row_of_globs_is_not_read_as_a_circuit():
     world = World()
     _set(world, "mcp:*", {"consecutive_failures": 1})
     assert world.circuits == []

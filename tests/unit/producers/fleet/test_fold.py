@@ -13,7 +13,7 @@ def test_every_call_is_counted_once_in_its_circuit():
     assert world.row("other").total_calls == 1
 
 
-def test_a_refused_call_is_not_a_call():
+def test_a_rejected_call_does_not_count_as_a_call():
     world = World()
     world.say("rejected")
     world.run_all()
@@ -84,7 +84,7 @@ def test_an_expired_lease_opens_the_circuit_with_the_next_event():
     assert [record.state for record in world.records()] == ["open", "half_open", "open"]
 
 
-def test_refusals_are_told_with_the_state_that_made_them():
+def test_rejections_are_published_with_the_state_that_caused_them():
     world = World()
     for _ in range(3):
         world.say("error")
@@ -127,7 +127,7 @@ def test_a_circuits_time_never_runs_backwards():
     assert world.row().applied == 2
 
 
-def test_a_session_scope_has_a_circuit_a_session_and_leaves_the_others_alone():
+def test_a_policy_of_scope_session_has_a_circuit_per_session():
     world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "session"})))
     for _ in range(3):
         world.say("error", session_id="s1")
@@ -140,7 +140,7 @@ def test_a_session_scope_has_a_circuit_a_session_and_leaves_the_others_alone():
     assert world.row("search").total_calls == 1
 
 
-def test_a_user_scope_is_by_user():
+def test_a_policy_of_scope_user_has_a_circuit_per_user():
     world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "user"})))
     world.say("error", user_id="u1", session_id="s1")
     world.run_all()

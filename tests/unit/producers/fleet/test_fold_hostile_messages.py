@@ -1,4 +1,4 @@
-"""Messages that are well formed and meant to do harm: each is counted, or a dead letter, and costs little."""
+"""Well-formed messages that are meant to do harm: each is counted or a dead letter, and takes little time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_globs_whose_values_are_together_too_large_for_a_row_are_refused():
 
 
 @pytest.mark.parametrize("name", ["\x00mark", "\x00", "\x7f\x00mark", "mark"])
-def test_a_tool_may_have_any_name_and_none_is_a_mark_of_ours(name):
+def test_no_tool_name_is_mistaken_for_a_mark_in_the_changelog(name):
     assert is_circuit(name.encode())
     assert name.encode() != MARK
     assert not is_circuit(MARK)
@@ -125,8 +125,8 @@ IMPOSSIBLE = [
 def test_an_impossible_policy_is_a_dead_letter_or_changes_nothing_and_the_tool_goes_on(values, name):
     world = World()
     world.say("error")
-    told = {"tool_name": name, "verb": "set_policy", "actor": "a", "policy": values}
-    world.append(json.dumps(told).encode(), topic=COMMANDS)
+    command = {"tool_name": name, "verb": "set_policy", "actor": "a", "policy": values}
+    world.append(json.dumps(command).encode(), topic=COMMANDS)
     world.say("error", input_tokens=2**62, seconds=1)
     world.say("error", retry_after_s=1e300, seconds=2)
     world.run_all()
@@ -173,8 +173,8 @@ def test_an_impossible_policy_that_an_older_worker_took_in_gives_way_to_the_file
 def test_a_command_whose_words_or_times_are_beyond_use_is_a_dead_letter(fields):
     world = World()
     world.say()
-    told = {"tool_name": "search", "verb": "force_open", "actor": "a"} | fields
-    world.append(json.dumps(told).encode(), topic=COMMANDS)
+    command = {"tool_name": "search", "verb": "force_open", "actor": "a"} | fields
+    world.append(json.dumps(command).encode(), topic=COMMANDS)
     world.say()
     world.run_all()
     assert (len(world.dead), world.row().total_calls) == (1, 2)

@@ -56,7 +56,7 @@ def test_a_forged_origin_is_a_dead_letter(header):
     assert world.rows == {}
 
 
-def test_a_bad_message_that_is_read_twice_keeps_its_identity():
+def test_a_malformed_message_that_is_read_twice_gives_the_same_dead_letter():
     world = World()
     world.append(b"bad")
     world.run(crash="after_outputs")

@@ -1,4 +1,4 @@
-"""Several probes: each is told to the fleet, so that the next one may be asked for, and there are never too many."""
+"""Several probes: each is published, so that processes may ask for the next one, and there are never too many."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_only_a_half_open_circuit_has_permits(state):
     assert (world.records()[-1].state, world.records()[-1].permits_left) == (state, 0)
 
 
-def test_exactly_n_probes_close_the_circuit_and_nobody_gets_one_more():
+def test_exactly_n_probes_close_the_circuit_and_no_process_gets_one_more():
     world = _opened()
     record = _ask(world, "a", "b", "c", "d", "e")
     for name in ("a", "b"):
@@ -61,7 +61,7 @@ def test_exactly_n_probes_close_the_circuit_and_nobody_gets_one_more():
     assert _answer(world, record, "c").state == "closed"
 
 
-def test_a_probe_that_decides_nothing_yet_is_told_and_its_process_may_probe_again():
+def test_an_undecided_probe_is_published_so_that_its_process_may_probe_again():
     """Untold, a lone process would hold its used lease until the stay ends, and the circuit would never close."""
     world = _opened(SEVERAL.model_copy(update={"permitted_number_of_calls_in_half_open_state": 1}))
     for number in range(N):
@@ -78,7 +78,7 @@ def test_a_probe_that_decides_nothing_yet_is_told_and_its_process_may_probe_agai
 @pytest.mark.parametrize(
     ("status", "error_class"), [("cancelled", "cancelled"), ("cancelled", None), ("error", "cancelled")]
 )
-def test_an_ignored_probe_gives_its_permit_back_to_everybody(status, error_class):
+def test_an_ignored_probe_gives_its_permit_back_to_all_processes(status, error_class):
     world = _opened()
     record = _ask(world, "a", "b", "c")
     (lease,) = [lease for lease in record.leases if lease.emitter_id == "b"]
@@ -89,7 +89,7 @@ def test_an_ignored_probe_gives_its_permit_back_to_everybody(status, error_class
     assert {lease.emitter_id for lease in _ask(world, "d").leases} == {"a", "c", "d"}
 
 
-def test_versions_rise_through_all_of_it_and_a_replay_tells_the_same():
+def test_versions_rise_through_a_half_open_stay_and_a_replay_publishes_the_same():
     worlds = [_opened(), _opened()]
     for world, batch in zip(worlds, (1000, 1), strict=True):
         for name in ("a", "b", "c", "d"):

@@ -1,4 +1,4 @@
-"""Wherever a batch is cut, crashed or read twice, the rows are those of an undisturbed run."""
+"""A batch may be cut anywhere, crash or be read twice: the rows are those of an undisturbed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invented names: the table is bounded, nothing that decides is forgotten, and a replay agrees."""
+"""Invented names: the table stays bounded, no circuit that matters is forgotten, and a replay agrees."""
 
 from __future__ import annotations
 

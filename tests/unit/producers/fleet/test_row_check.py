@@ -1,4 +1,4 @@
-"""What lies in the changelog and no owner wrote is told from a row."""
+"""A row of the changelog that no owner wrote is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refused(data: bytes, key: bytes = b"search", partition: int = HERE) -> str:
     return caught.value.message
 
 
-def test_what_an_owner_wrote_passes():
+def test_accepts_the_rows_that_an_owner_writes():
     check_row(b"search", ROW.encode(), HERE, 4)
     standing = PolicyOverrides(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
     check_row(standing.key, standing.encode(), 2, 4)
@@ -67,7 +67,7 @@ def test_a_row_that_decodes_and_that_no_circuit_can_have_is_refused(fields, wron
         ({"circuit_id": "other"}, "another circuit's"),
     ],
 )
-def test_nor_may_its_breaker_be_impossible(fields, wrong):
+def test_refuses_a_row_whose_breaker_is_in_a_state_that_no_circuit_can_have(fields, wrong):
     saved = msgspec.structs.replace(snapshot.decode(ROW.breaker), **fields)
     assert wrong in refused(msgspec.structs.replace(ROW, breaker=snapshot.encode(saved)).encode())
 
@@ -89,7 +89,7 @@ def test_a_row_counts_in_the_partition_of_its_tool_and_under_its_own_key_alone()
 
 @settings(max_examples=300)
 @given(key=st.binary(min_size=1, max_size=20), data=st.binary(max_size=200))
-def test_whatever_bytes_there_are_they_are_refused_in_one_way(key, data):
+def test_refuses_arbitrary_bytes_with_a_row_error(key, data):
     with pytest.raises(RowError):
         check_row(key, data, 0, 4)
 

@@ -34,12 +34,12 @@ def test_two_versions_compare_without_a_decode(one, two):
 @pytest.mark.parametrize(
     "data", [b"", b"\x01", b"\x02" + bytes(20), b"\x01" + bytes(8) + b"\xc1", b"\x01" + bytes(8) + b"\x90"]
 )
-def test_bytes_that_are_no_row_are_refused_with_the_way_out(data):
+def test_refuses_bytes_that_are_not_a_row(data):
     with pytest.raises(RowError, match=r"row of the changelog"):
         Row.decode(data)
 
 
-def test_a_row_of_before_a_field_was_added_still_loads():
+def test_a_row_written_before_a_field_was_added_still_loads():
     row = Row(circuit_id="a", tool_name="a", applied=7)
     short = msgspec.msgpack.encode(list(msgspec.structs.astuple(row))[:7])
     assert Row.decode(row.encode()[:9] + short) == row

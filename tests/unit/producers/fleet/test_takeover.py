@@ -41,7 +41,7 @@ def test_the_new_owner_continues_above_the_highest_version():
     assert (world.records()[-1].version, world.records()[-1].state) == (42, "open")
 
 
-def test_the_new_owner_goes_on_in_a_generation_above_that_of_a_zombie():
+def test_the_new_owner_continues_in_a_generation_above_that_of_a_paused_former_owner():
     world = _opened()
     zombie = Circuit.model_validate_json(world.circuits[0])
     zombie = zombie.model_copy(update={"version": 2, "generation": 2, "state": "half_open"})
@@ -53,7 +53,7 @@ def test_the_new_owner_goes_on_in_a_generation_above_that_of_a_zombie():
     assert world.records()[-1] == last
 
 
-def test_a_circuit_without_a_row_is_closed_again_so_that_readers_do_not_refuse_for_ever():
+def test_a_published_circuit_without_a_row_is_closed_so_that_readers_stop_refusing():
     world = _opened()
     world.rows.clear()
     world.start()
@@ -63,7 +63,7 @@ def test_a_circuit_without_a_row_is_closed_again_so_that_readers_do_not_refuse_f
     assert last.cause.rule == "state_lost"
 
 
-def test_a_changed_policy_file_is_told_at_the_next_start():
+def test_a_changed_policy_file_is_published_at_the_next_start():
     world = _opened()
     world.policies.policy = COUNTING.model_copy(update={"fallback": ("backup",)})
     world.start()
@@ -72,7 +72,7 @@ def test_a_changed_policy_file_is_told_at_the_next_start():
     assert len(world.records()) == 2
 
 
-def test_a_topic_that_was_made_anew_does_not_leave_its_tools_uncounted():
+def test_fences_of_a_topic_that_was_created_again_are_lowered():
     world = _opened()
     assert world.row().fences
     world.log.clear()
@@ -83,12 +83,12 @@ def test_a_topic_that_was_made_anew_does_not_leave_its_tools_uncounted():
     assert world.row().total_calls == 4
 
 
-def test_the_states_that_are_not_closed_are_told():
+def test_take_over_returns_the_states_that_are_not_closed():
     world = _opened()
     assert world.fold.take_over(Known({})) == {"search": "open"}
 
 
-def test_what_is_not_a_record_is_passed_over():
+def test_skips_what_is_not_a_record():
     assert read_published(None) is None
     assert read_published(b"") is None
     assert read_published(b'{"circuit_id": 1}') is None
@@ -115,7 +115,7 @@ def test_what_is_not_a_record_is_passed_over():
         {"circuit_id": ""},
     ],
 )
-def test_a_record_that_no_owner_can_have_published_is_passed_over(fields):
+def test_skips_a_record_that_no_owner_can_have_published(fields):
     record = json.loads(_opened().circuits[0])
     assert read_published(json.dumps(record).encode()) is not None
     assert read_published(json.dumps(record | fields).encode()) is None
@@ -126,7 +126,7 @@ def test_deep_nesting_and_bytes_that_are_no_text_are_no_records():
     assert read_published(b'{"circuit_id":"\xff"}') is None
 
 
-def test_a_row_that_no_breaker_wakes_from_starts_anew_above_what_readers_know():
+def test_a_row_whose_breaker_can_not_be_restored_starts_fresh_above_the_published_version():
     world = _opened()
     before = world.row()
     world.rows[b"search"] = Row(

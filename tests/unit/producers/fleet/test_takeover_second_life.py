@@ -1,4 +1,4 @@
-"""A circuit that retired and comes back: readers take the new life for the newer one, whatever they missed."""
+"""A circuit that retired and comes back: readers take the new circuit for the newer one, whatever they missed."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_a_reader_drops_the_first_life_after_the_second_began():
 
 
 def test_a_call_that_was_let_through_in_the_first_life_counts_in_the_second():
-    """Its generation is higher than the new circuit's: it is no result of an older state."""
+    """Its generation is higher than the new circuit's, so the result is not one of an older state."""
     _, world = _one_life()
     _say(world, "s1", "error", hours=80, generation=3)
     world.run_all()
     assert world.row(ONE).total_failed == 1
 
 
-def test_who_asks_about_a_record_from_a_former_life_is_told_what_holds_now():
+def test_a_process_that_asks_with_an_outdated_record_gets_the_present_one():
     """A zombie's record past the tombstone: without an answer its readers refuse until they take the owner for silent."""
     first, world = _one_life()
     table = CircuitTable()
@@ -80,17 +80,17 @@ def test_who_asks_about_a_record_from_a_former_life_is_told_what_holds_now():
     assert not table.views[ONE].passes
     _say(world, "s1", "rejected", probe_requested=True, emitter_id="b", generation=first[0].generation, hours=80)
     world.run_all()
-    told = world.records(ONE)[-1]
-    assert (told.state, told.version > first[-1].version) == ("closed", True)
-    _take(table, told)
+    record = world.records(ONE)[-1]
+    assert (record.state, record.version > first[-1].version) == ("closed", True)
+    _take(table, record)
     assert table.views[ONE].passes
     before = len(world.circuits)
     _say(world, "s1", "rejected", probe_requested=True, emitter_id="c", generation=0, hours=80)
     world.run_all()
-    assert len(world.circuits) == before, "told once"
+    assert len(world.circuits) == before, "published once"
 
 
-def test_a_published_tool_whose_row_was_lost_goes_on_above_its_version_even_where_it_was_closed():
+def test_a_published_tool_without_a_row_continues_above_its_version_even_if_it_was_closed():
     world = World()
     last = PublishedCircuit("search", "search", "closed", 7, 4, AT)
     world.fold.take_over(Known({"search": last}))

@@ -1,4 +1,4 @@
-"""Changes of the fleet's circuits, as a hook is told of them."""
+"""Changes of the fleet's circuits, as a hook receives them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from switchgear_schemas.circuit import Cause, Circuit
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-class Told:
-    """A follower fed by hand, and what a hook was told."""
+class Recorder:
+    """A follower fed by hand, and the changes that a hook received."""
 
     def __init__(self) -> None:
         self.follower = CircuitFollower("127.0.0.1:1")
@@ -35,53 +35,53 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def recorder() -> Recorder:
+    return Recorder()
 
 
-def test_what_was_so_before_we_came_is_no_change(told: Told) -> None:
-    told.record("open")
-    assert told.changes == []
-    told.follower.loaded = True
-    told.record("closed")
-    (change,) = told.changes
+def test_reports_no_change_while_the_circuits_load(recorder: Recorder) -> None:
+    recorder.record("open")
+    assert recorder.changes == []
+    recorder.follower.loaded = True
+    recorder.record("closed")
+    (change,) = recorder.changes
     assert (change.previous, change.state, change.source, change.generation) == ("open", "closed", "fleet", 2)
 
 
-def test_a_new_circuit_that_opens_is_told_with_its_reason_and_wait(told: Told) -> None:
-    told.follower.loaded = True
-    told.record(
+def test_reports_a_new_circuit_that_opens_with_its_reason_and_wait(recorder: Recorder) -> None:
+    recorder.follower.loaded = True
+    recorder.record(
         "open", open_until=NOW + timedelta(seconds=40), cause=Cause(rule="cusum", value=12.5, threshold=12, sample=9)
     )
-    (change,) = told.changes
+    (change,) = recorder.changes
     assert (change.previous, change.state, change.retry_after_s) == (None, "open", 40)
     assert change.reason == "cusum 12.5 reached 12 over 9 calls"
 
 
-def test_another_record_of_the_same_state_is_no_change(told: Told) -> None:
-    told.follower.loaded = True
-    told.record("closed")
-    told.record("open")
-    told.record("open", open_until=NOW)
-    told.record("half_open")
-    assert [change.state for change in told.changes] == ["open", "half_open"]
+def test_reports_nothing_for_another_record_of_the_same_state(recorder: Recorder) -> None:
+    recorder.follower.loaded = True
+    recorder.record("closed")
+    recorder.record("open")
+    recorder.record("open", open_until=NOW)
+    recorder.record("half_open")
+    assert [change.state for change in recorder.changes] == ["open", "half_open"]
 
 
-def test_a_circuit_that_an_operator_forces_open_is_told_as_such(told: Told) -> None:
-    told.follower.loaded = True
-    told.record("closed", mode="forced_open", cause=Cause(rule="command", actor="ann", reason="maintenance"))
-    told.record("closed")
-    assert [(change.previous, change.state) for change in told.changes] == [
+def test_reports_a_circuit_that_an_operator_forces_open_as_forced_open(recorder: Recorder) -> None:
+    recorder.follower.loaded = True
+    recorder.record("closed", mode="forced_open", cause=Cause(rule="command", actor="ann", reason="maintenance"))
+    recorder.record("closed")
+    assert [(change.previous, change.state) for change in recorder.changes] == [
         (None, "forced_open"),
         ("forced_open", "closed"),
     ]
-    assert told.changes[0].reason == "command by ann: maintenance"
+    assert recorder.changes[0].reason == "command by ann: maintenance"
 
 
-def test_what_is_remembered_is_bounded_by_the_circuits_there_are(told: Told) -> None:
-    told.follower.loaded = True
+def test_remembers_at_most_about_as_many_states_as_there_are_circuits(recorder: Recorder) -> None:
+    recorder.follower.loaded = True
     for number in range(1_000):
-        told.record("open", f"t{number}")
-        told.follower.table.apply(f"t{number}".encode(), None)
-    assert len(told.changes) == 1_000
-    assert len(told.listener._known) <= 102
+        recorder.record("open", f"t{number}")
+        recorder.follower.table.apply(f"t{number}".encode(), None)
+    assert len(recorder.changes) == 1_000
+    assert len(recorder.listener._known) <= 102

@@ -29,7 +29,7 @@ def test_a_clock_that_is_off_is_set_right_by_the_first_record(ahead_s):
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 0.9, -0.9])
-def test_a_clock_that_is_nearly_right_is_left_alone(ahead_s):
+def test_ignores_a_clock_difference_of_less_than_a_second(ahead_s):
     wall = Wall(ahead_s)
     time = BrokerTime(wall)
     hear(time, wall)

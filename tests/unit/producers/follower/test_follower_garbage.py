@@ -1,4 +1,4 @@
-"""A circuits topic full of what is no circuit changes nothing for a follower, and hardly its log."""
+"""Records that are not circuits change nothing for a follower, and add one line to its log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from switchgear.follower.follower import CircuitFollower
 
 
-def test_ten_thousand_records_that_are_no_circuits_are_counted_and_take_one_line_of_the_log(caplog):
+def test_ten_thousand_records_that_are_not_circuits_are_counted_and_take_one_line_of_the_log(caplog):
     follower = CircuitFollower("127.0.0.1:1", topic_prefix="t.")
     records = [
         SimpleNamespace(partition=0, offset=number, key=b"\xff", value=b"[" * 1_000, timestamp=-1)

@@ -1,4 +1,4 @@
-"""How long ago the broker answered: by a clock that nobody sets."""
+"""How long ago the broker answered, by a monotonic clock."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def answer(clock: FakeClock) -> LastAnswer:
     return LastAnswer(clock.monotonic)
 
 
-def test_before_every_partition_was_answered_there_is_no_age(answer: LastAnswer) -> None:
+def test_age_is_none_until_every_partition_was_answered(answer: LastAnswer) -> None:
     assert answer.age_s() is None
     for stamps in ({}, {0: None}, {0: NOON_MS, 1: None}, {0: NOON_MS, 1: 0}):
         assert not answer.note(stamps)
     assert answer.age_s() is None
 
 
-def test_the_partition_that_was_answered_longest_ago_counts(answer: LastAnswer, clock: FakeClock) -> None:
+def test_age_is_that_of_the_partition_answered_longest_ago(answer: LastAnswer, clock: FakeClock) -> None:
     assert answer.note({0: NOON_MS, 1: NOON_MS})
     clock.advance(5)
     assert answer.note({0: NOON_MS + 5_000, 1: NOON_MS})

@@ -96,7 +96,7 @@ def test_the_cause_is_put_in_words(cause, words):
         record().replace(b'"version":1', b'"version":0'),
     ],
 )
-def test_what_is_no_circuit_is_an_error(value):
+def test_refuses_bytes_that_are_not_a_circuit(value):
     with pytest.raises(UnreadableCircuitError, match="not a circuit record"):
         decode_view(value)
 
@@ -133,7 +133,7 @@ def test_a_record_without_a_value_removes_its_circuit():
     assert (table.applied, table.outdated) == (2, 2)
 
 
-def test_what_can_not_be_read_is_counted_and_passed_over():
+def test_a_record_that_can_not_be_read_is_counted_and_skipped():
     table = CircuitTable()
     table.apply(b"search", b"junk")
     table.apply(b"search", record())
@@ -142,7 +142,7 @@ def test_what_can_not_be_read_is_counted_and_passed_over():
     assert "search" in table.views
 
 
-def test_a_tool_with_narrower_circuits_is_known_as_such():
+def test_knows_the_tools_that_have_circuits_of_users_or_sessions():
     table = CircuitTable()
     table.apply(b"x", record())
     assert table.scoped == set()
@@ -151,7 +151,7 @@ def test_a_tool_with_narrower_circuits_is_known_as_such():
     assert set(table.views) == {"search", "search|user=u1"}
 
 
-def test_a_topic_made_anew_replaces_all_circuits_lower_versions_too():
+def test_a_topic_created_again_replaces_all_circuits_with_lower_versions_too():
     old, new = CircuitTable(), CircuitTable()
     old.apply(b"a", record("a", version=9, state="open"))
     old.apply(b"b", record("b", version=9, state="open"))

@@ -1,4 +1,4 @@
-"""A policy file that can't be read ends in one sentence that names the file, whatever it is and holds."""
+"""A policy file that can't be read gives one sentence that names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that no policy can have are refused with their table and key, in a file and in a constructor alike."""
+"""Values that no policy can have are refused. The error names the table and the key."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _table = st.dictionaries(st.sampled_from([*BreakerPolicy.model_fields, "other"])
 @given(_table, st.dictionaries(st.sampled_from(["a", "a*", "*", "[!a", "?b"]), _table, max_size=3))
 @example({"sliding_window_size": {"x": 1.0}}, {})
 @example({}, {"a": {"cusum": "x"}, "a*": {"cusum": {"x": 1.0}}})
-def test_whatever_stands_in_the_tables_is_a_policy_that_a_breaker_runs_with_or_a_policy_error(default, tools):
+def test_arbitrary_tables_give_a_working_policy_or_a_policy_error(default, tools):
     try:
         policies = PolicySet(default, tools)
     except PolicyError as error:

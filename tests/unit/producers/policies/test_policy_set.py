@@ -72,7 +72,7 @@ def test_an_explanation_says_where_each_value_came_from(tmp_path):
     ("narrow", "broad"),
     [("abc", "abc*"), ("abc", "ab[c]"), ("abc*", "ab*"), ("ab*", "a*c"), ("a*cd", "a*d"), ("a?", "*"), ("a*", "*b")],
 )
-def test_precedence(narrow, broad):
+def test_the_more_specific_glob_takes_precedence(narrow, broad):
     assert specificity(narrow) > specificity(broad)
 
 
@@ -120,7 +120,7 @@ def test_globs_cover_the_whole_name_and_case_matters(pattern, covered, not_cover
         (3, r"\[tools.\"a\*\"\] is a int. Make it a table"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_table_and_the_key(values, message):
+def test_an_error_names_the_table_and_the_key(values, message):
     with pytest.raises(PolicyError, match=message):
         PolicySet(tools={"a*": values})
 
@@ -144,7 +144,7 @@ def test_two_tables_that_can_cover_one_tool_and_contradict_each_other_are_found(
         ("p.toml", "default = 1", "default is a int. Make it a table"),
     ],
 )
-def test_a_file_that_is_none_is_refused_in_words(tmp_path, name, text, message):
+def test_refuses_a_file_that_is_not_a_policy_file(tmp_path, name, text, message):
     with pytest.raises(PolicyError, match=message.replace("?", r"\?")):
         PolicySet.load(written(tmp_path, text, name))
 
@@ -210,7 +210,7 @@ def test_tables_that_no_tool_has_together_may_contradict_each_other():
     assert PolicySet(tools=tables).effective("b-prod").failure_count == 20
 
 
-def test_a_table_between_two_may_make_them_possible():
+def test_a_third_table_may_make_two_contradicting_tables_possible():
     tables = {
         "*": {"sliding_window_type": "count", "minimum_number_of_calls": 5},
         "mcp:*": {"failure_count": 50},
@@ -219,7 +219,7 @@ def test_a_table_between_two_may_make_them_possible():
     assert PolicySet(tools=tables).effective("mcp:db-1").sliding_window_size == 50
 
 
-def test_what_is_loaded_never_raises_when_it_is_asked_for():
+def test_a_loaded_policy_set_never_raises_for_a_tool():
     chance = random.Random(7)
     parts = ["*", "?", "a", "b", "ab", "[ab]", "[!a]", ":"]
     values = [

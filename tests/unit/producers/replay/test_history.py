@@ -1,4 +1,4 @@
-"""Recorded calls come line by line, each an execution or the reason why not."""
+"""Recorded calls come line by line. Each is an execution, or has the reason why it is not."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def test_a_cut_gzip_file_gives_what_came_before_the_damage_and_then_says_so(tmp_
     assert all(line.event is not None for line in seen)
 
 
-def test_a_missing_file_is_one_sentence(tmp_path):
+def test_a_missing_history_file_is_named_in_the_error(tmp_path):
     with pytest.raises(HistoryError, match=r"There is no file .*nowhere\.jsonl\. Check the path"):
         list(read_history(tmp_path / "nowhere.jsonl"))
 
 
-def test_a_folder_is_one_sentence(tmp_path):
+def test_a_folder_in_place_of_a_history_file_is_named_in_the_error(tmp_path):
     with pytest.raises(HistoryError, match="can't be read after line 0"):
         list(read_history(tmp_path))
 

@@ -102,7 +102,7 @@ def test_a_history_without_instants_is_refused_or_stamped(tmp_path):
     assert last["summary"]["stamped"] == 3
 
 
-def test_lines_that_are_no_calls_are_counted_and_passed_over(tmp_path):
+def test_lines_that_are_not_calls_are_counted_and_skipped(tmp_path):
     path = tmp_path / "history.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"status": "error"}\nnonsense\n' + json.dumps(call(1)).encode()))
     (last,) = replay(read_history(path), {"p": lambda _: THREE})
