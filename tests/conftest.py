@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import hypothesis
 import pytest
 
-from switchgear.runtime import background_thread as background
+from switchgear.runtime.background_thread import Background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
@@ -59,7 +61,7 @@ def _no_system_from_outside(_state_of_this_run: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture(autouse=True)
 def _no_client_left_open() -> Iterator[None]:
-    """A client that a test forgot goes on dialling its broker amid the tests after it (and draws from their ``random``)."""
+    """Fail a test that leaves a client open: it would connect, and draw from ``random``, during the tests after it."""
     before = _clients()
     yield
     left = _clients() - before
@@ -131,5 +133,20 @@ def _run(settings: Settings) -> None:
         pool.submit(asyncio.run, ensure_topics(settings)).result()
 
 
-def _clients() -> set[background.Background]:
-    return {each for each in list(background._every) if each.alive}
+def _clients() -> set[Background]:
+    return {each for each in list(_made) if each.alive}
+
+
+def _record_each_background() -> None:
+    really = Background.__init__
+
+    @functools.wraps(really)
+    def record(self: Background, *args: str, **kwargs: str) -> None:
+        really(self, *args, **kwargs)
+        _made.add(self)
+
+    Background.__init__ = record  # type: ignore[method-assign]
+
+
+_made: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
+_record_each_background()

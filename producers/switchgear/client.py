@@ -25,6 +25,7 @@ from switchgear.guard.reporter import HookDispatcher
 from switchgear.guard.runtime import Runtime
 from switchgear.guard.tool_name import check_tool
 from switchgear.redaction.redact import Redactor, redactor
+from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping
 from switchgear.runtime.lifetime import Lifetime
 from switchgear.sessions.session import Session, session_stack
@@ -179,7 +180,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self.housekeeping = Housekeeping(self._gate, self._emitter, self._availability, self._hooks)
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
-            self._background.after_fork.append(self._forked)
+            call_in_child(self._reset_in_child)
 
     @classmethod
     def local(

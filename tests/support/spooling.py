@@ -5,47 +5,55 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from switchgear.emitter.spool.segment import SUFFIX
-from switchgear.emitter.spool.spool import Spool, Written
+from switchgear.emitter.spool.database import SUFFIX, Database, SpooledEvent
+from switchgear.emitter.spool.spool import Spool
 
-LIMIT = 1_000_000
+LIMIT = 16 * 1_048_576
 
 
 def opened(root: Path, limit: int = LIMIT) -> Spool:
-    """A process's spool, with what the dead have left."""
+    """Return a process's spool, with what one dead process has left."""
     spool = Spool(root, limit)
     spool.open()
     return spool
 
 
-def written(*numbers: int, size: int = 0) -> list[Written]:
-    """A record of each number, ``size`` bytes larger than it."""
-    return [Written(b"tool", b"%d" % number + b" " * size, sent=False) for number in numbers]
+def written(*numbers: int, size: int = 0) -> list[SpooledEvent]:
+    """Return a record for each number, ``size`` bytes larger than its digits."""
+    return [SpooledEvent("tool", b"%d" % number + b" " * size, sent=False) for number in numbers]
 
 
-def drained(spool: Spool) -> list[tuple[int, bool]]:
-    """Every unread record's number and mark; all are settled."""
+def drained(spool: Spool, most: int = 7) -> list[tuple[int, bool]]:
+    """Read and settle everything, of all dead processes too. Return each record's number and mark."""
     found = []
-    while taken := spool.read(7):
-        for each in taken:
-            found.append((int(each.value), each.sent))
-            each.place.settle()
-    spool.progress()
-    return found
+    while True:
+        while taken := spool.read(most):
+            for event, place in taken:
+                found.append((int(event.value), event.sent))
+                place.settle()
+        spool.progress()
+        if not spool.more:
+            return found
+        spool.open()
 
 
-def killed(spool: Spool) -> None:
-    """As ``kill -9`` leaves it: the system closes the files and takes the lock back; nothing else happens."""
-    spool.forked()
+def databases(root: Path) -> list[Path]:
+    """Return the files, the oldest first."""
+
+    def age(path: Path) -> float:
+        return path.stat().st_mtime if path.exists() else 0.0
+
+    return sorted(root.glob(f"*{SUFFIX}"), key=age)
 
 
-def segments(root: Path) -> list[Path]:
-    """The files, in the order of writing."""
-    return sorted(root.glob(f"*/*{SUFFIX}"))
+def damage(path: Path) -> None:
+    """Overwrite a file of events, its log included, with bytes that are no database."""
+    path.write_bytes(b"\xff" * max(8_192, path.stat().st_size))
+    Path(f"{path}-wal").unlink(missing_ok=True)
 
 
 def descriptors_in(root: Path) -> int:
-    """How many of this process's file descriptors are of files below ``root``, deleted ones included.
+    """Count this process's file descriptors of files below ``root``, deleted ones included.
 
     The descriptors of everything else in the process are not counted: they come and go while other tests' objects
     are collected.
@@ -60,8 +68,17 @@ def descriptors_in(root: Path) -> int:
 
 
 def left_in(folder: Path) -> list[int]:
-    """The numbers in the metadata of the events that the next process would find."""
-    spool = opened(folder, 16 * 1_048_576)
-    found = [each for taken in iter(lambda: spool.read(1_000), []) for each in taken]
-    spool.forked()
-    return [int(each.value.partition(b'"number":')[2].partition(b"}")[0]) for each in found]
+    """Return the numbers in the metadata of the events that the next processes would find."""
+    return [
+        int(event.value.partition(b'"number":')[2].partition(b"}")[0])
+        for path in databases(folder)
+        for event in events_in(path)
+    ]
+
+
+def events_in(path: Path) -> list[SpooledEvent]:
+    """Return the events in a file that no process has open, and leave it as it is."""
+    database = Database(path, fsync=False)
+    found = [event for _, event in database.read(1_000_000)]
+    database.close()
+    return found

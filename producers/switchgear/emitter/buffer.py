@@ -1,72 +1,78 @@
-"""The bounded buffer between the calls and the background thread.
-
-Full, it gives up its *oldest* event: while Kafka is away the newest say how the tools are now, and an event that arrives
-long after it was recorded is stored but no longer counted. Every event given up is counted, and logged in summary.
-"""
+"""The bounded buffer between the calls and the background thread, and what wakes that thread."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import contextlib
 import threading
-import time
 from collections import deque
 from typing import Any, Final
 
 from switchgear.emitter.event import Event
 
+LONGEST_WAIT_S: Final = 1.0
+"""A wake-up can get lost, if a signal handler raises in the thread that sends it. The background looks by itself after this time."""
+
 Succeeded = tuple[str, float, float, int | None]
-"""A plain success, before anything is made of it: tool, start and end by ``time.monotonic``, generation."""
+"""A plain success of the guard: tool, start and end by ``time.monotonic``, generation."""
 Item = tuple[Event | dict[str, Any], float] | Succeeded
-"""An event and the time it ended, in seconds since 1970; or a success of the guard."""
+"""An event and the time it ended, in seconds since 1970; or a plain success."""
 
 
 def own(fields: dict[str, Any]) -> dict[str, Any]:
-    """``fields`` as they are now: the caller may fill the same dict again before the background has encoded it."""
+    """Copy ``fields``, because the caller may fill the same dict again before the background encodes it."""
     try:
         copied = {**fields}
         metadata = copied.get("metadata")
         if isinstance(metadata, dict):
             copied["metadata"] = {**metadata}
-    except Exception:  # noqa: BLE001 - a user's own kind of dict must not end the call; who encodes it tells of it
+    except Exception:  # noqa: BLE001 - a user's own kind of dict must not end the call; the encoder reports it
         return fields
     return copied
 
 
 class Buffer:
-    """Appended to by any thread without a lock, taken from by one. ``limit`` events at most (give or take the threads)."""
+    """A queue of at most ``limit`` events. Any thread appends, one thread takes.
+
+    A full buffer drops its oldest event: while Kafka is down the newest events say how the tools are now. ``items`` may be
+    appended to directly, without a lock, while it is shorter than ``limit``.
+
+    Raises:
+        ValueError: ``limit`` is below 1.
+    """
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
             raise ValueError(f"the buffer must hold at least 1 event, got {limit}")
         self.limit = limit
         self.items: deque[Item] = deque()
-        self._lock = threading.RLock()  # a signal handler may ask for the counts, or close, amid any of these
+        self._lock = threading.RLock()  # a signal handler may read the counts, or close, during any of these
         self._dropped = 0
         self._taken = 0
 
     def append(self, item: Item) -> None:
-        """Add one; the oldest goes where there is no room."""
+        """Add an event. Drop the oldest if the buffer is full."""
         if len(self.items) >= self.limit:
             self.make_room()
         self.items.append(item)
 
     def make_room(self) -> None:
-        """Give up the oldest event where the buffer is full."""
+        """Drop the oldest event if the buffer is full."""
         with self._lock:
             if len(self.items) >= self.limit:
                 self.items.popleft()
                 self._dropped += 1
 
     def take(self, most: int) -> list[Item]:
-        """Up to ``most`` of the oldest events. One thread alone takes."""
+        """Remove and return up to ``most`` of the oldest events. Only one thread may take."""
         items = self.items
-        with self._lock:  # nobody else takes meanwhile: as many as there are now can be taken
+        with self._lock:  # no other thread takes meanwhile: as many as there are now can be taken
             taken = [items.popleft() for _ in range(min(most, len(items)))]
             self._taken += len(taken)
         return taken
 
     def clear(self) -> None:
-        """Forget everything, counts too: in a forked child these are the parent's."""
+        """Forget the events and the counts. In a forked child they are the parent's."""
         self.items.clear()
         self._lock = threading.RLock()
         self._dropped = self._taken = 0
@@ -76,43 +82,51 @@ class Buffer:
 
     @property
     def dropped(self) -> int:
-        """Events given up so far."""
+        """Events dropped since the start."""
         return self._dropped
 
     @property
     def left(self) -> int:
-        """Events that are not here any more: taken, or given up."""
+        """Events taken or dropped since the start."""
         return self._taken + self._dropped
 
     @property
     def accepted(self) -> int:
-        """Events appended so far; never less, for who waits until all are sent would go too early."""
+        """Events appended since the start. It never decreases, or a flush could end too early."""
         with self._lock:
             return self._taken + self._dropped + len(self.items)
 
 
-log: Final = logging.getLogger("switchgear.emitter")
+class Wakeup:
+    """Wakes the background when events come. It belongs to one event loop, and starts awake, to look at earlier events."""
 
-_EVERY_S: Final = 10.0
+    def __init__(self) -> None:
+        self._set = asyncio.Event()
+        self._set.set()
+        self._urgent = asyncio.Event()
+
+    def set(self, *, urgent: bool) -> None:
+        """Note that events came, and whether one is urgent."""
+        self._set.set()
+        if urgent:
+            self._urgent.set()
+
+    def clear(self) -> None:
+        """Forget earlier wake-ups."""
+        self._set.clear()
+
+    async def wait(self, limit_s: float | None) -> None:
+        """Wait for a wake-up, at most ``limit_s`` and :data:`LONGEST_WAIT_S` seconds."""
+        await _within(LONGEST_WAIT_S if limit_s is None else min(limit_s, LONGEST_WAIT_S), self._set)
+
+    async def linger(self, limit_s: float) -> None:
+        """Wait ``limit_s`` seconds for more events, or until an urgent one comes."""
+        if limit_s > 0:
+            await _within(limit_s, self._urgent)
+        self._urgent.clear()
 
 
-class DropReport:
-    """What was told of one buffer's drops."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
-        self._told = 0
-        self._next = 0.0
-
-    def tell(self, *, last: bool = False) -> None:
-        """Log what is new, where it is time to, or for the ``last`` time."""
-        dropped = self._buffer.dropped
-        if dropped > self._told and (last or time.monotonic() >= self._next):
-            log.error(
-                "%d events were dropped, %d since the last report: the buffer of %d is full",
-                dropped,
-                dropped - self._told,
-                self._buffer.limit,
-            )
-            self._told = dropped
-            self._next = time.monotonic() + _EVERY_S
+async def _within(limit_s: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await event.wait()

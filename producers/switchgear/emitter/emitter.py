@@ -1,4 +1,4 @@
-"""Emitter: the front that callers meet, from any thread and any event loop."""
+"""The emitter: takes events from any thread and any event loop, and sends them in a background thread."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.emitter.batch import Mark
-from switchgear.emitter.buffer import Buffer, DropReport, Item, own
+from switchgear.emitter.buffer import Buffer, Item, Wakeup, own
 from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
-from switchgear.emitter.records import Parcel, Record, check_record
+from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit
-from switchgear.emitter.spool_router import Source, SpoolRouter, feeder
 from switchgear.emitter.status import EmitterStatus, Receipt
-from switchgear.emitter.wakeup import Wakeup
 from switchgear.runtime.background_thread import Background
+from switchgear.runtime.fork import call_in_child
+from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.ids import mint_emitter_id
 from switchgear_schemas.topics import TopicNames
+
+if TYPE_CHECKING:
+    from switchgear.emitter.spool_router import SpoolRouter
 
 log: Final = logging.getLogger("switchgear.emitter")
 
@@ -42,31 +44,31 @@ _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge 
 
 
 class Emitter(FromEnv):
-    """Sends executions to ``<prefix>executions``, keyed by tool, acknowledged by every in-sync replica.
+    """Sends executions to the topic ``<prefix>executions``, keyed by tool and acknowledged by every in-sync replica.
 
-    :meth:`emit` returns at once and never raises into the call; :meth:`send` and :meth:`submit` are for those who must know.
+    :meth:`emit` returns at once and never raises. Use :meth:`send` and :meth:`submit` if you need the broker's answer.
 
     Args:
-        connection: the brokers, or just their ``host:port``, comma-separated.
-        topic_prefix: before every topic name.
-        service: name of the calling service, on every event.
-        buffer_size: events held while Kafka is away or slow; when full the oldest goes (see ``emitter.buffer``).
-        linger_s: least time between two sends. The first event after a pause goes at once, urgent ones always.
-        in_flight: most records handed to Kafka and not yet acknowledged.
+        connection: The brokers, or only their ``host:port``, comma-separated.
+        topic_prefix: Before every topic name.
+        service: Name of the calling service, on every event.
+        buffer_size: Most events in memory. A full buffer drops its oldest event.
+        linger_s: Shortest time between two sends, in seconds. The first event after a pause and urgent events don't wait.
+        in_flight: Most records sent to Kafka and not yet acknowledged.
         compression: None, gzip, snappy, lz4 or zstd (the last three need their library).
-        spool_dir: folder on a local disk where events wait while Kafka is away, and outlive this process; None: in memory alone.
-            Processes may share it: each has a folder of its own in it, and takes over those of the dead.
-        spool_bytes: most bytes of this process in it; when full the oldest go. 16 MiB at least.
-        spool_fsync: wait for the disk itself after each write, so that a power cut loses nothing either.
-        exit_timeout: longest wait for the last events when the process ends, in seconds. The wait is short if no broker can be reached.
-        background: the thread to run in; an own one unless given.
+        spool_dir: Folder on a local disk where events wait while Kafka is down, and survive this process. None: in memory only.
+            Processes can share it. Each has a file of its own in it, and takes over the files of processes that are gone.
+        spool_bytes: Most bytes of this process in it, at least 16 MiB. A full spool drops its oldest events.
+        spool_fsync: Wait for the disk after each write, so that a power cut loses nothing either.
+        exit_timeout: Longest wait for the last events at the end of the process, in seconds. The wait is short if no broker can be reached.
+        background: The thread to run in. Default: one of its own.
 
     Raises:
-        SwitchgearError: an argument is impossible; the message names it.
+        SwitchgearError: An argument is invalid. The message names it.
     """
 
     takes_tuples: ClassVar[bool] = True
-    """The guard may append a plain success to ``buffer.items`` itself; a subclass that must see every event in emit() says no."""
+    """The guard may append a plain success to ``buffer.items`` itself. A subclass that must see every event in emit() sets it to False."""
 
     _settings = ("service", "topic_prefix", "spool_dir")
 
@@ -103,48 +105,54 @@ class Emitter(FromEnv):
         self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)
-        self._moments = ClockOffset()
+        self._clock_offset = ClockOffset()
         self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
+            from switchgear.emitter.spool_router import Source, SpoolRouter  # noqa: PLC0415 - most clients need no SQLite
+
             source = Source(self._until_events, self._linger, self._encode)
-            self._spool_router = feeder(self.buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
+            self._spool_router = SpoolRouter(self.buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
         self._outbox: Outbox | None = None
         self._wakeup: Wakeup | None = None
         self.idle = True
         """The background thread waits for :meth:`wake`. It looks at the buffer once more after it sets this."""
         self.closed = False
         self.ended: bool | None = None
-        """What the :meth:`close` that ended it answered."""
-        self._ending = threading.RLock()  # of several that close at once, one ends it; one may be a signal handler
+        """The result of the :meth:`close` that ended it. None while it is open."""
+        self._ending = threading.RLock()  # of several closes at once one ends it; a signal handler may be among them
         self._encoding_failed = 0
-        self._drops = DropReport(self.buffer)
+        self._complaints = BoundedLog(log)
         self._lost_counts = (0, 0)
         self._sent = 0
         self.before_close: list[Callable[[], None]] = []
-        """Called before the last events are sent: for what others have summed up and not emitted yet."""
+        """Called before the last events are sent, for events that others have not emitted yet."""
         self._background = background or Background("switchgear-emitter")
         self._background.add("emitter", self._work)
-        self._background.after_fork.append(self._forked)
-        self._background.after_death.append(self._orphaned)
+        call_in_child(self._reset_in_child)
+        self._background.after_death.append(self._note_death)
         self._last_flush = LastFlush(self._background, lambda: self._outbox, exit_timeout)
         leave_at_exit(self)
 
-    # -- callers ------------------------------------------------------------------------------------------------------
+    # -- for callers --------------------------------------------------------------------------------------------------
 
     def emit(self, event: Event | dict[str, Any], *, urgent: bool = False, ended_at: float | None = None) -> bool:
-        """Put an event into the buffer: no I/O, no waiting, no exception. ``urgent`` events skip the linger.
+        """Put an event into the buffer. This never blocks and never raises.
 
-        A dict is a ToolExecution's fields, and stays the caller's; what is missing is minted, what is not an execution is counted as failed and
-        logged. ``ended_at`` (seconds since 1970, default now) becomes ``recorded_at`` where that is absent.
+        Args:
+            event: An event, or a dict with the fields of a ToolExecution. Missing ids are added. A dict that is not an execution is
+                counted as failed and logged. You may change the dict afterwards.
+            urgent: Send it without the linger.
+            ended_at: Becomes ``recorded_at`` if that is missing, in seconds since 1970. Default: now.
 
         Returns:
-            True when accepted; False when the emitter is closed.
+            True if the event was accepted, False if the emitter is closed.
         """
         if self.closed:
             return False
         buffer = self.buffer
         if len(buffer.items) >= buffer.limit:
-            self._make_room()
+            buffer.make_room()
+            self._complaints.warning(f"the buffer of {buffer.limit} events is full, the oldest are dropped")
         if isinstance(event, dict):
             event = own(event)
         buffer.items.append((event, time.time() if ended_at is None else ended_at))
@@ -153,32 +161,40 @@ class Emitter(FromEnv):
         return True
 
     async def send(self, tool: str, value: bytes) -> None:
-        """Send one encoded execution; returns when it is acknowledged. Many may be in flight, within ``in_flight``.
+        """Send one encoded execution, and return when it is acknowledged. At most ``in_flight`` can be on their way.
 
         Raises:
-            SwitchgearError: the broker refused it, or the emitter is closed.
+            SwitchgearError: The broker refused it, or the emitter is closed.
         """
         receipt = await asyncio.wrap_future(self.submit([(tool, value)]))
         if receipt.refused:
             raise SwitchgearError(f"The event of {tool} was not accepted: {receipt.refused[0][1]}.")
 
     def submit(self, records: Sequence[tuple[str, bytes]]) -> Future[Receipt]:
-        """Send encoded executions, ``(tool, bytes)`` each; the future is done when every one has its answer.
+        """Send encoded executions, unchanged and in the order of each tool.
 
-        The bytes go as they are. Order within a tool is kept. The caller bounds how many futures it has open.
+        Args:
+            records: ``(tool, bytes)`` each. You limit how many futures you have open.
+
+        Returns:
+            A future that is done when every record has its answer.
 
         Raises:
-            SwitchgearError: the emitter is closed, a record is none, or no background thread can be started.
+            SwitchgearError: The emitter is closed, a record is invalid, or the background thread can't be started.
         """
         if self.closed:
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
         for number, record in enumerate(records):
             check_record(number, *record)
         self._background.loop()
-        return self._background.run(deliver(records, lambda: self._outbox, self._in_flight, self._count_sent))
+        return self._background.run(self._deliver(records))
 
     def connect(self, timeout: float) -> bool:
-        """Start now and wait until a producer is ready; False when ``timeout`` seconds did not suffice. Not for event loops."""
+        """Start now and wait until a producer is ready. Not for event loops.
+
+        Returns:
+            False if it is not ready after ``timeout`` seconds.
+        """
         self._background.loop()
         deadline = time.monotonic() + timeout
         while not self.connected and time.monotonic() < deadline:
@@ -189,21 +205,36 @@ class Emitter(FromEnv):
         """Wait until every event that was emitted before has its answer. Not for event loops.
 
         Returns:
-            False when ``timeout`` seconds did not suffice, or it was closed without an answer for every event.
+            False if ``timeout`` seconds were not enough, or the emitter was closed with events that have no answer.
         """
-        return flushed(self, self.buffer, self._hurry_up, self._mark, self._last_flush.hopeless, timeout)
+        deadline = time.monotonic() + timeout
+        last = self.buffer.accepted
+        mark: Future[Mark] | None = None
+        while (status := self.status()).buffered or status.spooled:
+            if self.ended is not None:
+                return self.ended
+            if not self.closed:
+                self.wake(urgent=True)
+            if mark is None and not status.spooled and self.buffer.left >= last:
+                mark = self._mark()
+            if mark is not None and mark.done() and not mark.exception() and mark.result().answered:
+                return True
+            if time.monotonic() >= deadline or self._last_flush.hopeless():
+                return False
+            time.sleep(_POLL_S)
+        return self.ended is not False  # after a close nothing waits, also if events were lost
 
     async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
-        """:meth:`flush` for event loops."""
+        """Wait like :meth:`flush`, in an event loop."""
         return await asyncio.to_thread(self.flush, timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Flush, then end the background thread. What could not be sent stays in the spool, or counts as dropped.
+        """Flush, then end the background thread. Events that could not be sent stay in the spool, or count as dropped.
 
-        Closing twice is fine, also at once; the first answer stays.
+        You may close it more than once, also at the same time. Every call returns the same.
 
         Returns:
-            True when every accepted event was answered.
+            True if every accepted event was answered.
         """
         if self.ended is not None:
             return self.ended
@@ -218,21 +249,20 @@ class Emitter(FromEnv):
                 self._ending.release()
         return flushed if self.ended is None else self.ended
 
-    def _end(self, flushed: bool) -> None:
-        dropped = self.status().dropped
-        self.ended = flushed
-        self.closed = True
-        self._drops.tell(last=True)
-        if self._spool_router is not None and not flushed and self._background.alive:
-            self._spool_router.persist_pending(_PERSIST_LIMIT_S)
-        status = self.status()
-        if lost := status.dropped - dropped:
-            log.error(_LOST, lost, self._connection.bootstrap_servers)
-        if status.spooled:
-            log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
-        self._background.close(self._last_flush.join_limit_s(flushed=flushed))
-        if self._spool_router is not None:
-            self._spool_router.close(_PERSIST_LIMIT_S)
+    def leave(self, waited_s: float) -> None:
+        """Close at the end of the process, within the time that is left.
+
+        Args:
+            waited_s: Seconds that other emitters have used already.
+        """
+        limit_s = self._last_flush.begin(waited_s)
+        for callback in self.before_close:
+            callback()
+        if len(self.buffer) and not self.closed:
+            self._background.start_or_run_here(
+                lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
+            )
+        self.close(limit_s if self._background.alive else 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -243,7 +273,7 @@ class Emitter(FromEnv):
         self.close()
 
     def status(self) -> EmitterStatus:
-        """Counts and condition, as of now."""
+        """Return the counts and the condition at this moment."""
         outbox = self._outbox
         acknowledged, failed = (0, 0) if outbox is None else (outbox.acknowledged, outbox.failed)
         acknowledged += self._lost_counts[0]
@@ -273,45 +303,89 @@ class Emitter(FromEnv):
 
     @property
     def connected(self) -> bool:
-        """A producer is ready."""
+        """Whether a producer is ready."""
         return self._outbox is not None and self._outbox.connected
 
-    # -- the background loop ------------------------------------------------------------------------------------------
-
     def wake(self, urgent: bool) -> None:
-        """Wake the background thread, starting it where it does not run. Call it after an append while ``idle`` is true."""
+        """Wake the background thread, starting it if it does not run. Call it after an append while ``idle`` is true."""
         try:
             self.idle = False
             loop = self._background.loop()
-            loop.call_soon_threadsafe(self._ring, urgent)
+            loop.call_soon_threadsafe(self._set_wakeup, urgent)
         except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
             self.idle = True
             log.debug("the background loop was not woken: %s", error)
-        except BaseException:  # a signal handler's: the next event wakes in our place
+        except BaseException:  # raised by a signal handler: the next event wakes the thread
             self.idle = True
             raise
 
-    def _hurry_up(self) -> None:
-        if not self.closed:
-            self.wake(urgent=True)
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _end(self, flushed: bool) -> None:
+        dropped = self.status().dropped
+        self.ended = flushed
+        self.closed = True
+        if self._spool_router is not None and not flushed and self._background.alive:
+            self._spool_router.persist_pending(_PERSIST_LIMIT_S)
+        status = self.status()
+        if lost := status.dropped - dropped:
+            log.error(_LOST, lost, self._connection.bootstrap_servers)
+        if self.buffer.dropped:
+            log.error("%d events were dropped because the buffer was full", self.buffer.dropped)
+        if status.spooled:
+            log.warning("closed with %d events in the spool; the next process sends them", status.spooled)
+        self._background.close(self._last_flush.join_limit_s(flushed=flushed))
+        if self._spool_router is not None:
+            self._spool_router.close(_PERSIST_LIMIT_S)
+
+    def _set_wakeup(self, urgent: bool) -> None:
+        if self._wakeup is not None:
+            self._wakeup.set(urgent=urgent)
 
     def _mark(self) -> Future[Mark] | None:
-        """What is on its way, where all that left the buffer is there."""
-        outbox, feeder = self._outbox, self._spool_router
-        if outbox is None or (feeder is not None and feeder.holds):
+        """Mark what is in the outbox. Return None if some events have left the buffer and are not there yet."""
+        outbox, router = self._outbox, self._spool_router
+        if outbox is None or (router is not None and router.holds):
             return None
         try:
             return self._background.run(outbox.mark())
         except (SwitchgearError, RuntimeError):  # as in wake
             return None
 
-    def _ring(self, urgent: bool) -> None:
-        if self._wakeup is not None:
-            self._wakeup.ring(urgent)
+    async def _deliver(self, records: Sequence[tuple[str, bytes]]) -> Receipt:
+        """Offer submitted records to the outbox as there is room, and wait for every answer.
+
+        Raises:
+            SwitchgearError: The outbox ended before all were answered.
+        """
+        while (outbox := self._outbox) is None:  # noqa: ASYNC110 - it takes a moment, once
+            await asyncio.sleep(_POLL_S)
+        receipt = Receipt(len(records))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def answer(index: int, reason: str | None) -> None:
+            if reason is None:
+                receipt.acknowledged += 1
+            else:
+                receipt.refused.append((index, reason))
+            if receipt.complete and not done.done():
+                done.set_result(None)
+
+        try:
+            for index, (tool, value) in enumerate(records):
+                if outbox.pending >= self._in_flight or not outbox.connected:
+                    await outbox.room()
+                self._sent += 1
+                outbox.offer((RecordBatch(tool, [value], functools.partial(answer, index)),))
+            if records:
+                await done
+        except asyncio.CancelledError:
+            raise SwitchgearError("The emitter was closed before Kafka acknowledged every record.") from None
+        return receipt
 
     async def _work(self) -> None:
-        """The background job: a producer kept ready, and the buffer drained into it."""
-        if self._outbox is not None:  # started again after a death: what was in flight has no answer
+        """The background job: keep a producer ready, and move events from the buffer to it."""
+        if self._outbox is not None:  # started again after a failure: what was in flight has no answer
             self._lost_counts = (
                 self._lost_counts[0] + self._outbox.acknowledged,
                 self._lost_counts[1] + self._outbox.failed + self._outbox.abandoned,
@@ -322,12 +396,10 @@ class Emitter(FromEnv):
         self._wakeup = Wakeup()
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
-            group.create_task(self._drain(outbox))
-            group.create_task(self._moments.watch())
+            group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
+            group.create_task(self._clock_offset.watch())
 
     async def _drain(self, outbox: Outbox) -> None:
-        if self._spool_router is not None:
-            await self._spool_router.run(outbox)
         while True:
             await outbox.room()
             taken = self.buffer.take(_AT_ONCE)
@@ -342,146 +414,40 @@ class Emitter(FromEnv):
 
     async def _until_events(self, limit_s: float | None) -> None:
         assert self._wakeup is not None
-        self._wakeup.reset()
+        self._wakeup.clear()
         self.idle = True
-        if not len(self.buffer):  # else one came between: a second look closes the race with emit()
-            await self._wakeup.heard(limit_s)
+        if not len(self.buffer):  # this second look closes the race with emit()
+            await self._wakeup.wait(limit_s)
         self.idle = False
 
     async def _linger(self) -> None:
         assert self._wakeup is not None
         await self._wakeup.linger(self._linger_s)
 
-    def _encode(self, items: Sequence[Item]) -> list[Parcel]:
-        self._moments.look()
+    def _encode(self, items: Sequence[Item]) -> list[RecordBatch]:
+        self._clock_offset.look()
         return encode_items(
-            items, emitter_id=self.emitter_id, service=self._service, moments=self._moments, failed=self._not_encoded
+            items,
+            emitter_id=self.emitter_id,
+            service=self._service,
+            clock_offset=self._clock_offset,
+            failed=self._not_encoded,
         )
 
     def _not_encoded(self, error: Exception) -> None:
         self._encoding_failed += 1
         log.error("an event was not sent: %s", error)
 
-    def _count_sent(self) -> None:
-        self._sent += 1
+    def _note_death(self) -> None:
+        """Let the next event start the thread again."""
+        self.idle = True
 
-    def _make_room(self) -> None:
-        self.buffer.make_room()
-        self._drops.tell()
-
-    def _forked(self) -> None:
-        """In a child: the parent's events are the parent's to send, and the identity is its own."""
+    def _reset_in_child(self) -> None:
+        """Take another identity in a forked child. The parent sends the parent's events."""
         self.buffer.clear()
-        if self._spool_router is not None:
-            self._spool_router.forked()
         self._outbox = self._wakeup = None
         self.idle, self._ending = True, threading.RLock()
         self.ended = True if self.closed else None
-        self._drops = DropReport(self.buffer)
         self._encoding_failed = self._sent = 0
         self._lost_counts = (0, 0)
         self.emitter_id = mint_emitter_id(self._service)
-
-    def _orphaned(self) -> None:
-        """The thread died: let the next event start it again."""
-        self.idle = True
-
-    def leave(self, waited_s: float) -> None:
-        """Close at the end of the process: send what can be sent in time, keep the rest in the spool, or count it as dropped."""
-        limit_s = self._last_flush.begin(waited_s)
-        for callback in self.before_close:
-            callback()
-        if len(self.buffer) and not self.closed:
-            self._background.start_or_run_here(
-                lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
-            )
-        self.close(limit_s if self._background.alive else 0.0)
-
-
-async def deliver(
-    records: Sequence[tuple[str, bytes]], present: Callable[[], Outbox | None], in_flight: int, sent: Callable[[], None]
-) -> Receipt:
-    """Offer ``(tool, bytes)`` each to the outbox as there is room; the receipt has the answer to every one.
-
-    Args:
-        records: in the order in which each tool's go.
-        present: the emitter's outbox. None while the background thread starts.
-        in_flight: most records that may wait or be in flight.
-        sent: called for each that is offered.
-
-    Raises:
-        SwitchgearError: the outbox ended before all were answered.
-    """
-    while (outbox := present()) is None:  # noqa: ASYNC110 - it takes a moment, once
-        await asyncio.sleep(_POLL_S)
-    receipt = Receipt(len(records))
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def answer(index: int, reason: str | None) -> None:
-        if reason is None:
-            receipt.acknowledged += 1
-        else:
-            receipt.refused.append((index, reason))
-        if receipt.complete and not done.done():
-            done.set_result(None)
-
-    try:
-        for index, (tool, value) in enumerate(records):
-            if outbox.pending >= in_flight or not outbox.connected:
-                await outbox.room()
-            sent()
-            outbox.offer((Record(tool, value, functools.partial(answer, index)),))
-        if records:
-            await done
-    except asyncio.CancelledError:
-        raise SwitchgearError("The emitter was closed before Kafka acknowledged every record.") from None
-    return receipt
-
-
-class Flushed(Protocol):
-    """What is asked of the emitter."""
-
-    @property
-    def ended(self) -> bool | None:
-        """Whether every event was answered when it was closed; None while it is open."""
-
-    def status(self) -> EmitterStatus:
-        """As of now."""
-
-
-def flushed(
-    emitter: Flushed,
-    buffer: Buffer,
-    hurry: Callable[[], None],
-    mark: Callable[[], Future[Mark] | None],
-    hopeless: Callable[[], bool],
-    timeout: float,
-) -> bool:
-    """Wait until everything that is in ``buffer`` now, or was before, has its answer. Not for event loops.
-
-    Args:
-        emitter: whose.
-        buffer: of the emitter.
-        hurry: has it send at once.
-        mark: what its outbox holds, taken in its loop; None where that is not all that left the buffer.
-        hopeless: whether to stop waiting before the time is over.
-        timeout: seconds.
-
-    Returns:
-        False when ``timeout`` seconds did not suffice, or the emitter was closed, by whomever, before all had its answer.
-    """
-    deadline = time.monotonic() + timeout
-    last = buffer.accepted
-    marked: Future[Mark] | None = None
-    while (status := emitter.status()).buffered or status.spooled:
-        if emitter.ended is not None:
-            return emitter.ended
-        hurry()
-        if marked is None and not status.spooled and buffer.left >= last:
-            marked = mark()
-        if marked is not None and marked.done() and not marked.exception() and marked.result().answered:
-            return True
-        if time.monotonic() >= deadline or hopeless():
-            return False
-        time.sleep(_POLL_S)
-    return emitter.ended is not False  # a closed one has nothing left to wait for, lost events neither

@@ -12,7 +12,7 @@ import msgspec
 from switchgear.emitter.buffer import Item, Succeeded
 from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.event import Event
-from switchgear.emitter.records import Parcel, Record
+from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.success_template import encode_successes
 from switchgear.redaction.redact import redact
 from switchgear_schemas.ids import mint_metric_id
@@ -24,22 +24,27 @@ _SUCCEEDED: Final = 4
 
 
 def encode_items(
-    items: Sequence[Item], *, emitter_id: str, service: str, moments: ClockOffset, failed: Callable[[Exception], None]
-) -> list[Parcel]:
+    items: Sequence[Item],
+    *,
+    emitter_id: str,
+    service: str,
+    clock_offset: ClockOffset,
+    failed: Callable[[Exception], None],
+) -> list[RecordBatch]:
     """Each tool's items in their order; one that can't be encoded is left out, and ``failed`` told why."""
 
-    def together(calls: Sequence[Succeeded]) -> list[Parcel]:
+    def together(calls: Sequence[Succeeded]) -> list[RecordBatch]:
         try:
-            return [*encode_successes(calls, emitter_id=emitter_id, service=service, moments=moments)]
+            return encode_successes(calls, emitter_id=emitter_id, service=service, clock_offset=clock_offset)
         except Exception as error:  # noqa: BLE001 - whatever one of them is, the others must go
             if len(calls) == 1:
                 failed(error)
                 return []
-            return [parcel for call in calls for parcel in together([call])]
+            return [batch for call in calls for batch in together([call])]
 
     if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
         return together(cast("Sequence[Succeeded]", items))
-    found: list[Parcel] = []
+    found: list[RecordBatch] = []
     waiting: defaultdict[str, list[Succeeded]] = defaultdict(list)
     for item in items:
         if len(item) == _SUCCEEDED:
@@ -58,10 +63,11 @@ def encode_items(
     return found
 
 
-def _encode_single(event: Event | dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> Record:
+def _encode_single(event: Event | dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> RecordBatch:
     if isinstance(event, Event):
-        return Record(event.tool_name, encode_event(event, ended_at, emitter_id=emitter_id, service=service))
-    return Record(*encode_fields(event, ended_at, emitter_id=emitter_id, service=service))
+        return RecordBatch(event.tool_name, [encode_event(event, ended_at, emitter_id=emitter_id, service=service)])
+    tool, value = encode_fields(event, ended_at, emitter_id=emitter_id, service=service)
+    return RecordBatch(tool, [value])
 
 
 def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:

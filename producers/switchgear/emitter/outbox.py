@@ -1,6 +1,6 @@
 """The asynchronous core of the emitter: records in, acknowledgements out. Lives in one event loop.
 
-One lane a partition, one batch a lane in flight: aiokafka has one request a broker in flight anyway, so while one is under
+One queue a partition, one batch a queue in flight: aiokafka has one request a broker in flight anyway, so while one is under
 way the next batches fill, and order within a tool is kept through every retry. Batches are built with ``create_batch``
 and ``send_batch``: 0.8 µs of CPU an event where ``send`` costs 6.0 (measured).
 
@@ -20,9 +20,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from switchgear.emitter.batch import Mark, PartitionQueue, fill
 from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
-from switchgear.emitter.records import Parcel, Record, Run, count, singles
+from switchgear.emitter.record_batch import Mark, PartitionQueue, RecordBatch, fill, singles, total
 from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
@@ -49,7 +48,7 @@ class Outbox:
         self.limit = limit
         self._compression = compression
         self._batch_bytes = BATCH_BYTES
-        self._lanes: dict[int, PartitionQueue] = {}
+        self._queues: dict[int, PartitionQueue] = {}
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -77,7 +76,7 @@ class Outbox:
 
     async def mark(self) -> Mark:
         """What is here now."""
-        return Mark([(lane, lane.offered) for lane in self._lanes.values()])
+        return Mark([(queue, queue.offered) for queue in self._queues.values()])
 
     async def hurry(self) -> None:
         """Try to connect now, without the rest of the pause between two attempts."""
@@ -92,15 +91,14 @@ class Outbox:
         silent = self.silent_s(now)
         return silent if silent >= AWAY_AFTER_S else None
 
-    def unanswered(self) -> list[Record]:
-        """Everything in flight or waiting, in the order of each lane; from now on each is a record of its own."""
-        found: list[Record] = []
-        for lane in self._lanes.values():
-            lane.flying[:] = flying = singles(lane.flying)
-            waiting = singles(lane.queue)
-            lane.queue = deque(waiting)
-            found += flying
-            found += waiting
+    def unanswered(self) -> list[RecordBatch]:
+        """Everything in flight or waiting, in the order of each queue; from now on each is a record of its own."""
+        found: list[RecordBatch] = []
+        for queue in self._queues.values():
+            queue.in_flight[:] = singles(queue.in_flight)
+            queue.waiting = deque(singles(queue.waiting))
+            found += queue.in_flight
+            found += queue.waiting
         return found
 
     async def run(self) -> None:
@@ -124,7 +122,7 @@ class Outbox:
                 self._wanted.clear()
                 self._progress_at = time.monotonic()
                 self._space.set()
-                self._relane()
+                self._move_to_their_partitions()
                 await self._wanted.wait()
         finally:
             await self._end()
@@ -144,7 +142,7 @@ class Outbox:
             self._space.clear()
             await self._space.wait()
 
-    def offer(self, parcels: Iterable[Parcel]) -> None:
+    def offer(self, batches: Iterable[RecordBatch]) -> None:
         """Queue records; call after :meth:`room`. Too large a one is refused at once."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
@@ -152,93 +150,81 @@ class Outbox:
             self._progress_at = time.monotonic()
         partitions = 1 if self._link is None else self._link.partitions()
         touched = set()
-        lanes: dict[str, PartitionQueue] = {}  # by tool: most of many records are of few
-        for parcel in self._sendable(parcels):
-            lane = lanes.get(parcel.tool)
-            if lane is None:
-                partition = owner_partition(parcel.tool, partitions)
+        queues: dict[str, PartitionQueue] = {}  # by tool: most of many records are of few
+        for batch in self._sendable(batches):
+            queue = queues.get(batch.tool)
+            if queue is None:
+                partition = owner_partition(batch.tool, partitions)
                 touched.add(partition)
-                lane = lanes[parcel.tool] = self._lanes.setdefault(partition, PartitionQueue())
-            lane.queue.append(parcel)
-            lane.offered += len(parcel.values) if isinstance(parcel, Run) else 1
+                queue = queues[batch.tool] = self._queues.setdefault(partition, PartitionQueue())
+            queue.add(batch)
         for partition in touched:
             self._pump(partition)
 
-    def _sendable(self, parcels: Iterable[Parcel]) -> Iterator[Parcel]:
-        """All are counted as pending; those that are too large are refused."""
-        for parcel in parcels:
-            if isinstance(parcel, Run):
-                self.pending += len(parcel.values)
-                if max(map(len, parcel.values)) <= LARGEST_RECORD:
-                    yield parcel
-                    continue
-                records = singles([parcel])
-            else:
-                self.pending += 1
-                records = [parcel]
-            for record in records:
-                if len(record.value) <= LARGEST_RECORD:
+    def _sendable(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Count records as pending, and refuse those that are too large."""
+        for batch in batches:
+            self.pending += len(batch.values)
+            if max(map(len, batch.values)) <= LARGEST_RECORD:
+                yield batch
+                continue
+            for record in singles([batch]):
+                size = len(record.values[0])
+                if size <= LARGEST_RECORD:
                     yield record
                 else:
-                    size = len(record.value)
-                    self._refuse(record, f"the event has {size} bytes, more than the {LARGEST_RECORD} Kafka is given")
+                    self._refuse(record, f"the event has {size} bytes, the limit is {LARGEST_RECORD}")
 
     def _pump(self, partition: int) -> None:
-        lane = self._lanes[partition]
-        if lane.queue and not lane.busy and self._link is not None:
-            lane.busy = True
-            task = asyncio.get_running_loop().create_task(self._ship(partition, lane))
+        queue = self._queues[partition]
+        if queue.waiting and not queue.busy and self._link is not None:
+            queue.busy = True
+            task = asyncio.get_running_loop().create_task(self._ship(partition, queue))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _ship(self, partition: int, lane: PartitionQueue) -> None:
-        """Send the lane's records, batch after batch, until it is empty or the producer is gone."""
+    async def _ship(self, partition: int, queue: PartitionQueue) -> None:
+        """Send the queue's records, batch after batch, until it is empty or the producer is gone."""
         try:
-            while lane.queue and (link := self._link) is not None:
-                batch, parcels = self._fill(link, lane)
-                lane.flying = parcels
+            while queue.waiting and (link := self._link) is not None:
+                batch, batches = self._fill(link, queue)
+                queue.in_flight = batches
                 try:
                     async with link.carrying(batch.size()):
                         await (await link.producer.send_batch(batch, self._topic, partition=partition))
                 except asyncio.CancelledError:
-                    lane.flying = []
-                    lane.queue.extendleft(reversed(parcels))
+                    queue.in_flight = []
+                    queue.waiting.extendleft(reversed(batches))
                     raise
                 except Exception as error:  # noqa: BLE001 - judged by its type
-                    await self._failed(lane, singles(parcels), error, link)
+                    await self._failed(queue, singles(batches), error, link)
                 else:
-                    lane.flying = []
-                    lane.attempts = 0
-                    sent = count(parcels)
-                    lane.one_by_one = max(0, lane.one_by_one - sent)
-                    self._acknowledge(parcels, sent)
-                    lane.answered += sent  # last: a flush in another thread ends by it, and then looks at the counts
+                    queue.in_flight = []
+                    queue.attempts = 0
+                    sent = total(batches)
+                    queue.one_by_one = max(0, queue.one_by_one - sent)
+                    self._acknowledge(batches, sent)
+                    queue.answered += sent  # last: a flush in another thread ends by it, and then looks at the counts
         finally:
-            lane.busy = False
+            queue.busy = False
 
     @staticmethod
-    def _fill(link: Link, lane: PartitionQueue) -> tuple[Any, list[Parcel]]:
+    def _fill(link: Link, queue: PartitionQueue) -> tuple[Any, list[RecordBatch]]:
         batch = link.producer.create_batch()
-        most = 1 if lane.one_by_one else sys.maxsize
-        return batch, fill(batch, lane.queue, int(time.time() * 1000), most=most)
+        most = 1 if queue.one_by_one else sys.maxsize
+        return batch, fill(batch, queue.waiting, int(time.time() * 1000), most=most)
 
-    def _acknowledge(self, parcels: list[Parcel], sent: int) -> None:
-        records = [parcel for parcel in parcels if isinstance(parcel, Record)]
-        for record in records:
-            if record.place is not None:
-                record.place.settle()
+    def _acknowledge(self, batches: list[RecordBatch], sent: int) -> None:
+        for batch in batches:
+            if batch.place is not None:
+                batch.place.settle()
         self.acknowledged += sent
         self._settle(sent)
-        for record in records:
-            if record.answer is not None:
-                record.answer(None)
+        for batch in batches:
+            if batch.answer is not None:
+                batch.answer(None)
 
-    def refuse(self, record: Record, reason: str) -> None:
-        """Count a record that was not offered, and can't be sent, as failed."""
-        self.pending += 1
-        self._refuse(record, reason)
-
-    def _refuse(self, record: Record, reason: str) -> None:
+    def _refuse(self, record: RecordBatch, reason: str) -> None:
         self.failed += 1
         self.last_error = f"an event of {record.tool:.200} was refused: {reason}"
         log.error("%s", self.last_error)
@@ -253,11 +239,11 @@ class Outbox:
         self._progress_at = time.monotonic()
         self._space.set()
 
-    async def _failed(self, lane: PartitionQueue, records: list[Record], error: Exception, link: Link) -> None:
+    async def _failed(self, queue: PartitionQueue, records: list[RecordBatch], error: Exception, link: Link) -> None:
         """Put back, or refuse, the records of a failed batch, and have a fresh producer."""
         self._retire(link)
-        lane.flying = []
-        lane.attempts += 1
+        queue.in_flight = []
+        queue.attempts += 1
         verdict = judge(error, len(records))
         if verdict is Verdict.SMALLER and link.batch_bytes <= _LEAST_BATCH_BYTES:
             verdict = Verdict.SPLIT
@@ -265,23 +251,25 @@ class Outbox:
         reason = f"{type(error).__name__}: {error}" if missing is None else str(missing).rstrip(".")
         self._note(f"a batch of {len(records)} events failed: {reason}; {verdict.value}", 0)
         splits = verdict in {Verdict.SMALLER, Verdict.SPLIT}
-        hopeless = lane.attempts > _ATTEMPTS and not splits and not is_outage(error)
+        hopeless = queue.attempts > _ATTEMPTS and not splits and not is_outage(error)
         if verdict is Verdict.REFUSE or hopeless:
-            lane.attempts = 0
-            lane.one_by_one = max(0, lane.one_by_one - len(records))
+            queue.attempts = 0
+            queue.one_by_one = max(0, queue.one_by_one - len(records))
             for record in records:
                 self._refuse(record, reason)
-            lane.answered += len(records)
+            queue.answered += len(records)
             return
         for record in records:
-            record.marked = record.marked or verdict is Verdict.UNSURE
-        lane.queue.extendleft(reversed(records))
+            record.resent = record.resent or verdict is Verdict.UNSURE
+        queue.waiting.extendleft(reversed(records))
         if verdict is Verdict.SMALLER:
-            self._batch_bytes = min(self._batch_bytes, link.batch_bytes // 4)  # other lanes say it of the same producer
+            self._batch_bytes = min(
+                self._batch_bytes, link.batch_bytes // 4
+            )  # other queues say it of the same producer
         elif verdict is Verdict.SPLIT:
-            lane.one_by_one = len(records)
+            queue.one_by_one = len(records)
         else:
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**lane.attempts))
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**queue.attempts))
 
     def _retire(self, link: Link) -> None:
         if self._link is link:
@@ -291,22 +279,19 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _relane(self) -> None:
+    def _move_to_their_partitions(self) -> None:
         """Every waiting record to the partition that owns it now: the count may have changed with the producer."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
         assert self._link is not None
         partitions = self._link.partitions()
-        waiting = [(partition, lane) for partition, lane in self._lanes.items() if partition >= partitions]
-        for partition, lane in waiting:
-            for parcel in lane.queue:
-                other = self._lanes.setdefault(owner_partition(parcel.tool, partitions), PartitionQueue())
-                other.queue.append(parcel)
-                other.offered += count((parcel,))
-            lane.answered += count(lane.queue)
-            lane.queue.clear()
-            del self._lanes[partition]
-        for partition in list(self._lanes):
+        for partition in [each for each in self._queues if each >= partitions]:
+            moved = self._queues.pop(partition)
+            for batch in moved.waiting:
+                self._queues.setdefault(owner_partition(batch.tool, partitions), PartitionQueue()).add(batch)
+            moved.answered += total(moved.waiting)
+            moved.waiting.clear()
+        for partition in list(self._queues):
             self._pump(partition)
 
     def _note(self, message: str, pause: float) -> None:
@@ -322,9 +307,11 @@ class Outbox:
         link, self._link = self._link, None
         if link is not None:
             await link.close(1.0)
-        self.abandoned = self.pending - sum(record.place is not None for record in self.unanswered())
-        for lane in self._lanes.values():
-            for record in singles(lane.queue):
-                if record.answer is not None:
-                    record.answer("the emitter was stopped before Kafka acknowledged it")
-            lane.queue.clear()
+        self.abandoned = self.pending - sum(
+            record.place is not None and record.place.kept for record in self.unanswered()
+        )
+        for queue in self._queues.values():
+            for batch in queue.waiting:
+                if batch.answer is not None:
+                    batch.answer("the emitter was stopped before Kafka acknowledged it")
+            queue.waiting.clear()

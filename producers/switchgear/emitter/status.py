@@ -1,43 +1,71 @@
-"""What became of the events, in numbers."""
+"""The emitter's counts and condition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from switchgear.emitter.spool.status import SpoolStatus
+
+@dataclass(frozen=True, slots=True)
+class SpoolStatus:
+    """The spool of one emitter: its own records, and those of a process that is gone.
+
+    Files of processes that are gone are taken over one at a time. What is in the others counts nowhere until then.
+    """
+
+    in_use: bool
+    """New events go through the disk, because Kafka does not answer, is slow, or the disk still holds older events."""
+    records: int
+    """Events on disk that Kafka has not acknowledged."""
+    bytes: int
+    """Size on disk."""
+    limit_bytes: int
+    """Most bytes on disk."""
+    taken_over: int
+    """Events found in the files of processes that are gone, since the start."""
+    dropped: int
+    """Events given up: the limit was reached (the oldest go first), or a file was deleted or damaged."""
+    damaged: int
+    """Files that could not be read. They were renamed."""
+    error: str | None
+    """Why the disk is not used now. It is tried again; meanwhile events stay in memory."""
+    waiting_s: float
+    """How long the disk has not answered; 0 if nothing waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmitterStatus:
-    """Counts since the start of the process: ``emitted = acknowledged + dropped + failed + buffered + spooled``, but for what moves meanwhile."""
+    """Counts since the start of the process.
+
+    ``emitted = acknowledged + dropped + failed + buffered + spooled``, except for events that move at this moment.
+    """
 
     emitted: int
-    """Accepted from callers, or taken over from a dead process's spool."""
+    """Accepted from callers, or taken over from the spool of a process that is gone."""
     acknowledged: int
-    """In the log, on every in-sync replica."""
+    """Written by every in-sync replica."""
     dropped: int
-    """Given up: the buffer or the spool was full, the spool's files were deleted or damaged, or the process ended with Kafka away."""
+    """Given up: the buffer or the spool was full, files of the spool were deleted or damaged, or the process ended while Kafka was down."""
     failed: int
-    """Refused by the broker, too large, or not encodable; the log says why."""
+    """Refused by the broker, too large, or not encodable. The log says why."""
     buffered: int
-    """Waiting in memory or in flight."""
+    """In memory: waiting, or sent and not acknowledged."""
     connected: bool
     """A producer is ready."""
     alive: bool
-    """The background thread runs; it starts with the first event."""
+    """The background thread runs. It starts with the first event."""
     last_error: str | None
-    """What last went wrong with Kafka or with an event."""
+    """The last problem with Kafka or with an event."""
     spooled: int = 0
     """On disk, in the spool."""
     away_s: float | None = None
-    """How long Kafka has not answered, where something waits for it; None while it answers, or nobody asks."""
+    """How long Kafka has not answered. None if it answers, or nothing waits for it."""
     spool: SpoolStatus | None = None
     """None without a spool."""
 
 
 @dataclass(slots=True)
 class Receipt:
-    """``acknowledged`` of ``total`` records are in the log; ``refused`` names each of the others by index with the reason."""
+    """The answers to ``total`` submitted records. ``refused`` has the index and the reason of each refused record."""
 
     total: int
     acknowledged: int = 0
@@ -45,5 +73,5 @@ class Receipt:
 
     @property
     def complete(self) -> bool:
-        """Every record has its answer."""
+        """Whether every record has its answer."""
         return self.acknowledged + len(self.refused) >= self.total

@@ -18,7 +18,7 @@ import msgspec
 
 from switchgear.emitter.buffer import Succeeded
 from switchgear.emitter.clock_offset import ClockOffset
-from switchgear.emitter.records import Run
+from switchgear.emitter.record_batch import RecordBatch
 from switchgear_schemas.ids import IDS_IN_RUN, metric_id_run
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -42,34 +42,38 @@ def _digits() -> _Digits:
     return _Digits(*(tuple(form % number for number in range(1000)) for form in (b"%d", b"%03d", b".%03d")))
 
 
-def encode_successes(items: Sequence[Succeeded], *, emitter_id: str, service: str, moments: ClockOffset) -> list[Run]:
+def encode_successes(
+    items: Sequence[Succeeded], *, emitter_id: str, service: str, clock_offset: ClockOffset
+) -> list[RecordBatch]:
     """Plain successes by tool, each tool's in their order; durations rounded to microseconds."""
     heads = {tool: _head(tool) for tool in {tool for tool, _, _, _ in items}}
     tails = {each: _tail(emitter_id, each, service) for each in {generation for _, _, _, generation in items}}
     values: list[bytes] = []
     for begin in range(0, len(items), IDS_IN_RUN):
-        for calls, second, offset in _by_second(items[begin : begin + IDS_IN_RUN], moments):
+        for calls, second, offset in _by_second(items[begin : begin + IDS_IN_RUN], clock_offset):
             values += _values(calls, heads, tails, second, offset)
     if len(heads) == 1:
-        return [Run(items[0][0], values)]
+        return [RecordBatch(items[0][0], values)]
     runs: defaultdict[str, list[bytes]] = defaultdict(list)
     for (tool, _, _, _), value in zip(items, values, strict=True):
         runs[tool].append(value)
-    return [Run(tool, each) for tool, each in runs.items()]
+    return [RecordBatch(tool, each) for tool, each in runs.items()]
 
 
-def _by_second(calls: Sequence[Succeeded], moments: ClockOffset) -> Iterator[tuple[Sequence[Succeeded], int, float]]:
+def _by_second(
+    calls: Sequence[Succeeded], clock_offset: ClockOffset
+) -> Iterator[tuple[Sequence[Succeeded], int, float]]:
     """Neighbours that ended in one second, that second (since 1970), and when it began by the monotonic clock."""
     ends = [ended for _, _, ended, _ in calls]
     first, last = min(ends), max(ends)
-    offset = moments.offset_at(first)
+    offset = clock_offset.offset_at(first)
     second = math.floor(first + offset)
-    if first >= moments.since and last + offset < second + 1:  # as a rule
+    if first >= clock_offset.since and last + offset < second + 1:  # as a rule
         yield calls, second, max(second - offset, last - _LAST)
         return
 
     def place(call: Succeeded) -> tuple[int, float]:
-        offset = moments.offset_at(call[2])
+        offset = clock_offset.offset_at(call[2])
         return math.floor(call[2] + offset), offset
 
     for (second, offset), stretch in groupby(calls, place):

@@ -10,16 +10,14 @@ import asyncio
 import contextlib
 import encodings.idna  # noqa: F401 - every lookup needs it; a child forked while a thread imports it could look up nothing
 import logging
-import os
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
-from switchgear.runtime.fork import looking_up
+from switchgear.runtime.fork import blocking_work, call_in_child
 from switchgear_schemas.errors import SwitchgearError
 
 log: Final = logging.getLogger("switchgear.background")
@@ -32,7 +30,6 @@ _LONGEST_PAUSE_S: Final = 5.0
 _POLL_S: Final = 0.005
 _NO_MEANS: Final = (OSError, RuntimeError, MemoryError)
 """What a start fails by: no file, thread or memory is left."""
-_every: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
 # A forked child must not close its parent's loop: both share one epoll descriptor. Kept, hence never collected.
 _inherited: Final[list[object]] = []
 
@@ -59,13 +56,11 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.deaths: dict[str, str] = {}
         """Last error of every job that ended by one; each was started again."""
-        self.after_fork: list[Callable[[], None]] = []
-        """Called in the child of a fork."""
         self.after_death: list[Callable[[], None]] = []
         """Called when the thread ended by an error; the next :meth:`loop` starts it again."""
         self.on_start: list[Callable[[], None]] = []
         """Called by whoever starts the thread, when it is started."""
-        _every.add(self)
+        call_in_child(self._reset_in_child)
 
     def add(self, name: str, job: Job) -> None:
         """Register a job before the thread is started. A job that fails is logged and started again."""
@@ -243,13 +238,11 @@ class Background:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _forked(self) -> None:
+    def _reset_in_child(self) -> None:
         _inherited.append((self._thread, self._loop))
         self._thread = self._loop = None
         self._lock = threading.RLock()
         self._starting, self._failed = False, None
-        for callback in self.after_fork:
-            callback()
 
 
 def _taken(turn: list[bool]) -> bool:
@@ -294,18 +287,12 @@ def stop_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-def _after_fork() -> None:
-    for background in list(_every):
-        background._forked()  # noqa: SLF001 - the hook of this class
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 P = ParamSpec("P")
 
 _JOBS_LIMIT_S: Final = 3.0
 _REST_LIMIT_S: Final = 1.0
+WORKER: Final = "switchgear-worker"
+"""Name of the threads that do what would block the loop."""
 
 
 class DaemonExecutor(ThreadPoolExecutor):
@@ -325,7 +312,7 @@ class DaemonExecutor(ThreadPoolExecutor):
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                with looking_up:
+                with blocking_work:
                     result = fn(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - it is the caller's
                 future.set_exception(error)
@@ -333,7 +320,7 @@ class DaemonExecutor(ThreadPoolExecutor):
                 future.set_result(result)
 
         try:
-            threading.Thread(target=work, name="switchgear-lookup", daemon=True).start()
+            threading.Thread(target=work, name=WORKER, daemon=True).start()
         except RuntimeError:  # since Python 3.12 no thread starts while the interpreter ends
             work()
         return future

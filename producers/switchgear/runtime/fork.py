@@ -1,4 +1,4 @@
-"""What a fork does to this library: objects reset themselves in the child, and a fork waits for imports and name look-ups."""
+"""Objects that reset themselves in the child of a fork, and work that a fork waits for."""
 
 from __future__ import annotations
 
@@ -50,13 +50,12 @@ class ForkSafe(ABC):
         """Replace the locks, and forget what only the parent's threads can finish."""
 
 
-_IMPORT_LIMIT_S: Final = 5.0
-_LOOKUP_LIMIT_S: Final = 0.5
-"""The resolver holds its locks for milliseconds, also where a name server takes seconds to answer."""
-
-
 class _ForkGate:
-    """``with gate:`` around what a fork waits for. Any number may be inside, but during a fork every other thread waits to enter."""
+    """``with gate:`` around work that a fork waits for. During a fork, other threads wait to enter.
+
+    Args:
+        limit_s: Longest time that a fork waits, in seconds.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
@@ -88,5 +87,7 @@ class _ForkGate:
         self._changed.release()
 
 
-importing: Final = _ForkGate(_IMPORT_LIMIT_S)
-looking_up: Final = _ForkGate(_LOOKUP_LIMIT_S)
+importing: Final = _ForkGate(5.0)
+"""Imports in a background thread: a child that is forked meanwhile has half a module and a locked import."""
+blocking_work: Final = _ForkGate(0.5)
+"""Name look-ups and SQLite, which hold locks for milliseconds. A child that is forked meanwhile could never take them."""

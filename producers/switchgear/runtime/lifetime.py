@@ -169,8 +169,7 @@ class Lifetime:
         if self._availability is not None:
             self._availability.look()
 
-    def _forked(self) -> None:
-        """In a child: it starts at its first call, as a process of its own."""
+    def _reset_in_child(self) -> None:
+        """Start again at the first call of a forked child."""
         self._runtime.started = self._begun = False
         self._wait_until = None
-        self._runtime.forked()

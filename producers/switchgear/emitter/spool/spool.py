@@ -1,331 +1,338 @@
-"""Spool: journals on disk as one queue, bounded in bytes; the oldest segment goes where there is no room.
-
-A record leaves it when Kafka has answered for it. The answers come out of order (a lane a partition), so a journal's cursor
-follows the finished ones without a gap; what lies behind a gap is sent again after a crash, marked, and the sink drops it.
-
-What survives: every write is handed to the operating system at once, so ``kill -9`` of the process loses none of it; a power cut
-loses what the system had not written yet, unless ``fsync`` is on.
-"""
+"""The spool: the databases of this process and of a process that is gone, as one bounded queue."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
-from collections import deque
+import os
+import sqlite3
+import threading
+import uuid
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from switchgear.emitter.spool.cursor import Position
-from switchgear.emitter.spool.frame import frame
-from switchgear.emitter.spool.journal import Journal
-from switchgear.emitter.spool.lock import Claim
-from switchgear.emitter.spool.place import Place, Tally
+from switchgear.emitter.spool.database import LOG_BYTES, SUFFIX, Database, SpooledEvent, is_damage, is_locked, set_aside
+from switchgear.runtime.fork import call_in_child
+from switchgear.runtime.throttled_log import BoundedLog
 
 log: Final = logging.getLogger("switchgear.spool")
 
-_LARGEST_SEGMENT: Final = 16 * 1_048_576
-_MOST_HELD: Final = 16
-"""Folders of dead processes at a time: each costs two file descriptors, and they are the application's."""
-_MOST_JOURNALS: Final = 2 * _MOST_HELD
+_GROUP_BYTES: Final = 1_048_576
+"""One transaction takes this many bytes, or one event that is larger."""
+_MOST_DROPPED_BYTES: Final = 16 * 1_048_576
 
 
-class Written(NamedTuple):
-    """A record to write: its tool's name, its value, and whether Kafka may have it already."""
+class Place:
+    """Where an event lies in the spool. Call :meth:`settle` from any thread when Kafka has answered for it."""
 
-    tool: bytes
-    value: bytes
-    sent: bool
+    __slots__ = ("_spool", "database", "number")
+
+    def __init__(self, spool: Spool, database: Database | None = None, number: int = 0) -> None:
+        self._spool = spool
+        self.database = database
+        self.number = number
+
+    @property
+    def kept(self) -> bool:
+        """Whether the event is on disk: it was written, and not dropped or lost since."""
+        database = self.database
+        return database is not None and not database.lost and self.number > database.dropped_to
+
+    def settle(self) -> None:
+        """Note that the event need not be kept any longer."""
+        self._spool.answered.append(self)
 
 
-class Taken(NamedTuple):
-    """A record read back; ``place`` is to be marked ``done`` when Kafka has answered for it."""
+class Stored(NamedTuple):
+    """An event that was read from the spool, and its place there."""
 
-    tool: str
-    value: bytes
-    sent: bool
+    event: SpooledEvent
     place: Place
 
 
 class Spool:
-    """One thread calls the methods; the numbers may be read by any, and any may mark a place done.
+    """Keeps the events of this process, and sends on those of processes that are gone, one process at a time.
+
+    A killed process loses nothing that was written. A power cut loses what the system had not written yet, unless ``fsync`` is set.
+    The numbers can be read from any thread.
 
     Args:
-        root: The folder that processes share; each has a folder of its own in it.
-        limit_bytes: Most bytes on disk, of own records and taken-over ones together.
-        fsync: Wait for the disk itself after each write.
+        root: The folder. Processes can share it, each has a file of its own in it.
+        limit_bytes: Most bytes on disk. When they are used up, the oldest events are dropped.
+        fsync: Wait for the disk after each write.
     """
 
     def __init__(self, root: Path, limit_bytes: int, *, fsync: bool = False) -> None:
         self.root = root
         self.limit_bytes = limit_bytes
-        self._segment_bytes = max(4_096, min(_LARGEST_SEGMENT, limit_bytes // 8))
         self._fsync = fsync
-        self._own: Journal | None = None
-        self._journals: list[Journal] = []  # those taken over first, our own last
-        self._leftovers: Iterator[Claim] | None = None  # those that had no room yet
-        self._places: deque[Place] = deque()
-        self._reset()
+        self._start_afresh()
+        call_in_child(self._reset_in_child)
+
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._own: Database | None = None
+        self._inherited: Database | None = None
+        self._complaints = BoundedLog(log)
+        self.answered: deque[Place] = deque()
+        """Places of events that can be deleted."""
+        self.more = False
+        """Other processes may have left events. Call :meth:`open`."""
+        self.taken_over = 0
+        """Events found in the files of processes that are gone."""
+        self.dropped = 0
+        """Events given up: the spool was full, or a file was deleted or damaged."""
+        self.damaged = 0
+        """Files that could not be read."""
+        self.bytes = self.unread = self.in_flight = self._rows = 0
 
     @property
     def records(self) -> int:
-        """On disk and not answered for. Read from another thread it may be a moment too low, never too high."""
-        return max(0, self._written - self.tally.settled - self.dropped)
-
-    @property
-    def outstanding(self) -> int:
-        """Records on their way that :meth:`progress` has not seen finished."""
-        return len(self._places)
-
-    @property
-    def more(self) -> bool:
-        """There is room again for dead processes' folders that :meth:`open` had none for: call it again."""
-        return self._leftovers is not None and len(self._journals) <= _MOST_HELD
+        """Events on disk that Kafka has not answered for. For a moment it can be too low, never too high."""
+        return max(0, self._rows - len(self.answered))
 
     def open(self) -> int:
-        """Make our folder, and take over those of dead processes, the oldest first, as many as are held at a time.
-
-        Call it again at any time for newer ones, and for those that had no room.
+        """Make the file of this process, and take over one of a process that is gone, the oldest first.
 
         Returns:
-            How many records were taken over this time.
+            The number of events taken over.
 
         Raises:
-            OSError: the folder can't be made, read or written to.
+            OSError, sqlite3.Error: The folder or the file can't be made.
         """
-        self.renew()
-        before = self.taken_over
-        leftovers = Claim.leftovers(self.root) if self._leftovers is None else self._leftovers
-        self._leftovers = None
-        while len(self._journals) <= _MOST_HELD:  # our own is one of them
-            claim = next(leftovers, None)
-            if claim is None:
-                break
-            self._take_over(claim)
-        else:
-            self._leftovers = leftovers
-        self._keep_bound(0)
-        self._refresh()
-        return self.taken_over - before
+        with self._using():
+            self._ensure_own()
+            before = self.taken_over
+            self.more = False
+            if self._inherited is None:
+                self._take_over_one()
+            return self.taken_over - before
 
-    def renew(self, *, leaving: bool = False) -> bool:
-        """Hold our folders still. What somebody deleted in them is given up; where our own is gone we make another one.
+    def append(self, events: Sequence[SpooledEvent], places: Sequence[Place] | None = None) -> int:
+        """Write events at the end, in order.
 
         Args:
-            leaving: See :meth:`Journal.look`.
+            events: What to write.
+            places: If given, the events are on their way to Kafka already. :meth:`read` leaves them out, and each place is filled in.
+                Nothing may be unread then.
 
         Returns:
-            True.
+            How many were written. Fewer than given if the disk failed in between.
 
         Raises:
-            OSError: it can't be made, or looked at.
+            OSError, sqlite3.Error: Nothing was written.
         """
-        own: Journal | None = None
-        try:
-            # Our folder was deleted often: what is still open of all these is given up, or they had no bound.
-            leaving = leaving or len(self._journals) > _MOST_JOURNALS
-            for journal in self._journals:
-                if journal.renew(leaving=leaving) and journal is self._own:
-                    own = journal
-            if own is None:
-                own = Journal(Claim.fresh(self.root), segment_bytes=self._segment_bytes, fsync=self._fsync)
-                self._journals.append(own)
-            self._own = own
-        finally:
-            self._count_lost()
-        self.progress()
-        return True
-
-    def append(self, records: Sequence[Written], places: Sequence[Place] | None = None) -> int:
-        """Write records at the end, in order; returns how many were written: fewer where the disk gave up on the way.
-
-        Args:
-            records: What to write; none may be larger than half of the limit, no name longer than a frame can hold.
-            places: With them the records are on their way to Kafka already: :meth:`read` skips them, and each place is filled
-                in. Nothing may be unread then.
-
-        Raises:
-            OSError: not even the first was written.
-            Exception: one of them can't be written at all, and none was.
-        """
-        assert self._own is not None, "open it first"
         written = 0
-        try:
-            while written < len(records):
-                frames = self._group(records, written)
-                self._keep_bound(sum(map(len, frames)))
-                start = self._own.append(b"".join(frames), len(frames), read=places is not None)
-                if places is not None:
-                    self._keep(places[written : written + len(frames)], self._own, start, frames)
-                written += len(frames)
-        except Exception as error:
-            if not written:
-                raise
-            log.warning("%d of %d events were written to %s: %s", written, len(records), self.root, error)
-        finally:
-            self._written += written
-            self._count_lost()
-            self._refresh()
+        with self._using():
+            try:
+                for group in _groups(events):
+                    self._append(group, None if places is None else places[written : written + len(group)])
+                    written += len(group)
+            except (OSError, sqlite3.Error) as error:
+                if not written:
+                    raise
+                log.warning("%d of %d events were written to %s: %s", written, len(events), self.root, error)
         return written
 
-    def read(self, most: int) -> list[Taken]:
-        """Up to ``most`` of the oldest unread records; before this returns, the disk knows that they may be sent.
+    def read(self, most: int) -> list[Stored]:
+        """Return up to ``most`` of the oldest unread events.
 
-        A disk that can't be told is no reason to keep them back: were the process killed too, they would come twice.
-        What turns out to be gone or damaged counts as dropped.
+        Before it returns, the disk knows that Kafka may have them. If that can't be written they are returned all the same: they
+        could arrive twice only if the process is killed too.
 
         Raises:
-            OSError: the disk can't be read.
+            sqlite3.Error: The disk can't be read.
         """
-        try:
-            for journal in self._journals:
-                found = journal.read(most)
-                if journal.lost and not found:
-                    self._save(journal)
+        with self._using():
+            for database in self._databases():
+                try:
+                    found = database.read(most)
+                except sqlite3.Error as error:
+                    if not is_damage(error, reading=True):
+                        raise
+                    self._set_aside(database, error)
+                    continue
                 if found:
-                    places = [Place(self.tally, journal, each.end) for each in found]
-                    self._places.extend(places)
-                    self._save(journal)
-                    return [Taken(*each.entry[:2], each.sent, at) for each, at in zip(found, places, strict=True)]
+                    try:
+                        database.note_handed_over()
+                    except sqlite3.Error as error:
+                        self._complaints.warning(f"what was sent can't be written to {database.path}", error)
+                    return [Stored(event, Place(self, database, number)) for number, event in found]
             return []
-        finally:
-            self._count_lost()
-            self._refresh()
 
     def progress(self) -> None:
-        """Write down what Kafka has answered for, and delete what is finished."""
-        places = self._places
-        moved = set()
-        while places and places[0].done:
-            place = places.popleft()
-            if place.journal is not None:
-                place.journal.acknowledged = place.end
-                moved.add(place.journal)
-        for journal in list(self._journals):
-            if journal in moved:
-                self._save(journal)
-            if journal is not self._own and not journal.unread and all(each.journal is not journal for each in places):
-                self._forget(journal)
-        self._refresh()
+        """Delete what Kafka has answered for."""
+        with self._using():
+            self._progress()
 
-    def go_back(self) -> bool:
-        """What was on its way has no answer any more: it is read again, marked as perhaps sent.
+    def go_back(self) -> None:
+        """Read again what is in flight, marked as sent: it will get no answer."""
+        with self._using():
+            self._progress()
+            for database in self._databases():
+                database.go_back()
 
-        Returns:
-            True.
-
-        Raises:
-            OSError: the disk can't be read; to be tried again.
-        """
-        self.progress()
-        for journal in self._journals:
-            journal.go_back()
-            journal.lost = 0  # counted below
-        self._places.clear()
-        self._refresh()
-        missing = self._written - self.tally.settled - self.dropped - self.unread
-        self.dropped += max(0, missing)  # those that lay in a segment that is dropped, or gone
-        self._written += max(0, -missing)  # what was answered for behind a gap is sent again
-        return True
+    def check(self) -> None:
+        """Give up the file of this process if it was deleted: the next process would not find it."""
+        with self._using():
+            self._check_own()
 
     def close(self) -> None:
-        """Write down how far Kafka has answered, and let the next process have the rest: what is there, and nothing else counts."""
-        self.progress()
-        with contextlib.suppress(OSError):
-            there = {journal: journal.look(leaving=True) for journal in self._journals}
-            self._count_lost()
-            for place in self._places:  # on their way, and the copies gone
-                if not place.done and place.journal and place.end.segment not in there.get(place.journal, ()):
-                    self.dropped += 1
-        for journal in self._journals:
-            journal.close()
-        self._journals.clear()
-        self._own = self._leftovers = None
+        """Delete what Kafka has answered for, and leave the rest to the next process."""
+        with self._using():
+            self._progress()
+            self._check_own()
+        with self._lock:
+            for database in self._databases():
+                database.close()
+            self._own = self._inherited = None
 
-    def forked(self) -> None:
-        """In a child: the files are the parent's; only our copies of their descriptors go."""
-        for journal in self._journals:
-            journal.let_go()
-        self._journals.clear()
-        self._own = self._leftovers = None
-        self._places.clear()
-        self._reset()
+    def _reset_in_child(self) -> None:
+        for database in self._databases():
+            database.abandon()
+        self._start_afresh()
 
-    def _reset(self) -> None:
-        self._damaged_before = self._written = 0
-        self.tally = Tally()
-        self.taken_over = 0
-        """Records found in the folders of dead processes."""
-        self.dropped = 0
-        """Records given up because there was no room, or because the disk has them no more."""
-        self.damaged = 0
-        """Unreadable stretches."""
-        self.bytes = self.unread = 0
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Hold the lock, and bring the numbers up to date at the end."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._refresh()
 
-    def _take_over(self, claim: Claim) -> None:
+    def _refresh(self) -> None:
+        databases = self._databases()
+        self.bytes = sum(each.bytes for each in databases)
+        self.unread = sum(each.unread for each in databases)
+        self.in_flight = sum(len(each.in_flight) for each in databases)
+        self._rows = sum(each.rows for each in databases)
+
+    def _databases(self) -> list[Database]:
+        return [each for each in (self._inherited, self._own) if each is not None and not each.lost]
+
+    def _ensure_own(self) -> Database:
+        self._check_own()
+        if self._own is None:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._own = Database(
+                self.root / f"{os.getpid()}-{uuid.uuid4().hex}{SUFFIX}", fsync=self._fsync, create=True
+            )
+        return self._own
+
+    def _check_own(self) -> None:
+        own = self._own
+        if own is not None and not own.exists:
+            self._lose(own, "the file was deleted")
+            self._own = None
+            own.rows = 0
+            own.close()
+
+    def _append(self, events: Sequence[SpooledEvent], places: Sequence[Place] | None) -> None:
+        own = self._ensure_own()
+        self._make_room(sum(map(_size, events)))
         try:
-            journal = Journal.taken_over(claim, segment_bytes=self._segment_bytes, fsync=self._fsync)
-        except OSError as error:
-            claim.release()
-            log.error("what a process that is gone left in %s can't be read: %s", claim.folder, error)  # noqa: TRY400 - the trace shows nothing but us
-            return
-        self._journals.insert(len(self._journals) - 1, journal)
-        found = journal.unread
-        if found:
-            log.warning("%d events of a process that is gone are taken over from %s", found, claim.folder)
-            self.taken_over += found
-            self._written += found
-        else:
-            self._forget(journal)
+            numbers = own.append(events, in_flight=places is not None)
+        except sqlite3.Error as error:
+            if not is_damage(error):
+                raise
+            self._set_aside(own, error)
+            own = self._ensure_own()
+            numbers = own.append(events, in_flight=places is not None)
+        for place, number in zip(places or (), numbers, strict=False):
+            place.database, place.number = own, number
 
-    def _group(self, records: Sequence[Written], first: int) -> list[bytes]:
-        """The next records as frames: as many as belong into one segment, at least one."""
-        frames: list[bytes] = []
-        size = 0
-        for record in itertools.islice(records, first, None):
-            made = frame(record.tool, record.value, sent=record.sent)
-            size += len(made)
-            if frames and size > self._segment_bytes:
-                break
-            frames.append(made)
-        return frames
-
-    def _keep(self, places: Sequence[Place], journal: Journal, start: Position, frames: list[bytes]) -> None:
-        end = start.byte
-        for place, made in zip(places, frames, strict=True):
-            end += len(made)
-            place.journal, place.end = journal, Position(start.segment, end)
-        self._places.extend(places)
-
-    def _keep_bound(self, more: int) -> None:
-        while (held := sum(journal.size for journal in self._journals)) and held + more > self.limit_bytes:
-            dropped = next(journal for journal in self._journals if journal.size).drop_oldest()
+    def _make_room(self, size: int) -> None:
+        limit = self.limit_bytes - LOG_BYTES
+        databases = self._databases()
+        while sum(each.bytes for each in databases) + size > limit and any(each.rows for each in databases):
+            oldest = next(each for each in databases if each.rows)
+            dropped = oldest.drop_oldest(max(size, min(_MOST_DROPPED_BYTES, self.limit_bytes // 8)))
+            self._refresh()  # first, so that no event is counted twice
             self.dropped += dropped
             if dropped:
                 log.error(
                     "%d events were dropped, the oldest: the spool of %d bytes is full", dropped, self.limit_bytes
                 )
 
-    def _count_lost(self) -> None:
-        for journal in self._journals:
-            self.dropped += journal.lost
-            journal.lost = 0
-
-    def _save(self, journal: Journal) -> None:
+    def _progress(self) -> None:
+        places = [self.answered.popleft() for _ in range(len(self.answered))]
+        numbers: defaultdict[Database, list[int]] = defaultdict(list)
+        for place in places:
+            if place.database in (self._own, self._inherited) and place.database is not None:
+                numbers[place.database].append(place.number)
         try:
-            journal.save()
-        except OSError as error:
-            log.warning("how far the spool was sent can't be written to %s: %s", self.root, error)
+            for database, its in numbers.items():
+                database.delete(its)
+        except sqlite3.Error as error:
+            self.answered.extend(places)
+            self._complaints.warning(f"what was acknowledged can't be written to {self.root}", error)
+        inherited = self._inherited
+        if inherited is not None and not inherited.unread and not inherited.in_flight:
+            inherited.close()
+            self._inherited, self.more = None, True
 
-    def _forget(self, journal: Journal) -> None:
-        """A dead process's journal is done with: nothing is left in it but a torn end."""
-        journal.clear()
-        self._journals.remove(journal)
-        self._damaged_before += journal.damaged
-        journal.close()
+    def _take_over_one(self) -> None:
+        for path in sorted(self.root.glob(f"*{SUFFIX}"), key=_age):
+            if self._own is not None and path == self._own.path:
+                continue
+            try:
+                # An empty file belongs to a process that has not locked it yet; some files may be another user's.
+                if not path.stat().st_size or not os.access(path, os.R_OK | os.W_OK):
+                    continue
+                found = Database(path, fsync=self._fsync)
+            except (OSError, sqlite3.Error) as error:
+                self._not_taken_over(path, error)
+                continue
+            if found.rows:
+                log.warning("%d events of a process that is gone are taken over from %s", found.rows, path)
+                self.taken_over += found.rows
+                self._inherited = found
+                return
+            found.close()
 
-    def _refresh(self) -> None:
-        self.bytes = sum(journal.size for journal in self._journals)
-        self.unread = sum(journal.unread for journal in self._journals)
-        self.damaged = self._damaged_before + sum(journal.damaged for journal in self._journals)
+    def _not_taken_over(self, path: Path, error: Exception) -> None:
+        if is_damage(error):
+            self.damaged += 1
+            log.error("%s is damaged and was renamed to %s: %s", path, set_aside(path), error)
+        elif not (is_locked(error) or isinstance(error, FileNotFoundError)):
+            self._complaints.warning(f"the events that a process left in {path} can't be read", error)
+
+    def _set_aside(self, database: Database, error: Exception) -> None:
+        self.damaged += 1
+        self._lose(database, f"it is damaged ({error}) and was renamed to {database.set_aside()}")
+        if database is self._own:
+            self._own = None
+        else:
+            self._inherited, self.more = None, True
+
+    def _lose(self, database: Database, why: str) -> None:
+        database.lost = True
+        self._refresh()
+        self.dropped += database.unread
+        if database.unread:
+            log.error("%d events in %s are lost: %s", database.unread, database.path, why)
+
+
+def _groups(events: Sequence[SpooledEvent]) -> Iterator[Sequence[SpooledEvent]]:
+    """Split events into runs of at most ``_GROUP_BYTES``, each with one event or more."""
+    first = size = 0
+    for number, event in enumerate(events):
+        size += _size(event)
+        if size > _GROUP_BYTES and number > first:
+            yield events[first:number]
+            first, size = number, _size(event)
+    if first < len(events):
+        yield events[first:]
+
+
+def _size(event: SpooledEvent) -> int:
+    return len(event.tool) + len(event.value)
+
+
+def _age(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

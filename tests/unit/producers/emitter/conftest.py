@@ -6,14 +6,16 @@ import threading
 
 import pytest
 
+from switchgear.runtime.background_thread import WORKER
+
 
 @pytest.fixture
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set: threads for disks can't be had, as under a container's limit. Clear: they can."""
+    """Set: no thread for disk work can be started, as under a container's limit. Clear: it can."""
     none, really = threading.Event(), threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
-        if none.is_set() and thread.name.endswith("-disk"):
+        if none.is_set() and thread.name == WORKER:
             raise RuntimeError("can't start new thread")
         really(thread)
 

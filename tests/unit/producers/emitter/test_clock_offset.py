@@ -30,56 +30,56 @@ def machine():
 
 
 @pytest.fixture
-def moments(machine):
+def offset(machine):
     return ClockOffset(lambda: machine.monotonic, lambda: machine.wall)
 
 
-def when(moments, instant):
-    return instant + moments.offset_at(instant)
+def when(offset, instant):
+    return instant + offset.offset_at(instant)
 
 
-def test_an_instant_is_dated_by_both_clocks(machine, moments):
+def test_an_instant_is_dated_by_both_clocks(machine, offset):
     machine.run(5)
-    assert when(moments, machine.monotonic) == machine.wall
+    assert when(offset, machine.monotonic) == machine.wall
 
 
-def test_calls_before_and_after_a_sleep_keep_their_own_time(machine, moments):
+def test_calls_before_and_after_a_sleep_keep_their_own_time(machine, offset):
     machine.run(10)
     before, before_at = machine.monotonic, machine.wall
-    moments.look()
+    offset.look()
     machine.sleep(3_600)
     machine.run(1)
-    moments.look()
+    offset.look()
     machine.run(1)
-    assert when(moments, before) == before_at
-    assert when(moments, machine.monotonic) == machine.wall
+    assert when(offset, before) == before_at
+    assert when(offset, machine.monotonic) == machine.wall
     machine.sleep(60)
-    moments.look()
-    assert when(moments, before) == before_at
-    assert when(moments, machine.monotonic) == machine.wall
+    offset.look()
+    assert when(offset, before) == before_at
+    assert when(offset, machine.monotonic) == machine.wall
 
 
-def test_a_clock_that_is_steered_is_followed(machine, moments):
+def test_a_clock_that_is_steered_is_followed(machine, offset):
     for _ in range(100):
         machine.run(1)
         machine.wall += NOTICED_S / 2
-        moments.look()
-    assert when(moments, machine.monotonic) == pytest.approx(machine.wall)
-    assert not moments._earlier
+        offset.look()
+    assert when(offset, machine.monotonic) == pytest.approx(machine.wall)
+    assert not offset._earlier
 
 
-def test_however_often_the_clock_is_set_little_is_remembered(machine, moments):
+def test_however_often_the_clock_is_set_little_is_remembered(machine, offset):
     for _ in range(1_000):
         machine.run(1)
         machine.sleep(10)
-        moments.look()
-    assert len(moments._earlier) <= 64
-    assert when(moments, 0.0) < machine.wall
+        offset.look()
+    assert len(offset._earlier) <= 64
+    assert when(offset, 0.0) < machine.wall
 
 
-async def test_it_looks_by_itself(machine, moments):
+async def test_it_looks_by_itself(machine, offset):
     machine.sleep(3_600)
-    watching = asyncio.ensure_future(moments.watch())
+    watching = asyncio.ensure_future(offset.watch())
     await asyncio.sleep(0)
     watching.cancel()
-    assert when(moments, machine.monotonic) == machine.wall
+    assert when(offset, machine.monotonic) == machine.wall

@@ -38,10 +38,10 @@ def test_emitting_never_raises_and_is_quick(emitter):
     assert time.perf_counter() - began < 5, "0.01 s on an idle machine"
 
 
-def test_events_beyond_the_buffer_are_counted_as_dropped_and_told_of_once(emitter, caplog):
+def test_events_beyond_the_buffer_are_counted_as_dropped_and_logged_once(emitter, caplog):
     for _ in range(250):
         emitter.emit(Event("t", "success"))
-    assert caplog.text.count("the buffer of 100 is full") == 1
+    assert caplog.text.count("the buffer of 100 events is full") == 1
     status = emitter.status()
     assert (status.emitted, status.dropped, status.buffered, status.acknowledged) == (250, 150, 100, 0)
     assert not status.connected
@@ -102,7 +102,7 @@ def test_after_closing_events_are_refused_as_a_value(emitter):
         ((None, b"{}"), r"Record 1 is \(NoneType, bytes\)"),
         (("t", "{}"), r"Record 1 is \(str, str\)"),
         (("t", None), r"Record 1 is \(str, NoneType\)"),
-        (("t\ud83d", b"{}"), "tool's name of record 1 is no text"),
+        (("t\ud83d", b"{}"), "tool's name of record 1 is not valid text"),
     ],
 )
 def test_what_is_no_record_is_refused_by_its_number_and_nothing_is_pending(emitter, record, told):

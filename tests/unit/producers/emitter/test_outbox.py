@@ -12,7 +12,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from switchgear.emitter import outbox as module
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.producer import Link
-from switchgear.emitter.records import Record, Run, count, singles
+from switchgear.emitter.record_batch import RecordBatch
 from switchgear_schemas.connection import KafkaConnection
 
 
@@ -21,41 +21,33 @@ def outbox():
     return Outbox(KafkaConnection("127.0.0.1:1"), "executions", limit=100, compression=None)
 
 
-def test_a_run_counts_as_its_records(outbox):
-    outbox.offer([Run("a", [b"1", b"2", b"3"]), Record("b", b"4")])
+def test_pending_counts_the_records_of_a_batch(outbox):
+    outbox.offer([RecordBatch("a", [b"1", b"2", b"3"]), RecordBatch("b", [b"4"])])
     assert outbox.pending == 4
 
 
-def test_what_waits_is_told_record_by_record_in_order_and_is_the_same_when_asked_again(outbox):
-    outbox.offer([Run("a", [b"1", b"2"]), Record("a", b"3"), Run("a", [b"4"])])
+def test_unanswered_returns_single_records_in_order_and_the_same_ones_again(outbox):
+    outbox.offer([RecordBatch("a", [b"1", b"2"]), RecordBatch("a", [b"3"]), RecordBatch("a", [b"4"])])
     found = outbox.unanswered()
-    assert [(each.tool, each.value) for each in found] == [("a", b"1"), ("a", b"2"), ("a", b"3"), ("a", b"4")]
-    found[1].marked = True
+    assert [(each.tool, each.values[0]) for each in found] == [("a", b"1"), ("a", b"2"), ("a", b"3"), ("a", b"4")]
+    found[1].resent = True
     again = outbox.unanswered()
     assert all(one is other for one, other in zip(found, again, strict=True))
     assert outbox.pending == 4
 
 
-def test_of_a_run_too_only_the_record_that_is_too_large_is_refused(outbox):
-    told = []
+def test_refuses_only_the_records_of_a_batch_that_are_too_large(outbox):
+    reasons = []
     large = b"x" * (LARGEST_RECORD + 1)
-    outbox.offer([Run("a", [b"1", large, b"2"]), Record("a", large, told.append), Record("a", b"3")])
-    assert [each.value for each in outbox.unanswered()] == [b"1", b"2", b"3"]
+    outbox.offer(
+        [RecordBatch("a", [b"1", large, b"2"]), RecordBatch("a", [large], reasons.append), RecordBatch("a", [b"3"])]
+    )
+    assert [each.values[0] for each in outbox.unanswered()] == [b"1", b"2", b"3"]
     assert (outbox.pending, outbox.failed) == (3, 2)
-    assert "more than the" in told[0]
+    assert f"the limit is {LARGEST_RECORD}" in reasons[0]
 
 
-def test_singles_of_a_run_are_unmarked_and_nobody_waits_for_them():
-    kept = Record("b", b"2", marked=True)
-    first, second = singles([Run("a", [b"1"]), kept])
-    assert (first.tool, first.value, first.key, first.marked, first.answer, first.place) == (
-        "a", b"1", b"a", False, None, None,
-    )  # fmt: skip
-    assert second is kept
-    assert count([Run("a", [b"1", b"2"]), kept]) == 3
-
-
-async def test_who_is_in_a_hurry_has_the_next_attempt_at_once(outbox, monkeypatch):
+async def test_hurry_makes_the_next_attempt_to_connect_at_once(outbox, monkeypatch):
     monkeypatch.setattr(module, "_FIRST_PAUSE_S", 600.0)
     running = asyncio.create_task(outbox.run())
 
@@ -108,7 +100,7 @@ async def test_a_record_counts_before_a_flush_sees_its_answer(outbox, error):
     """A flush in another thread ends by the mark: its caller then reads the counts."""
     outbox._link = OnePartition(Answering(error), "executions", 1)
     seen = []
-    record = Record("a", b"1", lambda _reason: seen.append((outbox.pending, mark.answered)))
+    record = RecordBatch("a", [b"1"], lambda _reason: seen.append((outbox.pending, mark.answered)))
     outbox.offer([record])
     mark = await outbox.mark()
     assert not mark.answered

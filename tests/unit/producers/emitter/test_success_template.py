@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.encode import encode_event, encode_items
 from switchgear.emitter.event import Event
-from switchgear.emitter.records import Run, singles
+from switchgear.emitter.record_batch import singles
 from switchgear.emitter.success_template import encode_successes
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.wire import decode_execution
@@ -21,13 +21,16 @@ WHO = {"emitter_id": "planner@host-1", "service": "planner"}
 OFFSET = 1_800_000_000.0
 
 
-def moments():
+def clock_offset():
     return ClockOffset(clock=lambda: 0.0, wall=lambda: OFFSET)
 
 
 def encoded(items, clocks=None, who=None):
     """The bytes of plain successes, one after the other."""
-    return [each.value for each in singles(encode_successes(items, moments=clocks or moments(), **(who or WHO)))]
+    return [
+        each.values[0]
+        for each in singles(encode_successes(items, clock_offset=clocks or clock_offset(), **(who or WHO)))
+    ]
 
 
 @given(
@@ -65,8 +68,8 @@ def test_each_tools_calls_keep_their_order_whatever_they_were():
         ("b", 0.0, 6.0, 1),
         ("a", 0.0, 7.0, 1),
     ]
-    found = singles(encode_items(items, moments=moments(), failed=pytest.fail, **WHO))
-    told = [ToolExecution.model_validate_json(each.value) for each in found]
+    found = singles(encode_items(items, clock_offset=clock_offset(), failed=pytest.fail, **WHO))
+    told = [ToolExecution.model_validate_json(each.values[0]) for each in found]
     assert [each.tool for each in found] == [each.tool_name for each in told]
     of = {tool: [each for each in told if each.tool_name == tool] for tool in "abc"}
     assert [each.status for each in of["a"]] == ["success", "error", "success", "success"]
@@ -80,7 +83,7 @@ def test_each_tools_calls_keep_their_order_whatever_they_were():
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 2e3), st.sampled_from([None, 0, 7]))))
 def test_calls_of_several_tools_generations_and_seconds_are_told_apart(calls):
     items = [(tool, ended - took, ended, generation) for tool, ended, took, generation in calls]
-    runs = encode_successes(items, moments=moments(), **WHO)
+    runs = encode_successes(items, clock_offset=clock_offset(), **WHO)
     assert len({run.tool for run in runs}) == len(runs)
     for run in runs:
         wanted = [each for each in items if each[0] == run.tool]
@@ -93,15 +96,17 @@ def test_calls_of_several_tools_generations_and_seconds_are_told_apart(calls):
 
 
 def test_plain_successes_of_one_tool_stay_together():
-    runs = encode_items([("a", 0.0, 1.0, 1), ("b", 0.0, 1.0, 1)] * 5, moments=moments(), failed=pytest.fail, **WHO)
-    assert [(type(run), run.tool, len(run.values)) for run in runs] == [(Run, "a", 5), (Run, "b", 5)]
+    runs = encode_items(
+        [("a", 0.0, 1.0, 1), ("b", 0.0, 1.0, 1)] * 5, clock_offset=clock_offset(), failed=pytest.fail, **WHO
+    )
+    assert [(batch.tool, len(batch.values)) for batch in runs] == [("a", 5), ("b", 5)]
 
 
 def test_one_that_can_not_be_encoded_is_told_of_and_the_others_go():
     broken = ({"tool_name": "t", "status": "no such status"}, OFFSET)
     told = []
     items = [("a", 0.0, 1.0, 1), broken, ("b", 0.0, 1.0, 1)]
-    found = singles(encode_items(items, moments=moments(), failed=told.append, **WHO))
+    found = singles(encode_items(items, clock_offset=clock_offset(), failed=told.append, **WHO))
     assert [each.tool for each in found] == ["a", "b"]
     assert [error.field for error in told] == ["status"]
 
@@ -113,13 +118,13 @@ def test_a_name_that_is_no_text_is_told_of_and_the_other_tools_calls_go(name, am
     items = [("a", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("b", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("a", 0.0, 2.0, 1)]
     if amid:
         items += [(Event("a", "error"), OFFSET), (Event(name, "error"), OFFSET)]
-    found = singles(encode_items(items, moments=moments(), failed=told.append, **WHO))
+    found = singles(encode_items(items, clock_offset=clock_offset(), failed=told.append, **WHO))
     assert sorted(each.tool for each in found) == (["a", "a", "a", "b"] if amid else ["a", "a", "b"])
     assert len(told) == (3 if amid else 2)
 
 
 def test_nothing_is_nothing():
-    assert encode_items([], moments=moments(), failed=pytest.fail, **WHO) == []
+    assert encode_items([], clock_offset=clock_offset(), failed=pytest.fail, **WHO) == []
 
 
 @pytest.mark.parametrize("ended", [0.0, 0.999999, 1.0, 59.9999994, 60.0, 86_399.999999])

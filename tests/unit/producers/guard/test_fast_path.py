@@ -222,7 +222,9 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
     assert second[0] == "search"
     ((value,),) = (
         run.values
-        for run in encode_items([second], emitter_id="me", service="planner", moments=ClockOffset(), failed=pytest.fail)
+        for run in encode_items(
+            [second], emitter_id="me", service="planner", clock_offset=ClockOffset(), failed=pytest.fail
+        )
     )
     found = ToolExecution.model_validate_json(value)
     assert (found.tool_name, found.status, found.emitter_id, found.service) == ("search", "success", "me", "planner")

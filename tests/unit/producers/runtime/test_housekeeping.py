@@ -10,6 +10,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.spooling import databases, events_in
 from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"
@@ -73,7 +74,7 @@ for number in range(6):
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
-    written = b"".join(path.read_bytes() for path in tmp_path.glob("*/*.segment"))
+    written = b"".join(event.value for path in databases(tmp_path) for event in events_in(path))
     assert written.count(b'"status":"error"') == 1
     assert written.count(b'"refused":1') == 1
     assert written.count(b'"refused":4') == 1

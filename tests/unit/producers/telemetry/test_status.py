@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from switchgear import EmitterStatus, FollowerStatus, Switchgear, SwitchgearStatus
-from switchgear.emitter.spool.status import SpoolStatus
+from switchgear.emitter.status import SpoolStatus
 
 SPOOL = SpoolStatus(
     in_use=False, records=0, bytes=0, limit_bytes=10, taken_over=0, dropped=0, damaged=0, error=None, waiting_s=0

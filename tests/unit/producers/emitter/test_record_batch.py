@@ -1,4 +1,4 @@
-"""Batches are filled past aiokafka's own method, and are the same to the byte."""
+"""Batches are filled without aiokafka's own method, and have the same bytes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from switchgear.emitter.batch import fill
-from switchgear.emitter.records import Record, Run, count, singles
+from switchgear.emitter.record_batch import RecordBatch, fill, singles, total
 from switchgear_schemas.headers import RESENT
 
 AT = 1_800_000_000_000
 
 
 def records(count, size=100):
-    found = [Record(f"tool {number % 3}", b"%06d" % number + b"x" * size) for number in range(count)]
+    found = [RecordBatch(f"tool {number % 3}", [b"%06d" % number + b"x" * size]) for number in range(count)]
     for record in found[1::4]:
-        record.marked = True
+        record.resent = True
     return found
 
 
-def contents(parcels):
-    return [(each.tool, each.value) for each in singles(parcels)]
+def contents(batches):
+    return [(each.tool, each.values[0]) for each in singles(batches)]
 
 
 def publicly(found, batch):
     for record in found:
-        headers = [(RESENT, b"1")] if record.marked else []
-        assert batch.append(key=record.key, value=record.value, timestamp=AT, headers=headers) is not None
+        headers = [(RESENT, b"1")] if record.resent else []
+        assert batch.append(key=record.tool.encode(), value=record.values[0], timestamp=AT, headers=headers) is not None
 
 
 def read(batch):
@@ -38,7 +37,7 @@ def read(batch):
 
 
 @pytest.mark.parametrize("compression", [0, 1])
-def test_the_bytes_are_those_of_the_public_way(compression):
+def test_single_records_have_the_bytes_of_the_public_method(compression):
     found = records(50)
     ours, theirs = (BatchBuilder(131_072, compression) for _ in range(2))
     assert fill(ours, deque(found), AT, most=100) == found
@@ -47,7 +46,7 @@ def test_the_bytes_are_those_of_the_public_way(compression):
     assert bytes(ours._build()) == bytes(theirs._build())
 
 
-def test_a_full_batch_is_closed_and_the_rest_stays_in_the_queue_in_order():
+def test_closes_a_full_batch_and_leaves_the_rest_in_the_queue_in_order():
     found = records(200, size=1_000)
     queue, sent = deque(found), []
     while queue:
@@ -58,53 +57,62 @@ def test_a_full_batch_is_closed_and_the_rest_stays_in_the_queue_in_order():
     assert sent == found
 
 
-def test_a_record_larger_than_a_batch_goes_alone():
+def test_a_record_larger_than_a_kafka_batch_goes_alone():
     found = records(2, size=50_000)
     batch = BatchBuilder(16_384, 0)
     assert fill(batch, deque(found), AT, most=2) == found[:1]
 
 
-def test_one_at_a_time_when_asked():
+def test_moves_one_record_at_a_time_when_most_is_one():
     queue = deque(records(3))
     assert len(fill(BatchBuilder(16_384, 0), queue, AT, most=1)) == 1
     assert len(queue) == 2
 
 
-def test_what_was_sent_before_says_so():
+def test_a_resent_record_has_the_header():
     batch = BatchBuilder(131_072, 0)
     fill(batch, deque(records(2)), AT, most=2)
     assert [bool(headers) for _, _, headers in read(batch)] == [False, True]
 
 
 @pytest.mark.parametrize("compression", [0, 1])
-def test_a_runs_bytes_are_those_of_its_records(compression):
-    parcels = [Run("a", [b"%d" % number for number in range(30)]), *records(5), Run("b", [b"last"])]
+def test_a_batch_of_many_has_the_bytes_of_its_single_records(compression):
+    batches = [RecordBatch("a", [b"%d" % number for number in range(30)]), *records(5), RecordBatch("b", [b"last"])]
     ours, theirs = (BatchBuilder(131_072, compression) for _ in range(2))
-    assert fill(ours, deque(parcels), AT, most=1_000) == parcels
-    publicly(singles(parcels), theirs)
+    assert fill(ours, deque(batches), AT, most=1_000) == batches
+    publicly(singles(batches), theirs)
     assert ours.record_count() == 36
     assert bytes(ours._build()) == bytes(theirs._build())
 
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
-def test_a_run_that_has_no_room_goes_in_parts_and_nothing_is_lost_or_sent_twice(most):
-    parcels = [
-        Run("a", [b"%03d" % number + b"x" * 1_000 for number in range(100)]),
+def test_a_batch_that_does_not_fit_goes_in_parts_and_loses_or_repeats_nothing(most):
+    batches = [
+        RecordBatch("a", [b"%03d" % number + b"x" * 1_000 for number in range(100)]),
         *records(3),
-        Run("b", [b"b%03d" % number + b"y" * 1_000 for number in range(50)]),
+        RecordBatch("b", [b"b%03d" % number + b"y" * 1_000 for number in range(50)]),
     ]
-    wanted, queue, sent = contents(parcels), deque(parcels), []
+    wanted, queue, sent = contents(batches), deque(batches), []
     while queue:
         batch = BatchBuilder(16_384, 0)
         parts = fill(batch, queue, AT, most=most)
-        assert 1 <= count(parts) == batch.record_count() <= most
+        assert 1 <= total(parts) == batch.record_count() <= most
         assert contents([*parts, *queue]) == wanted[len(sent) :]
         sent += contents(parts)
     assert sent == wanted
 
 
-def test_a_run_of_large_records_goes_one_by_one():
-    queue = deque([Run("a", [b"x" * 50_000] * 3)])
+def test_a_batch_of_large_records_goes_one_by_one():
+    queue = deque([RecordBatch("a", [b"x" * 50_000] * 3)])
     for left in (2, 1, 0):
-        assert count(fill(BatchBuilder(16_384, 0), queue, AT, most=9)) == 1
-        assert count(queue) == left
+        assert total(fill(BatchBuilder(16_384, 0), queue, AT, most=9)) == 1
+        assert total(queue) == left
+
+
+def test_singles_have_no_mark_answer_or_place_and_a_batch_of_one_stays_the_same_object():
+    kept = RecordBatch("b", [b"2"], resent=True)
+    first, second, third = singles([RecordBatch("a", [b"0", b"1"]), kept])
+    assert (first.tool, first.values, first.resent, first.answer, first.place) == ("a", [b"0"], False, None, None)
+    assert second.values == [b"1"]
+    assert third is kept
+    assert total([RecordBatch("a", [b"1", b"2"]), kept]) == 3

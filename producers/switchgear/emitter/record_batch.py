@@ -1,0 +1,158 @@
+"""Records on their way to Kafka, in batches of one tool, and the queue of a partition."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.headers import RESENT
+
+if TYPE_CHECKING:
+    from switchgear.emitter.spool.spool import Place
+
+_RESENT_HEADERS: Final = [(RESENT, b"1")]
+_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+Answer = Callable[[str | None], None]
+"""Called once with None when the record is acknowledged, or with the reason why it was refused."""
+
+
+class RecordBatch(msgspec.Struct, eq=False):
+    """Encoded events of one tool, oldest first, at least one.
+
+    Nearly all events are successes that nothing waits for, so they stay together. A record with an answer, a place on disk, or
+    a failure of its own is a batch of one (see :func:`singles`).
+
+    Attributes:
+        tool: The tool, which is the key of the records.
+        values: The encoded events.
+        answer: Called with the result. Only in a batch of one.
+        resent: Kafka may have the records already.
+        place: Where the event is in the spool. Only in a batch of one.
+    """
+
+    tool: str
+    values: list[bytes]
+    answer: Answer | None = None
+    resent: bool = False
+    place: Place | None = None
+
+
+def check_record(number: int, tool: object, value: object) -> None:
+    """Check that Kafka can take a submitted record.
+
+    Args:
+        number: Index of the record, for the message.
+        tool: The name of its tool.
+        value: The encoded event.
+
+    Raises:
+        SwitchgearError: The record can't be sent.
+    """
+    if not isinstance(tool, str) or not isinstance(value, bytes):
+        kinds = f"({type(tool).__name__}, {type(value).__name__})"
+        raise SwitchgearError(
+            f"Record {number} is {kinds}.", hint="Give a tool's name and the encoded bytes: (str, bytes)."
+        )
+    try:
+        tool.encode()
+    except UnicodeEncodeError:
+        raise SwitchgearError(
+            f"The tool's name of record {number} is not valid text: {tool!r}.",
+            hint="Give a name that UTF-8 can encode.",
+        ) from None
+
+
+def total(batches: Iterable[RecordBatch]) -> int:
+    """Return the number of records."""
+    return sum(len(each.values) for each in batches)
+
+
+def singles(batches: Iterable[RecordBatch]) -> list[RecordBatch]:
+    """Split batches into batches of one, in the same order. A batch of one stays the same object."""
+    found: list[RecordBatch] = []
+    for each in batches:
+        if len(each.values) == 1:
+            found.append(each)
+        else:
+            found += [RecordBatch(each.tool, [value], resent=each.resent) for value in each.values]
+    return found
+
+
+class PartitionQueue:
+    """A partition's waiting records, oldest first. One Kafka batch is in flight at a time."""
+
+    __slots__ = ("answered", "attempts", "busy", "in_flight", "offered", "one_by_one", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[RecordBatch] = deque()
+        self.in_flight: list[RecordBatch] = []
+        self.busy = False
+        self.one_by_one = 0
+        """Records of a refused Kafka batch that are sent alone."""
+        self.attempts = 0
+        self.offered = 0
+        """Records added since the start."""
+        self.answered = 0
+        """Records acknowledged, refused, or moved to another queue, since the start."""
+
+    def add(self, batch: RecordBatch) -> None:
+        """Add records at the end."""
+        self.waiting.append(batch)
+        self.offered += len(batch.values)
+
+
+class Mark(NamedTuple):
+    """What had been added to each queue at one moment."""
+
+    queues: list[tuple[PartitionQueue, int]]
+
+    @property
+    def answered(self) -> bool:
+        """Whether all of it has its answer."""
+        return all(queue.answered >= offered for queue, offered in self.queues)
+
+
+def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most: int) -> list[RecordBatch]:
+    """Move records from the head of ``queue`` into a Kafka batch until it is full. At least one goes.
+
+    This does what aiokafka's ``BatchBuilder.append`` does, but calls its compiled encoder directly. The two private names that it
+    uses belong to a pinned version, and a test compares the bytes with those of the public method.
+
+    Args:
+        kafka_batch: A fresh one from ``create_batch``.
+        queue: Oldest first, not empty. What does not fit stays at its head.
+        timestamp_ms: Time of the records, in milliseconds since 1970.
+        most: Most records to move, at least 1.
+
+    Returns:
+        What is in the Kafka batch, in its order.
+    """
+    append = kafka_batch._builder.append  # noqa: SLF001 - see above
+    filled: list[RecordBatch] = []
+    size = 0
+    while queue and size < most:
+        batch = queue.popleft()
+        values = batch.values
+        headers = _RESENT_HEADERS if batch.resent else _NO_HEADERS
+        some = values if len(values) <= most - size else values[: most - size]
+        appending = map(append, count(size), repeat(timestamp_ms), repeat(batch.tool.encode()), some, repeat(headers))
+        went = len(list(iter(appending.__next__, None)))  # append returns None for the first that does not fit
+        size += went
+        if went == len(values):
+            filled.append(batch)
+            continue
+        if went:
+            filled.append(RecordBatch(batch.tool, values[:went], resent=batch.resent))
+            batch = RecordBatch(batch.tool, values[went:], resent=batch.resent)
+        queue.appendleft(batch)
+        if went < len(some):
+            kafka_batch.close()
+            break
+    kafka_batch._relative_offset = size  # noqa: SLF001 - see above
+    return filled
