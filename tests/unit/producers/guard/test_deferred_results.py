@@ -74,7 +74,7 @@ def decorated(function):
 
 
 @pytest.mark.parametrize("function", [decorated(down), lambda: down()])  # noqa: PLW0108 - no coroutine function
-async def test_what_fails_when_it_is_awaited_opens_the_circuit(gear, function):
+async def test_a_result_that_fails_when_it_is_awaited_opens_the_circuit(gear, function):
     failing = gear.guard("t")(function)
     for _ in range(2):
         with pytest.raises(DownError):
@@ -83,7 +83,7 @@ async def test_what_fails_when_it_is_awaited_opens_the_circuit(gear, function):
         failing()
 
 
-async def test_what_ends_well_is_a_success_and_its_value_comes_through(gear):
+async def test_a_result_that_ends_well_is_a_success_and_gives_its_value(gear):
     found = gear.guard("t")(decorated(fine))
     for _ in range(2):
         assert await found("x") == "x"
@@ -92,7 +92,7 @@ async def test_what_ends_well_is_a_success_and_its_value_comes_through(gear):
     assert await found() == "found"  # never two in a row
 
 
-async def test_it_is_a_coroutine_to_all_who_take_one(gear):
+async def test_a_deferred_result_is_a_coroutine_for_asyncio(gear):
     found = gear.guard("t")(decorated(fine))
     made = found("awaited")
     assert inspect.isawaitable(made)
@@ -105,7 +105,7 @@ async def test_it_is_a_coroutine_to_all_who_take_one(gear):
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.parametrize("leave", ["dropped", "closed"])
-async def test_what_is_never_awaited_was_never_made(half_open, leave):
+async def test_a_result_that_is_never_awaited_returns_its_permit(half_open, leave):
     found = half_open.guard("t")(decorated(fine))
     await asyncio.sleep(0.02)
     for _ in range(3):
@@ -119,7 +119,7 @@ async def test_what_is_never_awaited_was_never_made(half_open, leave):
     assert not half_open.is_open("t")
 
 
-async def test_a_cancelled_one_says_nothing_of_the_tool_and_gives_its_permit_back(half_open):
+async def test_a_cancelled_result_counts_as_cancelled_and_returns_its_permit(half_open):
     waiting = half_open.guard("t")(decorated(asyncio.sleep))
     await asyncio.sleep(0.02)
     for _ in range(2):
@@ -131,7 +131,7 @@ async def test_a_cancelled_one_says_nothing_of_the_tool_and_gives_its_permit_bac
     assert await waiting(0) is None
 
 
-async def test_one_that_is_left_in_the_middle_gives_its_permit_back(half_open):
+async def test_a_result_that_is_closed_while_it_runs_returns_its_permit(half_open):
     waiting = half_open.guard("t")(decorated(asyncio.sleep))
     await asyncio.sleep(0.02)
     made = waiting(30)
@@ -144,7 +144,7 @@ async def test_one_that_is_left_in_the_middle_gives_its_permit_back(half_open):
     assert await waiting(0) is None
 
 
-async def test_an_exception_thrown_into_it_reaches_the_tool(gear):
+async def test_an_exception_thrown_into_a_deferred_result_reaches_the_tool(gear):
     seen = []
 
     async def listening():
@@ -161,7 +161,7 @@ async def test_an_exception_thrown_into_it_reaches_the_tool(gear):
     assert len(seen) == 1
 
 
-async def test_a_future_is_handed_back_itself_and_its_end_is_told(gear):
+async def test_a_future_is_returned_as_it_is_and_its_end_is_reported(gear):
     made = []
 
     def task(function):
@@ -178,7 +178,7 @@ async def test_a_future_is_handed_back_itself_and_its_end_is_told(gear):
     assert gear.is_open("t")
 
 
-async def test_a_future_that_is_done_already_is_told_at_once(gear):
+async def test_a_future_that_is_done_is_reported_at_once(gear):
     def failed():
         future = asyncio.get_running_loop().create_future()
         future.set_exception(DownError())
@@ -213,7 +213,7 @@ def requested(works):
     return Request(works)
 
 
-async def test_what_may_be_entered_instead_is_told_of_by_how_that_ended(gear):
+async def test_entering_a_result_with_async_with_is_the_call(gear):
     get = gear.guard("t")(requested)
     async with get(True) as found:
         assert found == "found"
@@ -227,7 +227,7 @@ async def test_what_may_be_entered_instead_is_told_of_by_how_that_ended(gear):
     assert gear.is_open("t")
 
 
-async def test_a_failure_of_the_body_is_not_the_tools(gear):
+async def test_an_error_in_the_async_with_block_is_no_failure_of_the_tool(gear):
     get = gear.guard("t")(requested)
     for _ in range(5):
         with pytest.raises(DownError):
@@ -236,7 +236,7 @@ async def test_a_failure_of_the_body_is_not_the_tools(gear):
     assert not gear.is_open("t")
 
 
-async def test_a_query_that_can_be_iterated_as_well_stays_what_it_is(gear):
+async def test_an_awaitable_that_can_be_iterated_as_well_is_a_plain_result(gear):
     class Query(Request):
         async def __aiter__(self):
             yield 1
@@ -244,7 +244,7 @@ async def test_a_query_that_can_be_iterated_as_well_stays_what_it_is(gear):
     assert isinstance(gear.guard("t")(lambda: Query(True))(), Query)
 
 
-async def test_a_result_that_tells_of_a_failure_counts_as_one_when_it_is_there():
+async def test_an_awaited_result_that_is_an_error_result_counts_as_a_failure():
     hooks = Ended()
     gear = Switchgear.local(hooks=[hooks])
     found = gear.guard("t")(decorated(fine))
@@ -253,21 +253,21 @@ async def test_a_result_that_tells_of_a_failure_counts_as_one_when_it_is_there()
     assert hooks.seen == [("error", "tool"), ("success", None)]
 
 
-async def test_its_tokens_are_those_of_what_comes_of_it(gear):
+async def test_the_usage_of_a_deferred_result_is_that_of_its_value(gear):
     found = gear.guard("t", usage=lambda result: Usage(output_tokens=len(result)))(decorated(fine))
     with gear.session("s", token_budget=100) as session:
         await found("four")
     assert session.status().tokens == 4
 
 
-async def test_it_is_neither_kept_nor_shared(gear):
+async def test_a_deferred_result_is_neither_cached_nor_shared(gear):
     found = gear.guard("t", cache=CachePolicy(ttl_s=60), single_flight=True)(decorated(fine))
     assert [await found("x"), await found("x")] == ["x", "x"]
     assert await asyncio.gather(found("y"), found("y")) == ["y", "y"]
 
 
 @pytest.mark.parametrize("make", [lambda: map(str, [1, 2]), lambda: iter([1, 2]), lambda: (n for n in (1, 2))])
-def test_an_iterator_is_not_kept_for_a_second_reader(gear, make, caplog):
+def test_an_iterator_is_not_cached(gear, make, caplog):
     guarded = gear.guard("t", cache=CachePolicy(ttl_s=60), single_flight=True)(make)
     assert len(list(guarded())) == len(list(guarded())) == 2
     assert caplog.text.count("results of t serve once and are not kept") == 1
@@ -300,7 +300,7 @@ def test_call_refuses_whatever_is_a_coroutine_function(gear, function):
             call("t", function)
 
 
-async def test_no_call_takes_what_is_a_generator_function(gear):
+async def test_call_and_acall_reject_generator_functions(gear):
     for call in (gear.call, gear.answer):
         with pytest.raises(SwitchgearError, match=r"numbers is a generator function\. Decorate it with guard"):
             call("t", functools.partial(numbers))
@@ -309,7 +309,7 @@ async def test_no_call_takes_what_is_a_generator_function(gear):
             await acall("t", functools.partial(numbers))
 
 
-async def test_what_can_not_be_called_is_told_and_is_no_call(half_open):
+async def test_rejects_what_can_not_be_called_and_makes_no_call(half_open):
     await asyncio.sleep(0.02)
     with pytest.raises(SwitchgearError, match="A call is given a function, not 'Oslo'"):
         half_open.call("t", "Oslo")
@@ -343,7 +343,7 @@ async def entered(made):
 
 
 @pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
-async def test_the_time_before_its_caller_awaits_it_is_not_the_tools(opens_when_slow, function, use):
+async def test_the_time_before_a_result_is_awaited_is_no_part_of_the_duration(opens_when_slow, function, use):
     guarded = opens_when_slow.guard("t")(function)
     made = [guarded(True) for _ in range(4)]
     await asyncio.sleep(SLOW_MS / 1000 + 0.05)
@@ -351,7 +351,7 @@ async def test_the_time_before_its_caller_awaits_it_is_not_the_tools(opens_when_
     assert not opens_when_slow.is_open("t")
 
 
-async def test_but_the_time_that_it_is_awaited_for_is(opens_when_slow):
+async def test_the_time_that_a_result_is_awaited_for_is_part_of_the_duration(opens_when_slow):
     guarded = opens_when_slow.guard("t")(decorated(asyncio.sleep))
     await asyncio.gather(*(guarded(SLOW_MS / 1000 + 0.05) for _ in range(3)))
     assert opens_when_slow.is_open("t")

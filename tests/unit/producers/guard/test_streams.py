@@ -48,18 +48,18 @@ async def items(stream):
     return [item async for item in stream]
 
 
-def test_an_exhausted_generator_is_one_success(told, outcomes):
+def test_a_generator_read_to_its_end_is_one_success(told, outcomes):
     stream = told.guard("t")(numbers)
     assert list(stream()) == [0, 1, 2]
     assert endings(outcomes) == [("success", None)]
 
 
-async def test_an_exhausted_async_generator_is_one_success(told, outcomes):
+async def test_an_async_generator_read_to_its_end_is_one_success(told, outcomes):
     assert await items(told.guard("t")(anumbers)()) == [0, 1, 2]
     assert endings(outcomes) == [("success", None)]
 
 
-def test_an_exception_on_the_way_is_one_failure(told, outcomes):
+def test_an_exception_of_a_generator_is_one_failure(told, outcomes):
     stream = told.guard("t")(numbers)
     with pytest.raises(ConnectionError):
         list(stream(fail_at=2))
@@ -68,13 +68,13 @@ def test_an_exception_on_the_way_is_one_failure(told, outcomes):
         list(stream())
 
 
-async def test_an_exception_on_the_way_of_an_async_generator_is_one_failure(told, outcomes):
+async def test_an_exception_of_an_async_generator_is_one_failure(told, outcomes):
     with pytest.raises(ConnectionError):
         await items(told.guard("t")(anumbers)(fail_at=2))
     assert endings(outcomes) == [("error", "transport")]
 
 
-def test_a_generator_that_is_never_read_asks_for_nothing(told, outcomes):
+def test_a_generator_that_is_never_read_does_not_ask_the_circuit(told, outcomes):
     told.guard("t")(numbers)()
     gc.collect()
     assert outcomes == []
@@ -82,7 +82,7 @@ def test_a_generator_that_is_never_read_asks_for_nothing(told, outcomes):
 
 
 @pytest.mark.parametrize("leave", ["close", "forget", "break"])
-def test_a_reader_that_leaves_early_is_no_failure_and_takes_no_permit_along(told, outcomes, leave):
+def test_leaving_a_generator_early_is_no_failure_and_returns_the_permit(told, outcomes, leave):
     told.try_acquire("t").failure(ConnectionError())
     time.sleep(0.06)  # the next call is the only probe
     stream = told.guard("t")(numbers)()
@@ -101,7 +101,7 @@ def test_a_reader_that_leaves_early_is_no_failure_and_takes_no_permit_along(told
 
 
 @pytest.mark.parametrize("leave", ["aclose", "cancel"])
-async def test_a_reader_that_leaves_an_async_generator_early_is_no_failure(told, outcomes, leave):
+async def test_leaving_an_async_generator_early_is_no_failure(told, outcomes, leave):
     told.try_acquire("t").failure(ConnectionError())
     await asyncio.sleep(0.06)
 
@@ -129,7 +129,7 @@ async def test_a_reader_that_leaves_an_async_generator_early_is_no_failure(told,
     assert told.try_acquire("t").probe
 
 
-async def test_the_tools_own_clean_up_runs_when_its_reader_leaves(told):
+async def test_leaving_an_async_generator_runs_the_clean_up_of_the_tool(told):
     cleaned = []
 
     @told.guard("t")
@@ -157,7 +157,7 @@ async def test_the_tools_own_clean_up_runs_when_its_reader_leaves(told):
     assert cleaned == ["async", "sync"]
 
 
-def test_values_sent_exceptions_thrown_and_the_result_pass_through(told, outcomes):
+def test_values_exceptions_and_the_result_pass_through_a_generator(told, outcomes):
     @told.guard("t")
     def talk():
         heard = []
@@ -177,7 +177,7 @@ def test_values_sent_exceptions_thrown_and_the_result_pass_through(told, outcome
     assert endings(outcomes) == [("success", None)]
 
 
-async def test_values_sent_and_exceptions_thrown_pass_through_an_async_generator(told):
+async def test_values_and_exceptions_pass_through_an_async_generator(told):
     @told.guard("t")
     async def talk():
         heard = None
@@ -194,13 +194,13 @@ async def test_values_sent_and_exceptions_thrown_pass_through_an_async_generator
         await found.athrow(KeyError())
 
 
-def test_what_the_reader_does_between_two_items_is_not_the_tools_time(told, outcomes):
+def test_the_time_between_two_items_is_no_part_of_the_duration(told, outcomes):
     for _ in told.guard("t")(numbers)():
         time.sleep(0.05)
     assert outcomes[0].duration_ms < 100, "three times 50 ms were the reader's"
 
 
-def test_the_items_usage_is_summed(gear):
+def test_the_usage_of_a_stream_is_the_sum_of_its_items(gear):
     @gear.guard("t", usage=lambda item: Usage(output_tokens=item))
     def stream():
         yield from (1, 2, 4)
@@ -210,7 +210,7 @@ def test_the_items_usage_is_summed(gear):
     assert session.status().tokens == 7
 
 
-async def test_a_time_limit_is_for_each_item(told, outcomes):
+async def test_a_time_limit_of_an_async_generator_is_for_each_item(told, outcomes):
     @told.guard("t", timeout=1)
     async def stream(pauses):
         for pause in pauses:
@@ -223,7 +223,7 @@ async def test_a_time_limit_is_for_each_item(told, outcomes):
     assert endings(outcomes) == [("success", None), ("timeout", "timeout")]
 
 
-def test_a_generator_falls_back_on_a_generator_alone(gear, open_circuit, caplog):
+def test_a_generator_does_not_fall_back_on_a_guarded_function(gear, open_circuit, caplog):
     @gear.guard("a", fallback=["function", "b"])
     def primary():
         yield "a"
@@ -235,7 +235,7 @@ def test_a_generator_falls_back_on_a_generator_alone(gear, open_circuit, caplog)
     assert "function can't stand in for a: a function in place of a generator" in caplog.text
 
 
-async def test_a_function_that_returns_something_to_iterate_may_stand_in(gear, open_circuit):
+async def test_a_function_that_returns_an_iterable_stands_in_for_a_generator(gear, open_circuit):
     @gear.guard("a", fallback=lambda: iter(["x"]))
     def primary():
         yield "a"
@@ -253,7 +253,7 @@ async def test_a_function_that_returns_something_to_iterate_may_stand_in(gear, o
 # -- arguments that don't fit, and errors of the reader ---------------------------------------------------------------
 
 
-async def test_arguments_that_do_not_fit_leave_the_probe_to_the_next_call(told, outcomes):
+async def test_a_stream_whose_arguments_do_not_fit_leaves_the_probe_to_the_next_call(told, outcomes):
     @told.guard("t")
     def stream(numbers):
         yield from numbers
@@ -276,7 +276,7 @@ async def test_arguments_that_do_not_fit_leave_the_probe_to_the_next_call(told, 
     assert told.status().local == {}
 
 
-def test_the_readers_own_error_in_a_with_block_is_no_failure_of_the_tool(told, outcomes):
+def test_an_error_in_the_with_block_of_a_guarded_context_manager_counts_as_cancelled(told, outcomes):
     commits = []
 
     @contextlib.contextmanager
@@ -301,7 +301,7 @@ def test_the_readers_own_error_in_a_with_block_is_no_failure_of_the_tool(told, o
     assert endings(outcomes)[4:] == [("success", None), ("error", "transport")]
 
 
-async def test_the_readers_own_error_in_an_async_with_block_is_none_either(told, outcomes):
+async def test_an_error_in_the_async_with_block_of_a_guarded_context_manager_counts_as_cancelled(told, outcomes):
     @contextlib.asynccontextmanager
     @told.guard("db")
     async def connection():
@@ -324,7 +324,7 @@ async def test_the_readers_own_error_in_an_async_with_block_is_none_either(told,
 # -- functions that stand in ------------------------------------------------------------------------------------------
 
 
-def test_a_text_from_a_function_that_stands_in_is_one_item_and_what_is_none_is_told(gear, open_circuit):
+def test_a_text_that_stands_in_for_a_stream_is_one_item_and_a_number_is_an_error(gear, open_circuit):
     made = {"text": "sorry", "bytes": b"sorry", "list": ["a", "b"], "number": 3}
     streams = {name: gear.guard("t", fallback=lambda value=value: value)(numbers) for name, value in made.items()}
     open_circuit("t")
@@ -335,7 +335,7 @@ def test_a_text_from_a_function_that_stands_in_is_one_item_and_what_is_none_is_t
         list(streams["number"]())
 
 
-async def test_an_async_stream_takes_what_is_there_at_once_too(gear, open_circuit):
+async def test_a_plain_iterable_stands_in_for_an_async_generator(gear, open_circuit):
     streams = [gear.guard("t", fallback=lambda value=value: value)(anumbers) for value in ("sorry", ["a", "b"], 3)]
     open_circuit("t")
     assert [await items(stream()) for stream in streams[:2]] == [["sorry"], ["a", "b"]]
@@ -343,7 +343,7 @@ async def test_an_async_stream_takes_what_is_there_at_once_too(gear, open_circui
         await items(streams[2]())
 
 
-async def test_all_that_passes_through_an_async_generator_passes_through_one_that_stands_in(gear, open_circuit):
+async def test_values_and_exceptions_pass_through_an_async_generator_that_stands_in(gear, open_circuit):
     heard = []
 
     async def other():
@@ -365,7 +365,7 @@ async def test_all_that_passes_through_an_async_generator_passes_through_one_tha
     assert heard == ["sent", "thrown", "cleaned up"]
 
 
-async def test_an_item_that_comes_after_its_cancellation_is_late(told, outcomes):
+async def test_an_item_that_comes_after_its_cancellation_is_a_timeout(told, outcomes):
     @told.guard("t", timeout=0.02)
     async def stream(swallows):
         try:
@@ -384,7 +384,7 @@ async def test_an_item_that_comes_after_its_cancellation_is_late(told, outcomes)
 
 
 @pytest.mark.parametrize("items_before", [0, 1])
-def test_one_that_is_left_while_an_item_is_awaited_took_that_time(told, outcomes, items_before):
+def test_a_stream_that_is_left_while_it_makes_an_item_took_that_time(told, outcomes, items_before):
     @told.guard("t")
     async def stream():
         for _ in range(items_before):
