@@ -1,6 +1,6 @@
-"""What a client is made with, checked where it is given: a wrong value is told there, by its name, and not by a call hours later.
+"""Check the arguments of constructors where they are given, so that a wrong value fails there and not hours later in a call.
 
-One function a kind of value. Each takes the argument's name and its value, and raises where the value can't be meant.
+There is one function for each kind of value. It takes the argument's name and value, and raises OptionError if the value is wrong.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 COMPRESSIONS: Final = ("gzip", "snappy", "lz4", "zstd")
 _MOST_PREFIX: Final = 200
-"""Kafka's topic names have 249 characters at most, and ours come after the prefix."""
+"""Kafka's topic names have at most 249 characters, and our own names follow the prefix."""
 MOST_S: Final = 1e9
-"""31 years: no thread can be told to wait for ever so long (``threading.TIMEOUT_MAX``)."""
+"""31 years, less than the longest wait of a thread (``threading.TIMEOUT_MAX``)."""
 _RENAMING: Final = "a dict or a function, from a name to a name"
 _short: Final = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 
 
 def shown(value: object) -> str:
-    """``repr(value)``, on one line and bounded, whatever its ``__repr__`` does."""
+    """Return ``repr(value)`` on one line and bounded, even if its ``__repr__`` fails."""
     try:
         return " ".join(_short.repr(value).split())
     except Exception:  # noqa: BLE001 - a number of too many digits, or a __repr__ that fails
@@ -42,42 +42,42 @@ def shown(value: object) -> str:
 
 
 def impossible(name: str, meant: str, value: object, hint: str = "") -> NoReturn:
-    """Raise: ``name`` is what is ``meant``, not ``value``."""
-    raise OptionError(f"{name} is {meant}, not {shown(value)}.", hint=hint)
+    """Raise an OptionError: ``name`` must be what is ``meant``, not ``value``."""
+    raise OptionError(f"{name} must be {meant}, not {shown(value)}.", hint=hint)
 
 
 def text(name: str, value: object) -> None:
-    """A string; it may be empty."""
+    """Check for a string, which may be empty."""
     if not isinstance(value, str):
         impossible(name, "a string", value)
 
 
 def number(name: str, value: object, *, least: float = 0.0, most: float = MOST_S) -> None:
-    """A number of seconds in a range; also not NaN."""
+    """Check for a number of seconds in a range. NaN is in none."""
     if not is_number(value) or not least <= value <= most:
         impossible(name, f"a number of seconds from {least:g} to {most:.0e}", value)
 
 
 def whole(name: str, value: object, *, least: int = 1) -> None:
-    """A whole number from ``least`` on."""
+    """Check for a whole number of at least ``least``."""
     if not is_whole(value) or value < least:
-        impossible(name, f"a whole number from {least} on", value)
+        impossible(name, f"a whole number from {least}", value)
 
 
 def flag(name: str, value: object) -> None:
-    """True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         impossible(name, "True or False", value)
 
 
 def one_of(name: str, value: object, words: Collection[str]) -> None:
-    """One of some ``words``."""
+    """Check for one of ``words``."""
     if not isinstance(value, str) or value not in words:
         impossible(name, f"one of {', '.join(words)}", value)
 
 
 def function(name: str, value: object) -> None:
-    """A function that is called and not awaited."""
+    """Check for a function that is called and not awaited."""
     if not callable(value):
         impossible(name, "a function", value)
     if examine(value).kind != "function":
@@ -85,14 +85,17 @@ def function(name: str, value: object) -> None:
 
 
 def is_policy(value: object) -> bool:
-    """A BreakerPolicy, or our own. Who has made one has imported its module; this does not, for pydantic takes its time."""
+    """Return whether ``value`` is a BreakerPolicy, or the plain one.
+
+    Whoever has made a BreakerPolicy has imported its module. This function doesn't: pydantic takes 70 ms to import.
+    """
     policies = sys.modules.get("switchgear_schemas.policy")
     kinds = (PlainPolicy,) if policies is None else (PlainPolicy, policies.BreakerPolicy)
     return isinstance(value, kinds)
 
 
 def renaming(name: str, value: object) -> None:
-    """What :func:`renamed` goes by, told before there is a name to look up."""
+    """Check the ``names`` of :func:`renamed` before there is a name to look up."""
     if callable(value):
         function(name, value)
     elif value is not None and not isinstance(value, Mapping):
@@ -100,7 +103,13 @@ def renaming(name: str, value: object) -> None:
 
 
 def renamed(argument: str, names: object, name: str) -> str:
-    """What ``name`` is called by ``names``: a mapping, which leaves those that it lacks, a function, or None, which leaves all."""
+    """Return the new name of ``name``.
+
+    Args:
+        argument: The name of the argument that ``names`` is.
+        names: A mapping, a function, or None. A name that the mapping lacks stays as it is.
+        name: The old name.
+    """
     if names is None:
         return name
     if isinstance(names, Mapping):
@@ -110,12 +119,14 @@ def renamed(argument: str, names: object, name: str) -> str:
     else:
         impossible(argument, _RENAMING, names)
     if not isinstance(found, str) or not found:
-        impossible(f"What {argument} has for {name!r}", "a name", found, "Leave out what keeps its name.")
+        impossible(
+            f"The name that {argument} has for {name!r}", "text", found, "Leave out names that stay as they are."
+        )
     return found
 
 
 def policies(name: str, value: object) -> None:
-    """A policy, policies by tool name, a function from the name to the policy, or None."""
+    """Check for a policy, policies by tool name, a function from the name to the policy, or None."""
     if value is None or is_policy(value):
         return
     hint = f'{name}=BreakerPolicy(...), or {{"tool": BreakerPolicy(...)}}'
@@ -132,26 +143,26 @@ def policies(name: str, value: object) -> None:
 
 
 def secret_key(name: str, value: object) -> None:
-    """Bytes to hash with. They are not shown."""
+    """Check for bytes to hash with. The message doesn't show them."""
     if not isinstance(value, (bytes, bytearray)):
-        raise OptionError(f"{name} is 1 to 64 bytes, not a {type(value).__name__}.", hint=f'{name}=b"..."')
+        raise OptionError(f"{name} must be 1 to 64 bytes, not a {type(value).__name__}.", hint=f'{name}=b"..."')
     if not 1 <= len(value) <= 64:
         raise OptionError(
-            f"{name} is 1 to 64 bytes, not {len(value)}.", hint="Without a secret the hash could be guessed."
+            f"{name} must be 1 to 64 bytes, not {len(value)}.", hint="Without a secret the hash could be guessed."
         )
 
 
 def options(name: str, value: object) -> None:
-    """GuardOptions, or None."""
+    """Check for GuardOptions, or None."""
     if value is not None and not isinstance(value, GuardOptions):
         impossible(name, "GuardOptions", value, f"{name}=GuardOptions(timeout=5)")
 
 
 def connection(name: str, value: object) -> KafkaConnection:
-    """A connection, or its ``host:port``, comma-separated; the connection looks at those itself.
+    """Return a connection from itself or from ``host:port``, comma-separated.
 
     Raises:
-        SwitchgearError: it is neither, or they are no addresses.
+        SwitchgearError: It is neither, or an address is wrong.
     """
     if isinstance(value, KafkaConnection):
         return value
@@ -161,19 +172,19 @@ def connection(name: str, value: object) -> KafkaConnection:
 
 
 def beginning(name: str, value: object) -> None:
-    """What may begin a topic's name; also nothing."""
+    """Check for the beginning of a topic's name. It may be empty."""
     if not isinstance(value, str) or not re.fullmatch(rf"[a-zA-Z0-9._-]{{0,{_MOST_PREFIX}}}", value):
         impossible(name, f"at most {_MOST_PREFIX} of the characters a-z, A-Z, 0-9, dot, _ and -", value)
 
 
 def folder(name: str, value: object) -> None:
-    """A path, or None."""
+    """Check for a path, or None."""
     if value is not None and (not isinstance(value, (str, os.PathLike)) or not os.fspath(value)):
         impossible(name, "the path of a folder, or None", value)
 
 
 class Sending(TypedDict):
-    """What an emitter is made with, beside its connection; what each means is told there."""
+    """The arguments of an emitter, without its connection. They are explained there."""
 
     service: str
     topic_prefix: str
@@ -186,7 +197,7 @@ class Sending(TypedDict):
 
 
 def sending(**given: Unpack[Sending]) -> None:
-    """Each of them."""
+    """Check the arguments of an emitter."""
     text("service", given["service"])
     beginning("topic_prefix", given["topic_prefix"])
     whole("buffer_size", given["buffer_size"])
@@ -199,26 +210,29 @@ def sending(**given: Unpack[Sending]) -> None:
 
 
 class FromEnv:
-    """What has a :meth:`from_env`. Its constructor takes the brokers as ``_servers`` and what ``_settings`` names by that name."""
+    """A class with a :meth:`from_env`.
+
+    Its constructor takes the brokers as the argument that ``_servers`` names, and the settings that ``_settings`` names.
+    """
 
     _servers: ClassVar[str] = "connection"
     _settings: ClassVar[tuple[str, ...]] = ()
     _may_be_local: ClassVar[bool] = False
-    """Brokers may be None, for no Kafka."""
+    """The brokers may be None: no Kafka."""
 
     @classmethod
     def from_env(cls, **arguments: Any) -> Self:
-        """Make one from ``SWITCHGEAR_*`` variables and the TOML file that ``SWITCHGEAR_CONFIG`` names.
+        """Return one that is configured by ``SWITCHGEAR_*`` variables and the TOML file that ``SWITCHGEAR_CONFIG`` names.
 
-        docs/configuration.md lists the settings. With none it is ``localhost:9092``.
+        docs/configuration.md lists the settings. Without any, the broker is ``localhost:9092``.
 
         Args:
-            arguments: Of the constructor; they win over the settings. Brokers as text replace the addresses and keep the
-                settings' security; a KafkaConnection replaces both.
+            arguments: Of the constructor. They take precedence over the settings. Brokers as text replace the addresses and
+                keep the security of the settings; a KafkaConnection replaces both.
 
         Raises:
-            SettingsError: a setting is wrong or unknown; the message names it.
-            SwitchgearError: an argument, the credentials or a certificate file can't be used; the message names it.
+            SettingsError: A setting is wrong or unknown. The message names it.
+            SwitchgearError: An argument, the credentials or a certificate file can't be used. The message names it.
         """
         from switchgear_schemas.settings import load_client_settings  # noqa: PLC0415 - pydantic costs 70 ms
 
@@ -230,7 +244,7 @@ class FromEnv:
             found[cls._servers] = None if settings.local else settings.kafka
             if settings.local and not cls._may_be_local:
                 raise SettingsError(
-                    f"The setting local is true, which means no Kafka, and {cls.__name__} needs it.",
+                    f"The setting local is true, which means no Kafka, but {cls.__name__} needs Kafka.",
                     hint="Unset SWITCHGEAR_LOCAL.",
                 )
         elif isinstance(servers, str):

@@ -1,4 +1,4 @@
-"""Switchgear: what a service makes one of, and calls its tools through."""
+"""The client: a service makes one and calls its tools through it."""
 
 from __future__ import annotations
 
@@ -45,44 +45,45 @@ T = TypeVar("T")
 class Switchgear(Calling, Lifetime, FromEnv):
     """A circuit breaker for tools, shared by the fleet.
 
-    Two breakers decide about a call, in memory: the process's own, from what it saw itself, and the fleet's, followed
-    through Kafka. Either may refuse. Every outcome is sent to Kafka in the background. The call never waits for Kafka but for
-    two cases: a probe after a cooldown asks the fleet for permission, at most ``probe_wait``; and the first call waits for the
-    fleet's circuits, at most ``start_wait_s``. With no broker reachable the process's own breakers go on alone.
+    Two breakers decide about each call, in memory: the process's own, and the fleet's, which it follows through Kafka. Either
+    may refuse. Every outcome is sent to Kafka in the background. If no broker can be reached, the process's own breakers
+    decide alone.
 
-    Safe to use from threads and from several event loops. Started at the first call.
+    A call waits for Kafka in two cases only: a probe after a cooldown asks the fleet for permission, for at most
+    ``probe_wait``; and the first call waits for the fleet's circuits, for at most ``start_wait_s``.
+
+    You can use a client from threads and from several event loops. It starts at the first call.
 
     Args:
-        bootstrap_servers: ``host:port`` of the brokers, comma-separated, or a :class:`KafkaConnection`; in tests a
+        bootstrap_servers: ``host:port`` of the brokers, comma-separated, or a :class:`KafkaConnection`. In tests, a
             :class:`switchgear.testing.InMemoryFleet`.
-        service: name of this service, on every event.
-        topic_prefix: before every topic name.
-        local_policies: of the process's own breakers; five failures in a row unless given.
-        probe_wait: longest wait for a probe lease, in seconds.
-        fleet_silence: requests for a probe unanswered for so many seconds mean that nobody owns the circuit: the process's
-            own breaker then decides alone.
-        buffer_size: events held while Kafka is away; when full the oldest goes.
-        classify: a rule of your own for exceptions; None from it leaves them to :func:`switchgear.classify.classify`.
-        parameters_key: a secret of the deployment; with it calls carry a keyed hash of their parameters, without it none.
-        compression: of what is sent: None, gzip, snappy, lz4 or zstd.
-        spool_dir: folder on a local disk where events wait while Kafka is away, and outlive this process; None: in memory alone.
-        spool_bytes: most bytes of this process in it; when full the oldest go.
-        spool_fsync: wait for the disk itself after each write to it, so that a power cut loses nothing either.
-        exit_timeout: longest wait for the last events when the process ends, in seconds. The wait is short if no broker can be
-            reached.
-        on_state_unavailable: who decides while the fleet's state is out of reach: its ``last_known`` words, the ``local`` breakers
-            alone, or nobody (``deny``).
-        state_max_age_s: last known words that are older than this are no longer heeded.
-        defaults: options of every guard that says nothing else.
-        fallbacks: tool to fallback tool, or to several in order; see :meth:`map_fallbacks`.
-        hooks: told of changes, refusals, fallbacks and outcomes.
-        timed_threads: most threads for synchronous calls with a time limit.
-        redact: a rule of your own for error messages, after the built-in one that takes credentials out.
-        start_wait_s: longest time, in seconds, that the first call waits until the fleet's circuits are loaded. With 0 a process
-            calls before it has heard of circuits that are open.
+        service: The name of this service, on every event.
+        topic_prefix: The prefix of every topic name.
+        local_policies: Policies of the process's own breakers. The default opens after five failures in a row.
+        probe_wait: The longest wait for a probe lease, in seconds.
+        fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
+        buffer_size: The most events to hold while Kafka is down. When it is full, the oldest are dropped.
+        classify: A rule of your own for exceptions. If it returns None, :func:`switchgear.classify.classify` decides.
+        parameters_key: A secret of the deployment. With it, events carry a keyed hash of the call's parameters.
+        compression: Of what is sent: None, gzip, snappy, lz4 or zstd.
+        spool_dir: A folder on a local disk where events wait while Kafka is down and outlive this process. None: in memory only.
+        spool_bytes: The most bytes of this process in the spool. When it is full, the oldest events are dropped.
+        spool_fsync: Wait for the disk after each write, so that a power cut loses nothing either.
+        exit_timeout: The longest wait for the last events when the process ends, in seconds. If no broker can be reached, the
+            wait is short.
+        on_state_unavailable: What decides while the fleet's state can't be reached: its ``last_known`` state, the ``local``
+            breakers alone, or nothing: ``deny`` refuses every call.
+        state_max_age_s: Ignore a last known state that is older than this.
+        defaults: The options of guards that don't set their own.
+        fallbacks: A tool's fallback tool, or several in order. See :meth:`map_fallbacks`.
+        hooks: Notified of changes, refusals, fallbacks and outcomes.
+        timed_threads: The most threads for synchronous calls with a time limit.
+        redact: A rule of your own for error messages, applied after the built-in one, which removes credentials.
+        start_wait_s: The longest time, in seconds, that the first call waits for the fleet's circuits. With 0, first calls
+            may go to tools whose circuits are open.
 
     Raises:
-        SwitchgearError: an argument is impossible; the message names it.
+        SwitchgearError: An argument is impossible. The message names it.
     """
 
     _servers, _may_be_local = "bootstrap_servers", True
@@ -115,15 +116,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
         start_wait_s: float = 0.0,
     ) -> None:
         arguments.policies("local_policies", local_policies)
-        for name, seconds in (
-            ("probe_wait", probe_wait), ("fleet_silence", fleet_silence), ("start_wait_s", start_wait_s),
-        ):  # fmt: skip
-            arguments.number(name, seconds)
+        arguments.number("probe_wait", probe_wait)
+        arguments.number("fleet_silence", fleet_silence)
+        arguments.number("start_wait_s", start_wait_s)
         arguments.number("state_max_age_s", state_max_age_s)
         arguments.one_of("on_state_unavailable", on_state_unavailable, get_args(OnStateUnavailable))
-        for name, own in (("classify", classify), ("redact", redact)):
-            if own is not None:
-                arguments.function(name, own)
+        if classify is not None:
+            arguments.function("classify", classify)
+        if redact is not None:
+            arguments.function("redact", redact)
         if parameters_key is not None:
             arguments.secret_key("parameters_key", parameters_key)
         arguments.options("defaults", defaults)
@@ -196,7 +197,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         timed_threads: int = 64,
         redact: Redactor | None = None,
     ) -> Self:
-        """The same without Kafka: a complete circuit breaker for this process alone."""
+        """Return a client without Kafka: a complete circuit breaker for this process alone."""
         return cls(
             None,
             service=service,
@@ -215,16 +216,21 @@ class Switchgear(Calling, Lifetime, FromEnv):
     def try_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
-        """Ask whether a call may be made now: a Permit (true) or a Rejection (false).
+        """Ask whether a call may be made now.
 
-        Not for event loops: at the end of a cooldown it may block for ``probe_wait``; use :meth:`atry_acquire` there.
+        At the end of a cooldown it may block for ``probe_wait``. In event loops, use :meth:`atry_acquire`.
+
+        Returns:
+            A Permit, which is true, or a Rejection, which is false.
 
         Raises:
-            SwitchgearError: ``tool`` is not the name of one; nothing else is raised.
+            SwitchgearError: ``tool`` can't be the name of a tool.
         """
-        if type(tool) is not str or tool not in self._gate.local.circuits:  # what has a circuit was looked at
+        if (
+            type(tool) is not str or tool not in self._gate.local.circuits
+        ):  # a name that has a circuit was checked before
             check_tool(tool)
-        if self._runtime.started and not session_stack.get():  # the common case, with no frame of ours between
+        if self._runtime.started and not session_stack.get():  # the common case: save a function call
             answer = self._gate.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
@@ -239,7 +245,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     async def atry_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
-        """:meth:`try_acquire` that never blocks the event loop."""
+        """:meth:`try_acquire` without blocking the event loop."""
         check_tool(tool)
         answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
         if isinstance(answer, Rejection):
@@ -250,10 +256,12 @@ class Switchgear(Calling, Lifetime, FromEnv):
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> PermitContext:
-        """``with gear.permit("tool"):`` or ``async with``: raises CircuitOpenError on entering, reports on leaving.
+        """Return a permit as a block: ``with gear.permit("tool"):`` or ``async with``.
+
+        Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome.
 
         Raises:
-            SwitchgearError: ``tool`` is not the name of one.
+            SwitchgearError: ``tool`` can't be the name of a tool.
         """
         check_tool(tool)
         return PermitContext(self._runtime, tool, (user_id, session_id, request_id))
@@ -261,10 +269,10 @@ class Switchgear(Calling, Lifetime, FromEnv):
     # -- fallbacks --------------------------------------------------------------------------------------------------------
 
     def map_fallbacks(self, chains: Chains) -> None:
-        """Name the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces what they had.
+        """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.
 
         Raises:
-            SwitchgearError: a tool is its own fallback, or a chain is no list of names.
+            SwitchgearError: A tool is its own fallback, or a chain is no list of names.
         """
         self._runtime.map_fallbacks(chains)
 
@@ -280,18 +288,18 @@ class Switchgear(Calling, Lifetime, FromEnv):
         max_calls: int | None = None,
         policies: LocalPolicies | None = None,
     ) -> Session:
-        """A session: ``with gear.session("s-1", token_budget=50_000):``; see :class:`~switchgear.Session`.
+        """Return a session: ``with gear.session("s-1", token_budget=50_000):``. See :class:`~switchgear.Session`.
 
         Args:
-            session_id: minted unless given.
-            user_id: whose session.
-            token_budget: tokens of all its tools together, after which calls are refused.
-            max_failures: failed calls of all its tools together, after which calls are refused.
-            max_calls: calls after which more are refused.
-            policies: of the session's own circuits; the client's ``local_policies`` unless given.
+            session_id: Its name; generated unless given.
+            user_id: The user it belongs to.
+            token_budget: Refuse calls after this many tokens of all its tools together.
+            max_failures: Refuse calls after this many failed calls of all its tools together.
+            max_calls: Refuse calls after this many calls.
+            policies: Policies of the session's own circuits; the client's ``local_policies`` unless given.
 
         Raises:
-            SwitchgearError: an argument is impossible; the message names it.
+            SwitchgearError: An argument is impossible. The message names it.
         """
         arguments.policies("policies", policies)
         breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
@@ -308,28 +316,28 @@ class Switchgear(Calling, Lifetime, FromEnv):
     # -- for the model ------------------------------------------------------------------------------------------------
 
     def is_open(self, tool: str) -> bool:
-        """Would a call be refused now, in the running session? Takes nothing, asks nobody.
+        """Return whether a call would be refused now, in the running session. Takes no permit and asks no other process.
 
         Raises:
-            SwitchgearError: ``tool`` is not the name of one.
+            SwitchgearError: ``tool`` can't be the name of a tool.
         """
         check_tool(tool)
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
-        """The tools to offer to the model now; see :func:`switchgear.prompts.tool_list.available` for the shapes of ``tools``.
+        """Return the tools to offer to the model now. See :func:`switchgear.prompts.tool_list.available`.
 
         Raises:
-            NamelessToolError: one of them has no name.
+            NamelessToolError: A tool has no name.
         """
         from switchgear.prompts.tool_list import available  # noqa: PLC0415 - not every program has a list of tools
 
         return available(tools, self.is_open, circuit_of=circuit_of)
 
     def notice(self, *, name_of: NameOf = None) -> str:
-        """The sentence for the system prompt: which tools not to call, until when, and what to use instead; mostly empty.
+        """Return a text for the system prompt: which tools not to call, until when, and what to use instead.
 
-        It changes only when something did, so that a prompt's cache holds.
+        Most of the time it is empty. It changes only when a circuit does, so that the prompt's cache stays valid.
         """
         from switchgear.prompts.notice import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
@@ -343,7 +351,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     # -- the client itself ------------------------------------------------------------------------------------------------
 
     def status(self) -> SwitchgearStatus:
-        """Counts and condition, as of now."""
+        """Return the counts and the condition of the client, as of now."""
         fleet = self._gate.fleet
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
@@ -357,6 +365,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
         )
 
     def circuits(self) -> Mapping[str, CircuitView]:
-        """The fleet's circuits as this process sees them, by circuit id."""
+        """Return the fleet's circuits as this process sees them, by circuit id."""
         self._start()
         return {} if self._follower is None else self._follower.table.snapshot()

@@ -1,4 +1,4 @@
-"""Calling: guard, call and answer under a set of options; what a client and its ``with_options`` have in common."""
+"""Guard, call and answer under a set of options."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NOT_FOR_ACALL: Final[Mapping[Kind, int]] = {
     "generator": inspect.CO_GENERATOR,
     "async_generator": inspect.CO_ASYNC_GENERATOR,
 }
-"""With the flag that the code of such functions has."""
+"""By kind, the flag of the code of such functions."""
 _NOT_FOR_CALL: Final[Mapping[Kind, int]] = {"coroutine": inspect.CO_COROUTINE, **_NOT_FOR_ACALL}
 
 
 class Calling:
-    """A client's calls under ``options``: the client's own, or what ``gear.with_options(...)`` returns, which is cheap to make."""
+    """A client's calls under a set of options: the client itself, or what ``gear.with_options(...)`` returns."""
 
     def __init__(self, runtime: Runtime, options: GuardOptions, asked: frozenset[str] = frozenset()) -> None:
         self._runtime = runtime
@@ -44,24 +44,25 @@ class Calling:
         self._plans: dict[str, Plan] = {}
 
     def with_options(self, **options: Unpack[Overrides]) -> Calling:
-        """The same calls with other options: ``gear.with_options(timeout=5).call("tool", function, …)``.
+        """Return the same calls with other options: ``gear.with_options(timeout=5).call("tool", function, …)``.
 
         Raises:
-            OptionError: an option is unknown or out of range.
+            OptionError: An option is unknown or out of range.
         """
         return Calling(self._runtime, self.options.override(options), self._asked | options.keys())
 
     def guard(self, tool: str, **options: Unpack[Overrides]) -> Callable[[F], F]:
-        """Decorate what calls ``tool``: a function, coroutine function, generator or async generator, also in a class body.
+        """Decorate a function that calls ``tool``: a function, coroutine function, generator or async generator, or a method.
 
         It keeps its name, docs, signature and type.
 
         Args:
-            tool: the circuit's name. The function is remembered under it, so that other tools may fall back on it.
-            options: see :class:`~switchgear.GuardOptions`; those left out are these defaults.
+            tool: The circuit's name. Other tools can fall back on the function by this name.
+            options: See :class:`~switchgear.GuardOptions`. The client's defaults hold for those that you leave out.
 
         Raises:
-            OptionError: an option is unknown, out of range, or impossible for this kind of function; or the tool has no name.
+            OptionError: An option is unknown, out of range, or impossible for this kind of function; or ``tool`` can't be the
+                name of a tool.
         """
         check_tool(tool)
         given, asked = self.options.override(options), self._asked | options.keys()
@@ -84,11 +85,11 @@ class Calling:
         """Call ``function(*args, **kwargs)`` behind ``tool``'s circuit.
 
         Raises:
-            CircuitOpenError: the circuit refused; whatever the function raises goes through.
-            SwitchgearError: it is a coroutine function or a generator, whose outcome would not be known here, or no
-                function; or the tool has no name.
+            CircuitOpenError: The circuit refused. What the function raises goes through.
+            SwitchgearError: It is a coroutine function or a generator, or can't be called; or ``tool`` can't be the name of a
+                tool.
         """
-        _refuse(function, _NOT_FOR_CALL)
+        _check_kind(function, _NOT_FOR_CALL)
         result: R = call_through(self._plan(tool), function, args, kwargs)
         return result
 
@@ -96,10 +97,10 @@ class Calling:
         """Await ``function(*args, **kwargs)`` behind ``tool``'s circuit.
 
         Raises:
-            CircuitOpenError: the circuit refused; whatever the function raises goes through.
-            SwitchgearError: it is a generator, or no function; or the tool has no name.
+            CircuitOpenError: The circuit refused. What the function raises goes through.
+            SwitchgearError: It is a generator, or can't be called; or ``tool`` can't be the name of a tool.
         """
-        _refuse(function, _NOT_FOR_ACALL)
+        _check_kind(function, _NOT_FOR_ACALL)
         result: R = await acall_through(self._plan(tool), function, args, kwargs)
         return result
 
@@ -108,14 +109,16 @@ class Calling:
     @overload
     def answer(self, guarded: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]: ...
     def answer(self, first: Any, /, *args: Any, **kwargs: Any) -> Answer[Any]:
-        """The result with what served it: ``gear.answer(guarded, …)``, or ``gear.answer("tool", function, …)``.
+        """Call a function and return the result with what served it.
+
+        Either ``gear.answer(guarded, …)`` or ``gear.answer("tool", function, …)``.
 
         Raises:
-            CircuitOpenError: the circuit refused and nothing else serves; whatever the function raises goes through.
-            SwitchgearError: the function is not guarded, or is a coroutine function or a generator.
+            CircuitOpenError: The circuit refused and nothing else serves. What the function raises goes through.
+            SwitchgearError: The function is not guarded, or is a coroutine function or a generator.
         """
         plan, function, args = self._of(first, args)
-        _refuse(function, _NOT_FOR_CALL)
+        _check_kind(function, _NOT_FOR_CALL)
         return answer_through(plan, function, args, kwargs)
 
     @overload
@@ -127,11 +130,11 @@ class Calling:
     async def aanswer(self, first: Any, /, *args: Any, **kwargs: Any) -> Answer[Any]:
         """:meth:`answer` for coroutine functions."""
         plan, function, args = self._of(first, args)
-        _refuse(function, _NOT_FOR_ACALL)
+        _check_kind(function, _NOT_FOR_ACALL)
         return await aanswer_through(plan, function, args, kwargs)
 
     def _plan(self, tool: str) -> Plan:
-        if type(tool) is not str:  # such as a list, which no dict can look for
+        if type(tool) is not str:  # a list, for example, can't be looked up in a dict
             check_tool(tool)
         plan = self._plans.get(tool)
         if plan is None:
@@ -142,7 +145,7 @@ class Calling:
         return plan
 
     def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[Plan, Callable[..., Any], tuple[Any, ...]]:
-        """The plan, the bare function and the arguments of an ``answer``, by tool and function or by a guarded function."""
+        """Return the plan, the bare function and the arguments for the two forms of ``answer``."""
         if isinstance(first, str):
             if not args or not callable(args[0]):
                 raise SwitchgearError(f"answer({first!r}, …) needs the function that calls {first}.")
@@ -150,24 +153,24 @@ class Calling:
         found = guarded_by(first)
         if found is None:
             raise SwitchgearError(
-                f"{first!r} is not guarded.", hint="Give a guarded function, or the tool's name and a function."
+                f"{first!r} is not guarded.", hint="Pass a guarded function, or the tool's name and a function."
             )
         bound = getattr(first, "__self__", None) if inspect.ismethod(first) else None
         plan = replanned(found.plan, self.options, self._asked) if self._asked else found.plan
         return plan, found.tool.call, args if bound is None else (bound, *args)
 
 
-def _refuse(function: Any, kinds: Mapping[Kind, int]) -> None:
-    """A coroutine function or generator called here would run unguarded, after its outcome was told.
+def _check_kind(function: Any, kinds: Mapping[Kind, int]) -> None:
+    """Check that the outcome of ``function`` is known when it returns; a coroutine's or a generator's is not.
 
     Raises:
-        SwitchgearError: saying what to use instead.
+        SwitchgearError: It is of one of ``kinds``, or can't be called. The message says what to use instead.
     """
     if type(function) is FunctionType and not function.__code__.co_flags & sum(kinds.values()):
         return
     if not callable(function):
         raise SwitchgearError(
-            f"A call is given a function, not {function!r:.100}.", hint='gear.call("tool", function, argument)'
+            f"The function must be callable, not {function!r:.100}.", hint='gear.call("tool", function, argument)'
         )
     examined = examine(function)
     if examined.kind in kinds:

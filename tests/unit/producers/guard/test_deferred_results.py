@@ -311,9 +311,9 @@ async def test_call_and_acall_reject_generator_functions(gear):
 
 async def test_rejects_what_can_not_be_called_and_makes_no_call(half_open):
     await asyncio.sleep(0.02)
-    with pytest.raises(SwitchgearError, match="A call is given a function, not 'Oslo'"):
+    with pytest.raises(SwitchgearError, match="The function must be callable, not 'Oslo'"):
         half_open.call("t", "Oslo")
-    with pytest.raises(SwitchgearError, match="A call is given a function, not 'Oslo'"):
+    with pytest.raises(SwitchgearError, match="The function must be callable, not 'Oslo'"):
         await half_open.acall("t", "Oslo")
     assert half_open.try_acquire("t").probe
 
