@@ -1,4 +1,4 @@
-"""Which tools may stand in for another: chains by name, each tool once, whatever circles the names make."""
+"""Which tools stand in for another, by name."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from switchgear_schemas.errors import SwitchgearError
 
 Chains = Mapping[str, str | Sequence[str]]
-"""Tool to its fallback, or to several in order."""
+"""A tool's fallback, or several in order, by the tool's name."""
 
 
 def reached(tool: str, direct: Callable[[str], Iterable[str]]) -> dict[str, str]:
-    """The fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
+    """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
+
+    Each tool comes once, so circles in the names are harmless.
 
     Args:
-        tool: Whose; it is never among them.
-        direct: The fallbacks that a tool names itself.
+        tool: The tool. It is never among its own fallbacks.
+        direct: Returns the fallbacks that a tool names itself.
 
     Returns:
-        Fallback to the tool that names it.
+        By fallback, the tool that names it.
     """
     found: dict[str, str] = {}
     waiting = [tool]
@@ -30,19 +32,14 @@ def reached(tool: str, direct: Callable[[str], Iterable[str]]) -> dict[str, str]
     return found
 
 
-def flatten(tool: str, direct: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """:func:`reached` without by whom."""
-    return tuple(reached(tool, direct))
-
-
 class FallbackMap:
-    """Chains by tool: those of the client's map, and those that guards name. A guard's own chain goes before the map's.
+    """The chains of a client by tool: those of its ``fallbacks``, and those that guards name.
 
     Args:
         given: See :data:`Chains`.
 
     Raises:
-        SwitchgearError: a tool is its own fallback, or a chain is no list of names.
+        SwitchgearError: A tool is its own fallback, or a chain is no list of names.
     """
 
     def __init__(self, given: Chains | None = None) -> None:
@@ -51,43 +48,44 @@ class FallbackMap:
         self.update(given or {})
 
     def update(self, chains: Chains) -> None:
-        """Set the chain of each tool that ``chains`` names: of all, or, where one is impossible, of none."""
+        """Set the chain of each tool in ``chains``. If one is impossible, none is set."""
         if not isinstance(chains, Mapping):
             raise SwitchgearError(
-                f"Fallbacks are given by tool, not as {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
+                f"Fallbacks must be a dict by tool, not {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
             )
         self._direct.update({tool: _checked(tool, named) for tool, named in chains.items()})
-        self._flat = {}  # anew, not emptied: a thread that is working one out keeps it in the old one
+        self._flat = {}  # a new one: another thread may be filling the old one
 
     def direct(self, tool: str) -> tuple[str, ...]:
-        """The fallbacks that ``tool`` names itself."""
+        """Return the fallbacks that ``tool`` names itself."""
         return self._direct.get(tool, ())
 
     def chain(self, tool: str) -> tuple[str, ...]:
-        """All fallbacks of ``tool`` in order, those of its fallbacks too."""
+        """Return all fallbacks of ``tool`` in order, with those of its fallbacks."""
         if not self._direct:
             return ()
         flat = self._flat
         found = flat.get(tool)
         if found is None:
-            found = flatten(tool, self.direct)
+            found = tuple(reached(tool, self.direct))
             if tool in self._direct:
                 flat[tool] = found
         return found
 
     def chains(self) -> dict[str, tuple[str, ...]]:
-        """Every tool's chain."""
+        """Return every tool's chain."""
         return {tool: self.chain(tool) for tool in list(self._direct)}
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
     if not isinstance(tool, str) or not tool:
-        raise SwitchgearError(f"Fallbacks are given by the name of a tool, not by {tool!r:.100}.")
+        raise SwitchgearError(f"A tool with fallbacks must be a name, not {tool!r:.100}.")
     chain = (named,) if isinstance(named, str) else named
     if not isinstance(chain, Sequence) or not all(isinstance(name, str) and name for name in chain):
         raise SwitchgearError(
-            f"The fallbacks of {tool} are names of tools, not {named!r:.100}.", hint="One name, or a list in order."
+            f"The fallbacks of {tool} must be names of tools, not {named!r:.100}.",
+            hint="Pass one name, or a list in order.",
         )
     if tool in chain:
-        raise SwitchgearError(f"{tool} is named as its own fallback.", hint="Leave it out of its chain.")
+        raise SwitchgearError(f"{tool} can't be its own fallback.", hint="Leave it out of its chain.")
     return tuple(chain)

@@ -1,4 +1,4 @@
-"""From a function to the same function behind its circuit."""
+"""Put a function behind its circuit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from switchgear.guard.runtime import Runtime
 
 
-_ASKS_FOR_NOTHING: Final = GuardOptions()
+_NO_OPTIONS: Final = GuardOptions()
 
 
 def guarded(
@@ -35,19 +35,19 @@ def guarded(
     group: dict[str, StandIn] | None = None,
     static: bool = False,
 ) -> Any:
-    """``function`` behind ``tool``'s circuit: of its kind, with its name, signature and docs.
+    """Return ``function`` behind ``tool``'s circuit, with its kind, name, signature and docs.
 
     Args:
-        runtime: What its calls share.
+        runtime: What the client's calls share.
         tool: The circuit's name.
-        function: What is guarded.
-        options: All of them.
-        asked: Names of those that were asked for here; the others are defaults, left out where they are impossible.
-        group: The functions that go together with this one, which is added; a fallback is looked for among them first.
-        static: It is a static method: its first parameter is one, whatever its name.
+        function: What to guard.
+        options: All options.
+        asked: The names of the options that were given here. The others are defaults, left out where they are impossible.
+        group: The functions that fall back on each other by name. This one is added.
+        static: It is a static method: its first parameter isn't the object, whatever its name.
 
     Raises:
-        OptionError: an option that its kind can't have, or something that can't be guarded.
+        OptionError: An option is impossible for this kind of function, or ``function`` can't be guarded.
     """
     if isinstance(function, (staticmethod, classmethod)):
         of, static = function.__func__, isinstance(function, staticmethod)
@@ -62,13 +62,11 @@ def guarded(
     if group is not None:
         group.update({**plan.group, tool: StandIn(examined, plan)})
         plan.group = group
-    chain = tuple(name for name in options.chain if name != tool)  # by name: a function given itself is nobody else's
+    chain = tuple(name for name in options.chain if name != tool)
     if chain and chain != runtime.fallbacks.direct(tool):
         runtime.map_fallbacks({tool: chain})
     simple = (
-        options == _ASKS_FOR_NOTHING
-        and runtime.hooks is None
-        and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
+        options == _NO_OPTIONS and runtime.hooks is None and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
     )
     found = _wrapped(plan, examined, simple=simple)
     setattr(found, MARK, Guarded(plan, examined, found))
@@ -78,7 +76,7 @@ def guarded(
 def guarded_together(
     runtime: Runtime, tools: Mapping[str, Callable[..., Any]], options: GuardOptions, *, asked: frozenset[str]
 ) -> dict[str, Callable[..., Any]]:
-    """Guard functions by tool name: one of them that falls back on another of them calls that very function.
+    """Guard functions by tool name. One that falls back on another of them calls that very function.
 
     Raises:
         OptionError: ``tools`` isn't a dict of functions by name, or one of them can't be guarded.
@@ -92,7 +90,7 @@ def guarded_together(
 
 
 def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
-    """``plan`` with those of ``options`` that were ``asked`` for in their place."""
+    """Return ``plan`` with those of ``options`` replaced that were ``asked`` for."""
     replaced = {name: getattr(options, name) for name in asked}
     made = Plan(plan.runtime, plan.tool, plan.options.override(cast("Overrides", replaced)), receiver=plan.receiver)
     made.group = {**plan.group, **made.group}
@@ -107,25 +105,27 @@ def _wrapped(plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..
         return _named(guarded_astream(plan, function), examined)
     if examined.kind == "coroutine":
 
-        async def arich(args: Any, kwargs: Any) -> Any:
+        async def full_async(args: Any, kwargs: Any) -> Any:
             return await acall_through(plan, function, args, kwargs)
 
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
             return await acall_through(plan, function, args, kwargs)
 
-        return _named(plain_async_guard(plan.runtime, plan.tool, function, arich) if simple else coroutine, examined)
+        return _named(
+            plain_async_guard(plan.runtime, plan.tool, function, full_async) if simple else coroutine, examined
+        )
 
-    def rich(args: Any, kwargs: Any) -> Any:
+    def full(args: Any, kwargs: Any) -> Any:
         return call_through(plan, function, args, kwargs)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return call_through(plan, function, args, kwargs)
 
-    return _named(plain_guard(plan.runtime, plan.tool, function, rich) if simple else call, examined)
+    return _named(plain_guard(plan.runtime, plan.tool, function, full) if simple else call, examined)
 
 
 def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[..., Any]:
-    """``wrapper`` with the names and docs of what it wraps; an object or a partial has the name of its class or function."""
+    """Give ``wrapper`` the names and docs of what it wraps. An object or a partial has those of its class or function."""
     original = examined.call
     if inspect.isroutine(original):
         return functools.update_wrapper(wrapper, original)
@@ -135,56 +135,48 @@ def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[...,
     return wrapper
 
 
-_WAYS_OUT: Final[tuple[tuple[type, str], ...]] = (
-    (property, "a property; put guard below @property"),
-    (functools.cached_property, "a cached property; put guard below @cached_property"),
-    (functools.partialmethod, "a partialmethod; guard the method, and make it of the guarded one"),
-    (type, "a class; guard a function that makes one"),
-)
 _MADE_BY_A_STATEMENT: Final = 1 << 9
-"""CPython's flag of classes that are not built in; ``str`` and its kin are as good as functions."""
+"""CPython's flag of classes that are not built in. ``str`` and the other built-in ones are as good as functions."""
 
 
 def check_guarded(tool: object, function: Any) -> None:
-    """Can ``function`` be guarded as ``tool``?
+    """Check that ``function`` can be guarded as ``tool``.
 
     Raises:
-        OptionError: it can't; with the way out.
+        OptionError: It can't be. The message says what to do instead.
     """
     check_tool(tool)
-    for kind, way_out in _WAYS_OUT:
-        if isinstance(function, kind) and not _built_in(function):
-            what, _, hint = way_out.partition("; ")
-            raise OptionError(
-                f"What is guarded as {tool} is a function, not {what}.", hint=f"{hint[0].upper()}{hint[1:]}."
-            )
     if not callable(function):
-        raise OptionError(f"What is guarded as {tool} is a function, not {function!r:.100}.")
-
-
-def _built_in(function: Any) -> bool:
-    return isinstance(function, type) and not function.__flags__ & _MADE_BY_A_STATEMENT
+        raise OptionError(
+            f"What is guarded as {tool} must be a function, not {function!r:.100}.",
+            hint="Put guard directly above the function, below @property and the like.",
+        )
+    if isinstance(function, type) and function.__flags__ & _MADE_BY_A_STATEMENT:
+        raise OptionError(
+            f"What is guarded as {tool} must be a function, not the class {function.__name__}.",
+            hint="Guard a function that makes an object of it.",
+        )
 
 
 def possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: frozenset[str]) -> GuardOptions:
-    """``options`` without the defaults that this kind of function can't have.
+    """Return ``options`` without the defaults that this kind of function can't have.
 
     Raises:
-        OptionError: one of them was ``asked`` for.
+        OptionError: One of these was ``asked`` for.
     """
     streams = examined.kind in {"generator", "async_generator"}
     for name in ("cache", "single_flight"):
         if streams and getattr(options, name):
             if name in asked:
                 raise OptionError(
-                    f"The option {name} keeps a result, and {tool} is a generator, which has none.",
+                    f"The option {name} can't be used for {tool}: a generator has no result to share.",
                     hint="Leave it out.",
                 )
             options = options.override({"cache": None} if name == "cache" else {"single_flight": False})
     if examined.kind == "generator" and options.timeout is not None:
         if "timeout" in asked:
             raise OptionError(
-                f"The option timeout can't be kept for {tool}: a generator that hangs can't be left.",
+                f"The option timeout can't be used for {tool}: a generator that hangs can't be stopped.",
                 hint="Make it an async generator.",
             )
         options = options.override({"timeout": None})
@@ -192,7 +184,7 @@ def possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: fr
 
 
 def _fitting(tool: str, examined: ToolFunction, options: GuardOptions, asked: frozenset[str]) -> GuardOptions:
-    """``options`` whose fallback, where it is a function, may be called in place of ``examined``."""
+    """Return ``options`` without a default fallback that can't be called in place of ``examined``."""
     fallback: Any = options.fallback
     if not callable(fallback):
         return options
@@ -200,14 +192,14 @@ def _fitting(tool: str, examined: ToolFunction, options: GuardOptions, asked: fr
     kind = examine(fallback).kind
     if kind not in (FUNCTION_MAY_STAND_IN if tool_of is None else MAY_STAND_IN)[examined.kind]:
         if "fallback" in asked:
-            raise OptionError(f"The fallback of {tool} is a {_shown(kind)}, and {tool} a {_shown(examined.kind)}.")
+            raise OptionError(f"The fallback of {tool} can't be a {_shown(kind)}: {tool} is a {_shown(examined.kind)}.")
         return options.override({"fallback": None})
     if tool_of is not None:
         return options
     if isinstance(options.adapt, Mapping) and "adapt" in asked:
         raise OptionError(
-            f"The option adapt is for tools by name, and the fallback of {tool} is a function.",
-            hint="Give one function as adapt, or leave it out.",
+            f"The option adapt of {tool} can't be a dict by tool: its fallback is a function.",
+            hint="Pass one function as adapt, or leave it out.",
         )
     return options if "adapt" in asked or "fallback" not in asked else options.override({"adapt": None})
 

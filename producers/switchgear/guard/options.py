@@ -1,4 +1,4 @@
-"""GuardOptions: what a guard does besides asking the circuit. Given to one guard, or to the client as its defaults."""
+"""The options of a guard: what it does besides asking the circuit."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
     from switchgear.caching.repeated_calls import Duplicate
 
 Fallback = str | Sequence[str] | Callable[..., Any] | None
-"""The tool to use instead, a chain of them in order, or a function: a guarded one, which is asked for like its tool, or any."""
+"""A tool to use instead, several in order, or a function, guarded or not."""
 Adapter = Callable[..., tuple[Sequence[Any], Mapping[str, Any]]]
-"""Takes the arguments of the call, returns those for the fallback tool: ``(args, kwargs)``."""
+"""Takes the arguments of the call and returns those for the fallback: ``(args, kwargs)``."""
 OnDuplicate = Literal["refuse"] | Callable[["Duplicate"], object]
-"""What happens at a call that was made before, again and again: it is refused, or a function is told."""
-
+"""What to do about a repeated call: refuse it, or call a function."""
 
 ResultClassifier = Callable[[Any], "Classification | ErrorClass | None"]
-"""From a result to what kind of failure it is; None for one that is none, ``IGNORE`` for one that says nothing of the tool."""
+"""Takes a result and returns the class of its failure, None for a success, or ``IGNORE`` if it says nothing about the tool."""
 
 
 class OptionError(SwitchgearError, ValueError):
-    """An option that is unknown, out of range, or impossible for the function it is given for."""
+    """An option is unknown, out of range, or impossible for its function."""
 
 
 class Overrides(TypedDict, total=False):
-    """The keywords of ``gear.guard`` and ``gear.with_options``: those left out have the client's defaults."""
+    """The keywords of ``gear.guard`` and ``gear.with_options``. The client's defaults hold for those that you leave out."""
 
     fallback: Fallback
     adapt: Adapter | Mapping[str, Adapter] | None
@@ -53,75 +52,78 @@ class Overrides(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardOptions:
-    """Checked when made.
+    """The options of one guard, or of a client as its defaults.
 
     Raises:
-        OptionError: naming the option, for a value out of its type or range.
+        OptionError: A value is of the wrong type or out of range. The message names the option.
     """
 
     fallback: Fallback = None
-    """On a refusal: a tool guarded by the same client, a chain of them in order, or a function, which may be guarded itself."""
+    """What to call if the circuit refuses: a tool guarded by the same client, several in order, or a function."""
     adapt: Adapter | Mapping[str, Adapter] | None = None
-    """Arguments for the fallback: a function from this call's, or one for each tool by name."""
+    """A function that makes the arguments for the fallback from those of the call, or one for each fallback tool by name."""
     timeout: float | None = None
-    """Longest duration in seconds; then the call ends in a TimeoutError and counts as ``timeout``. Of an async generator: until each item."""
+    """The longest duration in seconds. Then the call raises a TimeoutError and counts as ``timeout``. An async generator has
+    this time for each item."""
     cache: CachePolicy | None = None
-    """Results kept by what was called with which parameters: fresh ones are served without a call, fresh and stale ones while the circuit refuses."""
+    """Keep results. Fresh ones are served without a call, stale ones while the circuit refuses."""
     single_flight: bool = False
-    """Identical calls at the same time are made once; all get its result."""
+    """Make identical calls that are under way at the same time once. All callers get the result."""
     usage: UsageExtractor | None = None
-    """From the result to what it cost: a :class:`~switchgear.Usage` or a number of tokens."""
+    """A function that takes the result and returns what it cost: a :class:`~switchgear.Usage` or a number of tokens."""
     on_duplicate: OnDuplicate | None = None
-    """At the ``duplicate_after``-th identical call of a session and each one after it: ``"refuse"``, or a function to tell."""
+    """What to do about the ``duplicate_after``-th identical call of a session and each one after it: ``"refuse"``, or a
+    function to call."""
     duplicate_after: int = 3
-    """Calls with the same tool, parameters and session from which on they are duplicates."""
+    """How many calls with the same tool, parameters and session make a repeated call."""
     classify: Classifier | None = None
-    """A rule of this tool for its exceptions; None from it leaves them to the client's, ``IGNORE`` takes the call out of
-    every count."""
+    """A rule for this tool's exceptions. If it returns None, the client's rule decides; ``IGNORE`` leaves the call uncounted."""
     classify_result: ResultClassifier | None = None
-    """A rule of this tool for results that are failures, with :func:`~switchgear.classify_result` (MCP's) as the default. The
-    caller gets the result all the same. It is reported as a failure, or with ``IGNORE`` as neither, and not kept in the cache."""
+    """A rule for results that are failures. The default is :func:`~switchgear.classify_result`, which reads MCP's. The caller
+    gets the result all the same. It counts as a failure, or with ``IGNORE`` as neither, and isn't cached."""
     parameters: Callable[..., Any] | None = None
-    """What identifies a call, from its arguments: for the hash, the cache, single flight and duplicates. Default: all of
-    them, and the function itself."""
+    """A function that takes the arguments and returns what identifies the call, for the hash, the cache, single flight and
+    repeated calls. By default it is all arguments and the function itself."""
 
     def __post_init__(self) -> None:
         _check_fallback(self.fallback)
         _check_adapt(self.adapt)
         if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout <= threading.TIMEOUT_MAX):
             raise OptionError(
-                f"The option timeout is a positive number of seconds, not {self.timeout!r:.100}.",
-                hint=f"The longest is {threading.TIMEOUT_MAX:.0f}; leave it out for none.",
+                f"The option timeout must be a number of seconds above 0, not {self.timeout!r:.100}.",
+                hint=f"The longest is {threading.TIMEOUT_MAX:.0f}. Leave it out for no limit.",
             )
         if self.cache is not None and (isinstance(self.cache, type) or not hasattr(self.cache, "ttl_s")):
-            raise OptionError(f"The option cache is a CachePolicy, not {self.cache!r}.", hint="CachePolicy(ttl_s=60)")
+            raise OptionError(
+                f"The option cache must be a CachePolicy, not {self.cache!r}.", hint="CachePolicy(ttl_s=60)"
+            )
         if not isinstance(self.single_flight, bool):
-            raise OptionError(f"The option single_flight is True or False, not {self.single_flight!r:.100}.")
+            raise OptionError(f"The option single_flight must be True or False, not {self.single_flight!r:.100}.")
         if not is_whole(self.duplicate_after) or self.duplicate_after < 2:
             raise OptionError(
-                f"The option duplicate_after is a number of calls from 2 on, not {self.duplicate_after!r}."
+                f"The option duplicate_after must be a whole number from 2, not {self.duplicate_after!r}."
             )
         if self.on_duplicate is not None and self.on_duplicate != "refuse" and not callable(self.on_duplicate):
-            raise OptionError(f'The option on_duplicate is "refuse" or a function, not {self.on_duplicate!r}.')
+            raise OptionError(f'The option on_duplicate must be "refuse" or a function, not {self.on_duplicate!r}.')
         for name in ("usage", "classify", "classify_result", "parameters"):
             value = getattr(self, name)
             if value is not None and not callable(value):
-                raise OptionError(f"The option {name} is a function, not {value!r}.")
+                raise OptionError(f"The option {name} must be a function, not {value!r}.")
         for name in ("usage", "classify", "classify_result", "parameters", "on_duplicate"):
             _check_plain(name, getattr(self, name))
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The fallback tools in order; none where the fallback is a function."""
+        """The fallback tools in order; empty if the fallback is a function."""
         if self.fallback is None or callable(self.fallback):
             return ()
         return (self.fallback,) if isinstance(self.fallback, str) else tuple(self.fallback)
 
     def override(self, overrides: Overrides) -> GuardOptions:
-        """These, with some replaced.
+        """Return these options with some of them replaced.
 
         Raises:
-            OptionError: one of them is unknown (the nearest known one is named) or impossible.
+            OptionError: One of them is unknown or impossible. The message names the nearest known option.
         """
         if not overrides:
             return self
@@ -130,7 +132,7 @@ class GuardOptions:
                 import difflib  # noqa: PLC0415 - only for the wording
 
                 near = difflib.get_close_matches(name, NAMES, n=1)
-                hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(NAMES)}."
+                hint = f"Did you mean {near[0]}?" if near else f"The options are {', '.join(NAMES)}."
                 raise OptionError(f"A guard has no option {name}.", hint=hint)
         return dataclasses.replace(self, **overrides)
 
@@ -143,7 +145,9 @@ def _check_fallback(fallback: object) -> None:
         return
     chain = (fallback,) if isinstance(fallback, str) else fallback
     if not isinstance(chain, Sequence) or not all(isinstance(tool, str) and tool for tool in chain):
-        raise OptionError(f"The option fallback is a tool's name, a list of them, or a function, not {fallback!r}.")
+        raise OptionError(
+            f"The option fallback must be a tool's name, a list of names, or a function, not {fallback!r}."
+        )
 
 
 def _check_adapt(adapt: object) -> None:
@@ -151,16 +155,18 @@ def _check_adapt(adapt: object) -> None:
         _check_plain("adapt", adapt)
         return
     if not isinstance(adapt, Mapping) or not all(callable(one) for one in adapt.values()):
-        raise OptionError(f"The option adapt is a function, or functions by the fallback tool's name, not {adapt!r}.")
+        raise OptionError(
+            f"The option adapt must be a function, or a dict of functions by fallback tool, not {adapt!r}."
+        )
     for tool, one in adapt.items():
         if not isinstance(tool, str) or not tool:
-            raise OptionError(f"The option adapt has functions by the fallback tool's name, not by {tool!r:.100}.")
+            raise OptionError(f"The option adapt must have the names of fallback tools, not {tool!r:.100}.")
         _check_plain("adapt", one)
 
 
 def _check_plain(name: str, value: object) -> None:
-    """What it returns is used at once: nobody awaits or iterates it."""
+    """Check that what a function returns can be used at once: it is neither awaited nor iterated."""
     if callable(value) and examine(value).kind != "function":
         raise OptionError(
-            f"The option {name} is a plain function, not {name_of(value)}, whose result is to be awaited or iterated."
+            f"The option {name} must be a plain function, not {name_of(value)}, whose result is awaited or iterated."
         )

@@ -1,4 +1,4 @@
-"""ToolFunction: what kind of callable a guard was given, and what belongs to its parameters."""
+"""Examine a callable: its kind, its name, and whether its first argument is the object of a method."""
 
 from __future__ import annotations
 
@@ -16,35 +16,31 @@ _RECEIVERS: Final = frozenset({"self", "cls", "mcs"})
 
 @dataclass(frozen=True, slots=True)
 class ToolFunction:
-    """A callable as it is called, and how."""
+    """A callable and what is known about it."""
 
     call: Callable[..., Any]
     kind: Kind
     receiver: bool
-    """The first argument is the object or class it is a method of: no parameter of the call."""
+    """The first argument is the object or class that it is a method of."""
     name: str
-    """For people: its qualified name."""
-
-    def parameters(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """``args`` without the receiver."""
-        return args[1:] if self.receiver else args
+    """Its qualified name, for messages."""
 
 
 def examine(function: Callable[..., Any]) -> ToolFunction:
-    """Look at a function, a method, a partial of one, or an object with ``__call__``."""
+    """Examine a function, a method, a partial of one, or an object with ``__call__``."""
     bare = unwrapped(function)
     return ToolFunction(function, _kind(bare), bare is function and _is_method(function), name_of(bare))
 
 
 def unwrapped(function: Any) -> Any:
-    """What a partial calls, of a partial too; anything else is what it is."""
+    """Return what a partial, or a partial of a partial, calls; anything else as it is."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Its qualified name; of an object that is callable, its class's."""
+    """Return the qualified name of a function; of a callable object, that of its class."""
     name = getattr(function, "__qualname__", None)
     return name if name and isinstance(name, str) else type(function).__qualname__
 
@@ -69,9 +65,9 @@ def _kind_of(function: Any) -> Kind:
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """A function written in a class body whose first parameter has a receiver's name (a static method has none).
+    """Return whether it is a function from a class body whose first parameter is called ``self``, ``cls`` or ``mcs``.
 
-    A bound method has its receiver already. A decorator's wrapper that takes whatever comes is looked through.
+    A bound method has its object already. The wrapper of a decorator that takes ``*args`` is looked through.
     """
     if inspect.ismethod(function):
         return False
@@ -90,10 +86,10 @@ _DEEPEST: Final = 5
 
 
 def same_function(one: Any, other: Any, depth: int = 0) -> bool:
-    """The same by module, qualified name and what they hold: their closures, and defaults of those made within a function.
+    """Return whether two functions are the same: by module, qualified name and what their closures hold.
 
-    Two closures of one function may act for two users, so what they hold tells them apart: by identity, or by value where
-    it is text or a number. In doubt they are different.
+    Two closures of one function may act for two users, so what they hold is compared too: text and numbers by value, the rest
+    by identity. Functions made within a function compare their defaults as well. If in doubt, they are different.
     """
     if one is other:
         return True
@@ -108,7 +104,7 @@ def same_function(one: Any, other: Any, depth: int = 0) -> bool:
 
 
 def _parts(thing: Any) -> tuple[Any, ...]:
-    """What tells ``thing`` from others of its type; nothing where that is not known."""
+    """Return what distinguishes ``thing`` from others of its type; nothing if that is unknown."""
     if isinstance(thing, FunctionType):
         return (thing.__module__, thing.__qualname__, *_held(thing))
     if isinstance(thing, MethodType):
@@ -119,7 +115,7 @@ def _parts(thing: Any) -> tuple[Any, ...]:
 
 
 def _held(function: FunctionType) -> tuple[Any, ...]:
-    """A module that is loaded again makes the defaults and the classes in it anew: they tell nothing."""
+    """Return what a function holds. A reloaded module makes its defaults and classes again, so they are left out."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     if "<" not in function.__qualname__:
         return tuple(_inside(cell) for name, cell in cells if name != "__class__")
@@ -130,5 +126,5 @@ def _held(function: FunctionType) -> tuple[Any, ...]:
 def _inside(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # still empty: nobody knows what it will hold
+    except ValueError:  # still empty: what it will hold is unknown
         return object()

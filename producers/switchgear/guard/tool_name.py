@@ -1,4 +1,4 @@
-"""What can be the name of a tool: the name of its circuit, of its events' tool and of the key they go to Kafka under."""
+"""Check the name of a tool. It names the circuit, and it is the key of the tool's events in Kafka."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 
 def check_tool(tool: object) -> None:
-    """Is ``tool`` the name of a circuit?
+    """Check that ``tool`` can be the name of a tool.
 
     Raises:
-        OptionError: it is not; with the way out.
+        OptionError: It can't be. The message says what to do.
     """
     if isinstance(tool, str):
         if not tool:
-            raise OptionError("A tool is a name, not ''.", hint="For example mcp:weather:get_forecast.")
+            raise OptionError("The name of a tool is empty.", hint="For example mcp:weather:get_forecast.")
         if len(tool) > MAX_NAME_LENGTH:
             raise OptionError(
-                f"A tool's name has at most {MAX_NAME_LENGTH} characters, and {tool[:40]!a}... has {len(tool)}.",
-                hint="Its arguments are no part of it: one circuit is for all calls of a tool.",
+                f"The name of a tool has {len(tool)} characters: {tool[:40]!a}... The most is {MAX_NAME_LENGTH}.",
+                hint="Leave out the arguments: one circuit is for all calls of a tool.",
             )
         try:
             tool.encode()
         except UnicodeEncodeError:
             raise OptionError(
-                f"A tool's name is text, and {tool[:100]!a} has characters that UTF-8 can't hold.",
-                hint='tool.encode("utf-8", "replace").decode() is without them.',
+                f"The name of a tool can't be encoded as UTF-8: {tool[:100]!a}.",
+                hint='tool.encode("utf-8", "replace").decode() replaces those characters.',
             ) from None
         return
     if callable(tool):
         guarded = guarded_by(tool)
         raise OptionError(
-            f"A tool is given by its name, and {name_of(tool)} is a function.",
-            hint='Begin with the name, as in @gear.guard("tool") and gear.is_open("tool").'
+            f"A tool must be a name, not the function {name_of(tool)}.",
+            hint='Pass the name first: @gear.guard("tool") or gear.is_open("tool").'
             if guarded is None
-            else f'It is guarded as "{guarded.plan.tool}": that is the name.',
+            else f'It is guarded as "{guarded.plan.tool}": pass that name.',
         )
-    raise OptionError(f"A tool is a name, not {tool!r:.100}.", hint="For example mcp:weather:get_forecast.")
+    raise OptionError(f"A tool must be a name, not {tool!r:.100}.", hint="For example mcp:weather:get_forecast.")

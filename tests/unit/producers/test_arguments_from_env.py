@@ -100,7 +100,7 @@ def test_brokers_given_as_text_keep_the_security_of_the_settings_and_a_connectio
     assert connection(make(bootstrap_servers=KafkaConnection("d:4"))) == KafkaConnection("d:4")
     fleet = InMemoryFleet()
     assert make(bootstrap_servers=fleet).start()
-    with pytest.raises(SwitchgearError, match="bootstrap_servers is host:port, or a KafkaConnection, not 5"):
+    with pytest.raises(SwitchgearError, match="bootstrap_servers must be host:port, or a KafkaConnection, not 5"):
         make(bootstrap_servers=5)
 
 

@@ -316,8 +316,8 @@ def configure_in_steps(opts):
 @pytest.mark.parametrize(
     ("configure", "said"),
     [
-        (configure_later, "configure is a plain function.*leave out the async"),
-        (configure_in_steps, "configure is a plain function"),
+        (configure_later, "configure must be a plain function.*leave out the async"),
+        (configure_in_steps, "configure must be a plain function"),
         (lambda opts: configure_later(opts), "configure returned something to await"),  # noqa: PLW0108 - itself it is told earlier
         (lambda _opts: SpectraOptions(failure_threshold=1), "configure returned other options.*Set them on what"),
         (SpectraOptions, r"not the class itself\. SpectraOptions\(failure_threshold=3\)"),
@@ -348,11 +348,11 @@ def test_an_argument_that_the_options_stand_for_is_told_with_its_option(argument
 
 
 def test_tools_without_names_and_a_client_that_is_none_are_told():
-    with pytest.raises(OptionError, match=r"tools is a dict of functions by their tools' names, not \[<built-in"):
+    with pytest.raises(OptionError, match=r"tools must be a dict of functions by their tools' names, not \[<built-in"):
         wrap_tools(from_spectra(), [len])
     for gear in (None, {"a": len}, from_spectra):
         with pytest.raises(
-            OptionError, match=r"gear is a Switchgear, not .*wrap_tools\(from_spectra\(configure\), tools\)"
+            OptionError, match=r"gear must be a Switchgear, not .*wrap_tools\(from_spectra\(configure\), tools\)"
         ):
             wrap_tools(gear, {"a": len})
 

@@ -149,7 +149,7 @@ def test_arguments_are_adapted_for_a_function_too(gear, open_circuit, caplog):
 
 
 def test_adapters_by_tool_are_not_for_a_function(gear):
-    with pytest.raises(OptionError, match="The option adapt is for tools by name, and the fallback of a is a function"):
+    with pytest.raises(OptionError, match="The option adapt of a can't be a dict by tool: its fallback is a function"):
         gear.guard("a", fallback=print, adapt={"b": print})(str)
 
 

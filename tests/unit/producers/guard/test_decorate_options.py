@@ -13,11 +13,11 @@ from switchgear import BreakerPolicy, CachePolicy, GuardOptions, OptionError, Sw
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (property(lambda self: self), "not a property. Put guard below @property"),
-        (functools.cached_property(lambda self: self), "not a cached property. Put guard below @cached_property"),
-        (functools.partialmethod(print, 1), "not a partialmethod. Guard the method"),
-        (BreakerPolicy, "not a class. Guard a function that makes one"),
-        ("Oslo", "is a function, not 'Oslo'"),
+        (property(lambda self: self), "Put guard directly above the function, below @property"),
+        (functools.cached_property(lambda self: self), "Put guard directly above the function"),
+        (functools.partialmethod(print, 1), "not functools.partialmethod"),
+        (BreakerPolicy, "not the class BreakerPolicy. Guard a function"),
+        ("Oslo", "must be a function, not 'Oslo'"),
     ],
 )
 def test_what_is_no_function_is_told_with_the_way_out(gear, what, said):
@@ -59,7 +59,7 @@ class Awaited:
 @pytest.mark.parametrize("function", [awaited, iterated, Awaited(), functools.partial(awaited, 1)])
 def test_a_function_whose_result_nobody_would_await_is_told(gear, name, function):
     for value in (function, {"b": function}) if name == "adapt" else (function,):
-        with pytest.raises(OptionError, match=f"The option {name} is a plain function"):
+        with pytest.raises(OptionError, match=f"The option {name} must be a plain function"):
             gear.guard("t", **{name: value})
 
 
@@ -93,9 +93,9 @@ def test_the_longest_time_limit_is_one(gear):
     [(lambda: 1, awaited), (lambda: 1, iterated), (awaited, iterated), (iterated, awaited)],
 )
 def test_a_fallback_function_of_the_wrong_kind_is_told_and_as_a_default_left_out(gear, function, fallback):
-    with pytest.raises(OptionError, match="The fallback of t is a "):
+    with pytest.raises(OptionError, match="The fallback of t can't be a "):
         gear.guard("t", fallback=fallback)(function)
-    with pytest.raises(OptionError, match="The fallback of t is a "):
+    with pytest.raises(OptionError, match="The fallback of t can't be a "):
         gear.guard("t", fallback=gear.guard("u")(fallback))(function)
     defaults = Switchgear.local(defaults=GuardOptions(fallback=fallback))
     assert defaults.guard("t")(function) is not None
@@ -110,5 +110,5 @@ def test_one_of_a_call_is_passed_over_and_the_log_says_so(gear, open_circuit, ca
 
 @pytest.mark.parametrize("given", [0, "8", None, 1.5, True])
 def test_a_number_of_threads_that_is_none_is_told(given):
-    with pytest.raises(OptionError, match="timed_threads is a"):
+    with pytest.raises(OptionError, match="timed_threads must be a"):
         Switchgear.local(timed_threads=given)

@@ -114,7 +114,7 @@ async def test_a_result_that_is_never_awaited_returns_its_permit(half_open, leav
         if leave == "closed":
             made.close()
         del made
-        gc.collect(0)
+        gc.collect()
     assert await found() == "found"
     assert not half_open.is_open("t")
 
@@ -140,7 +140,7 @@ async def test_a_result_that_is_closed_while_it_runs_returns_its_permit(half_ope
     made = waiting(30)
     made.send(None)
     del made
-    gc.collect(0)
+    gc.collect()
     assert await waiting(0) is None
 
 

@@ -21,20 +21,20 @@ from switchgear.guard.options import Overrides
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("fallback", 3, "The option fallback is a tool's name"),
-        ("fallback", ["b", ""], "The option fallback is a tool's name"),
-        ("adapt", {"b": "not a function"}, "The option adapt is a function"),
-        ("timeout", 0, "The option timeout is a positive number of seconds, not 0"),
+        ("fallback", 3, "The option fallback must be a tool's name"),
+        ("fallback", ["b", ""], "The option fallback must be a tool's name"),
+        ("adapt", {"b": "not a function"}, "The option adapt must be a function"),
+        ("timeout", 0, "The option timeout must be a number of seconds above 0, not 0"),
         ("timeout", float("inf"), "The option timeout"),
         ("timeout", "5", "The option timeout"),
         ("timeout", True, "The option timeout"),
-        ("cache", 60, "The option cache is a CachePolicy, not 60. CachePolicy(ttl_s=60)"),
-        ("on_duplicate", "ignore", 'The option on_duplicate is "refuse" or a function'),
+        ("cache", 60, "The option cache must be a CachePolicy, not 60. CachePolicy(ttl_s=60)"),
+        ("on_duplicate", "ignore", 'The option on_duplicate must be "refuse" or a function'),
         ("duplicate_after", 1, "The option duplicate_after"),
-        ("usage", 3, "The option usage is a function"),
-        ("classify", "tool", "The option classify is a function"),
-        ("classify_result", True, "The option classify_result is a function"),
-        ("parameters", ["city"], "The option parameters is a function"),
+        ("usage", 3, "The option usage must be a function"),
+        ("classify", "tool", "The option classify must be a function"),
+        ("classify_result", True, "The option classify_result must be a function"),
+        ("parameters", ["city"], "The option parameters must be a function"),
     ],
 )
 def test_a_value_out_of_range_is_told_by_the_options_name(gear, option, value, said):
@@ -45,7 +45,7 @@ def test_a_value_out_of_range_is_told_by_the_options_name(gear, option, value, s
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("tiemout", "Did you mean timeout?"), ("xyzzy", "There are: fallback, adapt, timeout")]
+    ("name", "hint"), [("tiemout", "Did you mean timeout?"), ("xyzzy", "The options are fallback, adapt, timeout")]
 )
 def test_an_unknown_option_is_told_with_the_nearest_known_one(gear, name, hint):
     with pytest.raises(OptionError, match=f"A guard has no option {name}. {hint[:12]}") as caught:
@@ -76,7 +76,7 @@ def test_a_generator_can_keep_no_result(gear):
         yield 1
 
     for options in ({"cache": CachePolicy()}, {"single_flight": True}):
-        with pytest.raises(OptionError, match=f"The option {next(iter(options))} keeps a result"):
+        with pytest.raises(OptionError, match=f"The option {next(iter(options))} can't be used"):
             gear.guard("t", **options)(numbers)
 
 
@@ -89,7 +89,7 @@ def test_a_generator_that_hangs_can_not_be_left_so_it_has_no_time_limit(gear):
 
 
 def test_only_what_can_be_called_is_guarded(gear):
-    with pytest.raises(OptionError, match="is a function, not 3"):
+    with pytest.raises(OptionError, match="must be a function, not 3"):
         gear.guard("t")(3)
 
 

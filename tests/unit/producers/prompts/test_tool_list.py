@@ -164,7 +164,7 @@ def test_a_partial_of_a_guarded_function_is_known_by_its_circuit():
 
 @pytest.mark.parametrize("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
 def test_what_is_no_list_of_tools_is_told(tools):
-    with pytest.raises(SwitchgearError, match="tools is a list of tools, not"):
+    with pytest.raises(SwitchgearError, match="tools must be a list of tools, not"):
         Switchgear.local().available(tools)
 
 
@@ -185,13 +185,13 @@ async def awaited(name):
 @pytest.mark.parametrize("wrong", [3, ["search"], "search", awaited])
 def test_what_cannot_rename_at_all_is_told_also_while_nothing_is_open(wrong):
     gear = Switchgear.local()
-    with pytest.raises(OptionError, match="circuit_of is a"):
+    with pytest.raises(OptionError, match="circuit_of must be a"):
         gear.available([], circuit_of=wrong)
-    with pytest.raises(OptionError, match="name_of is a"):
+    with pytest.raises(OptionError, match="name_of must be a"):
         gear.notice(name_of=wrong)
     with gear.session("s-1", max_calls=1):
         gear.call("t", int)
-        with pytest.raises(OptionError, match="name_of is a"):
+        with pytest.raises(OptionError, match="name_of must be a"):
             gear.notice(name_of=wrong)
 
 

@@ -111,7 +111,7 @@ def test_binds_the_fields_to_a_logger_of_structlog_or_loguru(kind: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["x", 5, print, logging, logging.LoggerAdapter(logging.getLogger("mine"), {})])
 def test_rejects_what_is_not_a_logger(wrong: object) -> None:
-    with pytest.raises(SwitchgearError, match=r"logger is a logging\.Logger"):
+    with pytest.raises(SwitchgearError, match=r"logger must be a logging\.Logger"):
         LoggingHooks(wrong)  # type: ignore[arg-type]
 
 

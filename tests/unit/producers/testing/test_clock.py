@@ -16,7 +16,7 @@ def test_clocks_advance_together():
 
 
 def test_rejects_negative_seconds():
-    with pytest.raises(ValueError, match=r"seconds is a number of seconds from 0 to .*, not -1"):
+    with pytest.raises(ValueError, match=r"seconds must be a number of seconds from 0 to .*, not -1"):
         FakeClock().advance(-1)
 
 

@@ -290,14 +290,14 @@ def test_fleet_rejects_an_impossible_argument(name, given):
 
 
 def test_rejects_a_policy_function_that_returns_none():
-    with pytest.raises(SwitchgearError, match="What policies returns for 'a' is a BreakerPolicy, not None"):
+    with pytest.raises(SwitchgearError, match="What policies returns for 'a' must be a BreakerPolicy, not None"):
         InMemoryFleet(lambda _tool: None).report("a")
 
 
 def test_cut_rejects_a_client_of_another_fleet(fleet):
     for wrong in ("planner", None, InMemoryFleet().gear("planner"), Switchgear.local()):
         for act in (fleet.cut, fleet.mend):
-            with pytest.raises(SwitchgearError, match="gear is a client of this fleet"):
+            with pytest.raises(SwitchgearError, match="gear must be a client of this fleet"):
                 act(wrong)
 
 
