@@ -1,10 +1,10 @@
-"""How to reach Kafka: what every client of ours passes to aiokafka."""
+"""How to reach Kafka: the options that every client passes to aiokafka."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from switchgear_schemas.errors import SwitchgearError
 
@@ -12,31 +12,33 @@ if TYPE_CHECKING:
     import ssl
 
 METADATA_MAX_AGE_MS: Final = 10_000
-"""For consumers: aiokafka asks a partition's former leader for an offset until its metadata are this old (5 minutes by default), and
-fetches nothing else from that broker meanwhile. A sink stood still so after all brokers had been killed."""
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""For consumers. aiokafka asks a partition's former leader for an offset until its metadata is this old (5 minutes by default).
+Meanwhile it fetches nothing else from that broker, so a reader can stand still after a restart of the brokers."""
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+_PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
+_MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Brokers, credentials and certificates.
+    """The brokers, credentials and certificates.
 
-    The certificate files are checked here, and read again for each new Kafka client, which keeps what it read.
+    The certificate files are checked here. Each new Kafka client reads them again.
 
     Args:
-        bootstrap_servers: ``host:port``, comma-separated; without a port it is 9092.
+        bootstrap_servers: ``host:port``, comma-separated. The default port is 9092.
         security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-        sasl_username: required with a SASL protocol.
-        sasl_password: required with a SASL protocol.
-        ssl_cafile: PEM file of the CA certificates to trust; the system's where it is None.
+        sasl_username: Required with a SASL protocol.
+        sasl_password: Required with a SASL protocol.
+        ssl_cafile: PEM file of the CA certificates to trust; None for the system's.
         ssl_certfile: PEM file of the client's certificate and those that sign it, for brokers that ask for one (mTLS).
-        ssl_keyfile: PEM file of the certificate's private key; None where ``ssl_certfile`` holds the key too.
-        ssl_key_password: of an encrypted private key.
+        ssl_keyfile: PEM file of the certificate's private key; None if ``ssl_certfile`` contains the key.
+        ssl_key_password: Password of an encrypted private key.
 
     Raises:
-        SwitchgearError: no broker could ever be reached with these values; the message names the wrong one.
+        SwitchgearError: A value is wrong, so no broker could be reached. The message names it.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -65,10 +67,10 @@ class KafkaConnection:
             self._ssl_context()
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of ``AIOKafkaProducer``, ``AIOKafkaConsumer`` and ``AIOKafkaAdminClient``.
+        """Return keyword arguments for ``AIOKafkaProducer``, ``AIOKafkaConsumer`` and ``AIOKafkaAdminClient``.
 
         Raises:
-            SwitchgearError: a certificate file was there when the connection was made, and can't be read now.
+            SwitchgearError: A certificate file can't be read any more.
         """
         found: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
@@ -83,8 +85,8 @@ class KafkaConnection:
         return found
 
     def missing_permission(self, error: BaseException, operation: str, topic: str) -> SwitchgearError | None:
-        """Explain an error by which Kafka denies the process its ``operation`` (Write or Read) on ``topic``; None for another error."""
-        kind = type(error).__name__  # by name: aiokafka takes 100 ms to import
+        """Explain an error by which Kafka denies ``operation`` (Write or Read) on ``topic``. Return None for another error."""
+        kind = type(error).__name__  # by name, because importing aiokafka is slow
         if kind not in {"TopicAuthorizationFailedError", "ClusterAuthorizationFailedError"}:
             return None
         user = f"Kafka user {self.sasl_username!r}" if self.sasl_username else "Kafka user of this process"
@@ -105,8 +107,8 @@ class KafkaConnection:
             )
 
     def _ssl_context(self) -> ssl.SSLContext:
-        """What verifies the brokers' certificates and host names, and shows the client's certificate where there is one."""
-        import ssl  # noqa: PLC0415 - costs 10 ms that a plain connection need not pay
+        """Return a context that verifies the brokers' certificates and host names, with the client's certificate if there is one."""
+        import ssl  # noqa: PLC0415 - slow, and a plain connection does not need it
 
         if self.ssl_keyfile and not self.ssl_certfile:
             raise SwitchgearError(
@@ -129,7 +131,7 @@ class KafkaConnection:
         assert self.ssl_certfile
         encrypted: list[bool] = []
 
-        def password() -> str:  # without it OpenSSL would ask for one at the terminal
+        def password() -> str:  # without it OpenSSL asks for one at the terminal
             encrypted.append(True)
             return self.ssl_key_password or ""
 
@@ -153,7 +155,7 @@ class KafkaConnection:
 
 
 def _with_setting(name: str) -> str:
-    """The argument's name beside that of the setting, for whichever of them the reader has set."""
+    """Return the name of an argument with the name of its setting: the reader may have set either."""
     return f"{name} (setting kafka_{name})"
 
 
@@ -161,7 +163,7 @@ def _check_readable(name: str, path: str | os.PathLike[str] | None) -> None:
     if not path:
         return
     try:
-        with open(path, "rb"):  # noqa: PTH123 - pathlib costs time
+        with open(path, "rb"):  # noqa: PTH123 - importing pathlib is slow
             pass
     except (OSError, TypeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -171,7 +173,7 @@ def _check_readable(name: str, path: str | os.PathLike[str] | None) -> None:
 
 
 def is_address(address: str) -> bool:
-    """Whether ``address`` is a host, as aiokafka reads it, with or without a port; an IPv6 address with a port is in brackets."""
+    """Return whether aiokafka can read ``address``: a host with or without a port. An IPv6 address with a port is in brackets."""
     if address.startswith("["):
         host, closed, rest = address[1:].partition("]")
         port = rest.removeprefix(":") if rest else "9092"
@@ -188,7 +190,7 @@ def is_address(address: str) -> bool:
 
 
 def _is_ipv6(address: str) -> bool:
-    import socket  # noqa: PLC0415 - costs time, and hardly anybody has such an address
+    import socket  # noqa: PLC0415 - slow, and such addresses are rare
 
     try:
         socket.inet_pton(socket.AF_INET6, address)

@@ -1,8 +1,8 @@
-"""Dead letters: what could not be used, with its bytes, origin and reason.
+"""Dead letters: messages that a reader refused, with their origin and the reason.
 
-The value is the original message, byte for byte, so that it can be repaired and sent again. Where it is too large for the topic, the
-letter keeps its beginning, its size and its SHA-256. The key is the origin (``topic-partition-offset``): a message that two readers
-reject, or one reader rejects twice, compacts to one record.
+The value is the original message, byte for byte, so that you can repair it and send it again. If it is too large for the topic, the letter
+keeps its beginning, its size and its SHA-256. The key is the origin (``topic-partition-offset``). A message that is refused twice compacts
+to one record.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from switchgear_schemas.enums import MAX_EVENT_BYTES
 
 HEADER_PREFIX = "switchgear.dead."
 MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
-"""``max.message.bytes`` of the dead-letter topic: what the executions topic takes without compression fits."""
+"""``max.message.bytes`` of the dead-letter topic. Every message fits that the executions topic takes without compression."""
 KEPT_VALUE_BYTES: Final = 65_536
-"""The beginning of a value that does not fit: enough for a person to see what it is."""
+"""The part kept of a value that does not fit: enough for you to see what it is."""
 KEPT_KEY_BYTES: Final = 4_096
 MAX_REASON_BYTES: Final = 1_000
 MAX_WORD_BYTES: Final = 256
-"""Of the topic (Kafka allows 249), the component and the field."""
+"""Limit of the topic (Kafka allows 249), the component and the field."""
 _FRAME_BYTES: Final = 1_024
 """More than a record batch, a record and the names of the headers take."""
 _HASHED_BYTES: Final = 19 + 64
-"""Of a size and a SHA-256 in hexadecimal."""
+"""A size and a SHA-256 in hexadecimal."""
 _INT64: Final = 2**63
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """One message that a reader rejected. ``value`` None is a message without a value (a tombstone).
+    """One message that a reader refused. ``value`` is None for a message without a value (a tombstone).
 
-    ``value_bytes`` and ``value_sha256`` (hexadecimal) are of the original value where ``value`` is only its beginning, else None;
-    ``key_bytes`` and ``key_sha256`` likewise.
+    If ``value`` is only the beginning of the original, ``value_bytes`` and ``value_sha256`` (hexadecimal) describe the original, else they
+    are None. ``key_bytes`` and ``key_sha256`` do the same for the key.
     """
 
     topic: str
@@ -56,29 +56,29 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """Identity of the rejected message."""
+        """The identity of the refused message."""
         return f"{self.topic}-{self.partition}-{self.offset}".encode()
 
     @property
     def body(self) -> bytes:
-        """The kept bytes of the value; never None, which would be a tombstone in a compacted topic."""
+        """The kept bytes of the value. Never None, which would be a tombstone in a compacted topic."""
         return self.value or b""
 
     @property
     def truncated(self) -> bool:
-        """The value is only the beginning of the original's: it can't be sent again from here."""
+        """Whether the value is only the beginning of the original, so that it can't be sent again."""
         return self.value_bytes is not None
 
     @property
     def size(self) -> int:
-        """Bytes that the letter takes in its topic, at most."""
+        """The bytes that the letter takes in its topic, at most."""
         return _FRAME_BYTES + len(self.key) + len(self.body) + sum(len(value) for _, value in self.headers())
 
     def fitted(self, max_bytes: int = MAX_LETTER_BYTES) -> Self:
-        """The same letter, cut so that it takes at most ``max_bytes`` in its topic; itself where it fits.
+        """Return the letter, cut so that it takes at most ``max_bytes`` in its topic.
 
-        A reason and a key that are too long are cut first, then the value, to at most ``KEPT_VALUE_BYTES``. What is left without a value
-        takes less than 8 KiB: below that ``max_bytes`` changes nothing more. The same letter gives the same bytes everywhere.
+        A long reason and a long key are cut first, then the value, to at most ``KEPT_VALUE_BYTES``. A letter without a value takes less
+        than 8 KiB, so a smaller ``max_bytes`` changes nothing more. The result depends on nothing but the letter and ``max_bytes``.
         """
         letter = self._with_short_words()
         if letter.size <= max_bytes or not letter.body:
@@ -89,11 +89,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(letter, value=kept, value_bytes=size, value_sha256=digest)
 
     def without_value(self) -> Self:
-        """The least that a letter is: origin, reason, and of a value its size and hash. Below 8 KiB."""
+        """Return the smallest form: origin and reason, with size and hash of the value. It takes less than 8 KiB."""
         return self.fitted(0)
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Origin and reason as Kafka headers."""
+        """Return the origin and the reason as Kafka headers."""
         found = [
             ("topic", self.topic.encode()),
             ("partition", b"%d" % self.partition),
@@ -115,11 +115,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_record(cls, value: bytes | None, headers: Sequence[tuple[str, bytes]]) -> DeadLetter:
-        """Read back what :meth:`headers` and :attr:`body` wrote, also of versions that never truncated.
+        """Read a letter from its record, also from versions that never truncated.
 
         Raises:
-            KeyError: a header is missing, so the record is not a dead letter of ours.
-            ValueError: a header is not what we write.
+            KeyError: A header is missing, so the record isn't one of Switchgear's dead letters.
+            ValueError: A header has a wrong value.
         """
         found = {
             name.removeprefix(HEADER_PREFIX): raw or b"" for name, raw in headers if name.startswith(HEADER_PREFIX)
@@ -148,21 +148,21 @@ class DeadLetter(msgspec.Struct, frozen=True):
             if short != getattr(self, name):
                 changed[name] = short
         if key is not None and len(key) > KEPT_KEY_BYTES:
-            known = self.key_bytes is not None  # cut before, by a reader that kept more
+            known = self.key_bytes is not None  # cut before, by a version that kept more
             changed["original_key"] = key[:KEPT_KEY_BYTES]
             changed["key_bytes"] = self.key_bytes if known else len(key)
             changed["key_sha256"] = self.key_sha256 if known else hashlib.sha256(key).hexdigest()
         return msgspec.structs.replace(self, **changed) if changed else self
 
     def _of_value(self) -> tuple[int, str]:
-        """Size and hash of the original value."""
+        """Return the size and the hash of the original value."""
         if self.value_bytes is not None and self.value_sha256 is not None:
             return self.value_bytes, self.value_sha256
         return len(self.body), hashlib.sha256(self.body).hexdigest()
 
 
 def _encoded(text: str) -> bytes:
-    """As UTF-8; a lone surrogate of a rejected message, which has none, as its escape."""
+    """Return ``text`` as UTF-8. A lone surrogate has no UTF-8 form and becomes its escape."""
     return text.encode(errors="backslashreplace")
 
 
@@ -195,25 +195,25 @@ TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 class LetterProducer(Protocol):
-    """What is used of aiokafka's producer.
+    """The part of aiokafka's producer that is used here.
 
-    It must not be idempotent: aiokafka counts a refused batch in the sequence of its partition, and the broker then refuses every
-    later one. A letter that goes out twice has the same key and compacts to one.
+    The producer must not be idempotent. aiokafka counts a refused batch in the sequence of its partition, and the broker then refuses every
+    later one. A letter that is sent twice has the same key and compacts to one.
     """
 
     async def send(self, topic: str, **record: Any) -> Awaitable[Any]:
-        """Queue a record; what is returned is done when the broker has it."""
+        """Queue a record. Awaiting the result waits until the broker has it."""
         ...
 
 
 async def send_letters(producer: LetterProducer, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Return when the broker has all of them, as they are or, where the topic takes less than Switchgear's own, without the value.
+    """Send dead letters, and wait for the broker. A letter that its topic refuses for its size is sent again without its value.
 
     Returns:
-        Those that the topic refuses for their size even so. Log and count them, and go on: nothing else can be kept of them.
+        The letters that the topic refuses even then. Log and count them.
 
     Raises:
-        KafkaError: the broker did not acknowledge for another reason than the size. Send them again.
+        KafkaError: The broker did not acknowledge, for another reason than the size. Send all of them again.
     """
 
     async def queue(letter: DeadLetter) -> Awaitable[Any]:
@@ -224,17 +224,17 @@ async def send_letters(producer: LetterProducer, topic: str, letters: Sequence[D
 
 
 async def refused_for_size(items: Iterable[_T], queue: Callable[[_T], Awaitable[Awaitable[Any]]]) -> list[_T]:
-    """Send all of them; each one that is refused with the batch it was in is sent again alone.
+    """Send all ``items``. If a batch is refused for its size, send each of its items again alone.
 
     Args:
         items: What to send.
-        queue: Queues one; what it returns is done when the broker has it.
+        queue: Queues one item. Awaiting its result waits until the broker has it.
 
     Returns:
-        Those that are refused alone, too.
+        The items that are refused even alone.
 
     Raises:
-        KafkaError: the broker did not acknowledge for another reason than the size.
+        KafkaError: The broker did not acknowledge, for another reason than the size.
     """
     return [each for one in await _refused(items, queue) for each in await _refused([one], queue)]
 

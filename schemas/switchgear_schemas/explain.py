@@ -1,6 +1,6 @@
-"""explain: why a circuit is in its state, as one sentence for people. The numbers stay in the record.
+"""Why a circuit is in its state, as one sentence.
 
-Takes records as models, as the breaker's own structs or as decoded JSON, and needs neither pydantic nor the breaker.
+Records may be models, the breaker's structs or decoded JSON. This module needs neither pydantic nor the breaker.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 Part = Any
-"""A model, a struct or a mapping of JSON; None where the record has none."""
+"""A model, a struct or decoded JSON; None if the record has none."""
 
 
 class _Facts(NamedTuple):
-    """The fields of a cause; what an older record leaves out is None."""
+    """The fields of a cause. A field that an older record does not have is None."""
 
     rule: str
     value: float | None
@@ -30,21 +30,21 @@ class _Facts(NamedTuple):
 
 
 def explain(cause: Part, counts: Part = None, *, state: str | None = None) -> str:
-    """Say why a circuit is in its state.
+    """Return why a circuit is in its state.
 
-    Every number in the sentence comes from the record. A share is rounded down, so that it never reaches a limit that it missed.
+    Every number in the sentence comes from the record. Percentages are rounded down, so that they do not seem to reach a limit.
 
     Args:
         cause: The record's ``cause``.
-        counts: The record's ``counts``. Records of older versions name the failed calls only there.
-        state: The record's ``state``: it tells which command an operator gave.
+        counts: The record's ``counts``. Records of older versions have the failed calls only there.
+        state: The record's ``state``, which shows the command that an operator gave.
 
     Returns:
-        A sentence without a capital letter and a full stop, for tables and brackets. Empty where the record has no cause.
+        A sentence without a capital letter and a full stop, for tables and brackets. Empty if the record has no cause.
     """
     actor, reason = str(_get(cause, "actor") or ""), str(_get(cause, "reason") or "")
     rule = str(_get(cause, "rule") or ("command" if actor or reason else ""))
-    if not rule:  # a circuit that a policy's mode began in another state than closed has moved for no cause
+    if not rule:  # a policy's mode can start a circuit in another state than closed, without a cause
         return f"the policy's mode is {str(state).replace('_', ' ')}" if state in _PINNED else ""
     facts = _Facts(
         rule,
@@ -64,13 +64,13 @@ def explain(cause: Part, counts: Part = None, *, state: str | None = None) -> st
     if breach is None:
         return _OTHERS.get(rule, _unknown)(facts)
     reporters = _get(cause, "reporters")
-    told = f"; reported by {_at_least(reporters)}" if reporters else ""
-    would = f"{facts.reason}: " if facts.reason else ""
-    return f"{would}{breach(facts)}{told}"
+    prefix = f"{facts.reason}: " if facts.reason else ""
+    suffix = f"; reported by {_at_least(reporters)}" if reporters else ""
+    return f"{prefix}{breach(facts)}{suffix}"
 
 
 def percent(share: float) -> str:
-    """0.9375 as ``93.75 %``; rounded down, so that it never reaches a limit that was missed."""
+    """Return 0.9375 as ``93.75 %``, rounded down so that it does not seem to reach a limit."""
     text = f"{int(share * 10_000 + 1e-7) / 100:.2f}".rstrip("0").rstrip(".")
     return f"{text} %"
 
@@ -173,7 +173,7 @@ def _asked(facts: _Facts) -> str:
 
 
 def _unknown(facts: _Facts) -> str:
-    """Of a rule that a newer version, or another program, knows."""
+    """Return words for a rule of a newer version or of another program."""
     words = facts.rule.replace("_", " ")
     if facts.value is not None and facts.threshold is not None:
         words += f": {facts.value:.4g}, the limit is {facts.threshold:.4g}"
@@ -220,7 +220,7 @@ _COMMANDED: Final[dict[str, str]] = {
 
 
 def _of_calls(number: int, facts: _Facts) -> str:
-    """``8 of the last 8 calls``, ``9 of 12 calls within 60 s``, ``the last call``."""
+    """Return ``8 of the last 8 calls``, ``9 of 12 calls within 60 s`` or ``the last call``."""
     sample = _whole(facts.sample)
     if not sample:
         return _counted(number, "call")
@@ -240,7 +240,7 @@ def _calls(sample: int, facts: _Facts) -> str:
 
 
 def _of_probes(number: int, facts: _Facts) -> str:
-    """``the probe call``, ``3 probe calls``, ``1 of 3 probe calls``."""
+    """Return ``the probe call``, ``3 probe calls`` or ``1 of 3 probe calls``."""
     sample = _whole(facts.sample)
     if number == sample == 1:
         return "the probe call"
@@ -260,7 +260,7 @@ def _share(facts: _Facts) -> str:
 
 
 def _part(facts: _Facts) -> int:
-    """The number of calls that a share stands for."""
+    """Return the number of calls that a share stands for."""
     return round((facts.value or 0.0) * (facts.sample or 0))
 
 
@@ -273,7 +273,7 @@ def _because(facts: _Facts) -> str:
 
 
 def _at_least(reporters: int) -> str:
-    """The breaker counts reporters up to the number that it needs."""
+    """Return ``at least …``, because the breaker counts reporters only up to the number that it needs."""
     return "1 process" if reporters == 1 else f"at least {_number(reporters)} processes"
 
 
@@ -290,7 +290,7 @@ def _whole(value: float | None) -> int:
 
 
 def _seconds(seconds: float) -> str:
-    """``500 ms``, ``2.5 s``, ``60 s``, ``5 min``, ``1 h``: never rounded."""
+    """Return ``500 ms``, ``2.5 s``, ``60 s``, ``5 min`` or ``1 h``, never rounded."""
     if seconds < 1:
         return f"{seconds * 1000:g} ms"
     if seconds < 120 or seconds % 60:
@@ -306,7 +306,7 @@ def _get(part: Part, name: str) -> Any:
 
 
 def _failed(cause: Part, counts: Part) -> int | None:
-    """Of the cause; else of the window, where that is what was measured."""
+    """Return the failed calls of the cause; else those of the window, if the sample is the whole window."""
     failed = _get(cause, "failed")
     if failed is None and _get(counts, "calls") == _get(cause, "sample"):
         failed = _get(counts, "failed")

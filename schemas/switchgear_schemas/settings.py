@@ -1,4 +1,4 @@
-"""Settings: ``SWITCHGEAR_*`` environment variables over a TOML file over the defaults."""
+"""The settings: ``SWITCHGEAR_*`` environment variables override a TOML file, which overrides the defaults."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from switchgear_schemas.connection import KafkaConnection, is_address
+from switchgear_schemas.connection import KafkaConnection, SaslMechanism, SecurityProtocol, is_address
 from switchgear_schemas.errors import SettingsError
-from switchgear_schemas.settings_sources import CONFIG_VARIABLE, PREFIX, Given, from_environment, from_file, nearest
+from switchgear_schemas.settings_sources import (
+    CONFIG_VARIABLE,
+    PREFIX,
+    SourcedValue,
+    from_environment,
+    from_file,
+    nearest,
+)
 from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
 
 __all__ = ["CONFIG_VARIABLE", "PREFIX", "ClientSettings", "Settings", "load_client_settings", "load_settings"]
@@ -21,13 +28,13 @@ S = TypeVar("S", bound="ClientSettings")
 
 
 class ClientSettings(BaseModel):
-    """What a process that calls tools reads (``Switchgear.from_env``), and every other process too."""
+    """The settings of a process that calls tools (``Switchgear.from_env``). Every other process has them too."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     kafka_bootstrap_servers: str = Field(default="localhost:9092", description="Brokers, host:port, comma-separated.")
-    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    kafka_security_protocol: SecurityProtocol = "PLAINTEXT"
+    kafka_sasl_mechanism: SaslMechanism = "PLAIN"
     kafka_sasl_username: str | None = None
     kafka_sasl_password: SecretStr | None = None
     kafka_ssl_cafile: Path | None = Field(
@@ -66,7 +73,7 @@ class ClientSettings(BaseModel):
     @field_validator("kafka_security_protocol", "kafka_sasl_mechanism", mode="before")
     @classmethod
     def _capitals(cls, value: object) -> object:
-        return value.upper() if isinstance(value, str) else value  # other clients take sasl_ssl too
+        return value.upper() if isinstance(value, str) else value  # other clients accept sasl_ssl too
 
     @field_validator("*")
     @classmethod
@@ -75,7 +82,7 @@ class ClientSettings(BaseModel):
             return value
         try:
             return value.expanduser()
-        except RuntimeError as error:  # "~name" of a user that this machine does not have
+        except RuntimeError as error:  # "~name" of an unknown user
             raise ValueError(str(error)) from None
 
     @field_validator("kafka_bootstrap_servers")
@@ -96,20 +103,20 @@ class ClientSettings(BaseModel):
 
     @property
     def topics(self) -> TopicNames:
-        """Names of the topics and groups."""
+        """The names of the topics and groups."""
         return TopicNames(prefix=self.topic_prefix)
 
     @property
     def kafka(self) -> KafkaConnection:
-        """How to reach the brokers.
+        """The connection to the brokers.
 
         Raises:
-            SwitchgearError: the credentials or certificate files can't be used; the message names them.
+            SwitchgearError: The credentials or certificate files can't be used. The message names them.
         """
         return self.connection()
 
     def connection(self, bootstrap_servers: str | None = None) -> KafkaConnection:
-        """:attr:`kafka`, to other brokers where they are given."""
+        """Return :attr:`kafka`, or the same with other brokers."""
         return KafkaConnection(
             bootstrap_servers=self.kafka_bootstrap_servers if bootstrap_servers is None else bootstrap_servers,
             security_protocol=self.kafka_security_protocol,
@@ -124,13 +131,13 @@ class ClientSettings(BaseModel):
 
 
 def _user_data_path() -> Path:
-    from platformdirs import user_data_path  # noqa: PLC0415 - not among the SDK's dependencies, which never asks
+    from platformdirs import user_data_path  # noqa: PLC0415 - the SDK does not depend on it, and does not call this
 
     return user_data_path("switchgear")
 
 
 class Settings(ClientSettings):
-    """Everything that can be set. Environment ``SWITCHGEAR_TOPIC_PREFIX``, TOML ``topic_prefix``."""
+    """All settings. ``topic_prefix`` in TOML is ``SWITCHGEAR_TOPIC_PREFIX`` in the environment."""
 
     topic_partitions: int = Field(default=12, ge=1, le=1000)
     topic_replication_factor: int = Field(default=1, ge=1, le=9)
@@ -212,7 +219,7 @@ class Settings(ClientSettings):
         return value
 
     def topic_definitions(self) -> tuple[TopicDefinition, ...]:
-        """Every topic as these settings want it."""
+        """Return every topic as these settings define it."""
         return topic_definitions(
             self.topics,
             partitions=self.topic_partitions,
@@ -224,36 +231,39 @@ class Settings(ClientSettings):
 
     @property
     def embedded(self) -> bool:
-        """The ClickHouse engine runs in the process (one process owns the data)."""
+        """Whether the ClickHouse engine runs in the process. Then only one process can open the data."""
         return self.clickhouse_url.startswith("chdb:")
 
 
 _EMPTY_IS_UNSET: Final = {name for name, field in ClientSettings.model_fields.items() if field.default in {None, False}}
-"""A template writes an empty variable for a value that it doesn't have. An empty address is an error all the same."""
+"""Settings for which an empty value means unset, because templates write empty variables. An empty address is still an error."""
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the settings; ``overrides`` (command-line options; None means not given) win.
+    """Read the settings.
+
+    Args:
+        overrides: Command-line options, which override all other sources. None means not given.
 
     Raises:
-        SettingsError: naming each wrong setting, where it came from, and the nearest known name of an unknown one.
+        SettingsError: Settings are wrong or unknown. The message names each, its source, and the nearest known name.
     """
     return _load(Settings, {name: value for name, value in overrides.items() if value is not None})
 
 
 def load_client_settings() -> ClientSettings:
-    """Read what a process that calls tools needs. The file may hold the settings of other processes: their values are not looked at.
+    """Read the settings of a process that calls tools. The values of other settings in the file are not checked.
 
     Raises:
-        SettingsError: see :func:`load_settings`.
+        SettingsError: See :func:`load_settings`.
     """
     return _load(ClientSettings, {})
 
 
 def _load(kind: type[S], options: dict[str, Any]) -> S:
     known = Settings.model_fields
-    given: dict[str, Given] = from_file() | from_environment(known)
-    given |= {name: Given(value, f"the option {name}") for name, value in options.items()}
+    given: dict[str, SourcedValue] = from_file() | from_environment(known)
+    given |= {name: SourcedValue(value, f"the option {name}") for name, value in options.items()}
     given = {name: each for name, each in given.items() if not (each.value == "" and name in _EMPTY_IS_UNSET)}
     unknown = [name for name in given if name not in known]
     if unknown:
@@ -269,7 +279,7 @@ def _load(kind: type[S], options: dict[str, Any]) -> S:
     return settings
 
 
-def _explain(error: dict[str, Any], given: dict[str, Given]) -> str:
+def _explain(error: dict[str, Any], given: dict[str, SourcedValue]) -> str:
     name = str(error["loc"][0])
     source = given[name].source if name in given else f"the setting {name}"
     value = "" if "SecretStr" in str(Settings.model_fields[name].annotation) else f" {error['input']!r}"
@@ -280,7 +290,7 @@ def _explain(error: dict[str, Any], given: dict[str, Given]) -> str:
 
 
 def _warn_of_unused(settings: ClientSettings) -> None:
-    """Credentials without the protocol that uses them: most likely it was forgotten."""
+    """Warn about credentials without the protocol that uses them, which was most likely forgotten."""
     if "kafka_security_protocol" in settings.model_fields_set:
         return
     unused = [

@@ -1,4 +1,4 @@
-"""Where settings come from: environment variables, and the TOML file that ``SWITCHGEAR_CONFIG`` names."""
+"""The sources of settings: environment variables, and the TOML file that ``SWITCHGEAR_CONFIG`` names."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
 log: Final = logging.getLogger("switchgear.settings")
 _OF_TESTS: Final = "test_"
 _KUBERNETES: Final = re.compile(r"(.*_)?(service_host|service_port(_.*)?|port(_\d+_.*)?)")
-"""Kubernetes sets such variables in every pod for a Service whose name begins with switchgear."""
+"""Kubernetes sets these variables in every pod for a Service whose name begins with switchgear."""
 _warned: Final[set[str]] = set()
 
 
-class Given(NamedTuple):
-    """A value, and where it was given."""
+class SourcedValue(NamedTuple):
+    """A value and its source."""
 
     value: Any
     source: str
 
 
-def from_environment(known: Collection[str]) -> dict[str, Given]:
-    """The ``SWITCHGEAR_*`` variables that are settings. Another one is logged, once: it may be a typing error."""
-    found: dict[str, Given] = {}
+def from_environment(known: Collection[str]) -> dict[str, SourcedValue]:
+    """Return the ``SWITCHGEAR_*`` variables that are settings. Log any other one once: it may be a typing error."""
+    found: dict[str, SourcedValue] = {}
     for variable, value in os.environ.items():
         if not variable.upper().startswith(PREFIX) or variable.upper() == CONFIG_VARIABLE:
             continue
         name = variable[len(PREFIX) :].lower()
         if name in known:
-            found[name] = Given(value, variable)
+            found[name] = SourcedValue(value, variable)
         elif variable not in _warned and not name.startswith(_OF_TESTS) and not _KUBERNETES.fullmatch(name):
             _warned.add(variable)
             near = _nearest(name, known)
@@ -47,25 +47,25 @@ def from_environment(known: Collection[str]) -> dict[str, Given]:
     return found
 
 
-def from_file() -> dict[str, Given]:
-    """What the file holds that ``SWITCHGEAR_CONFIG`` names; nothing where it is unset or empty.
+def from_file() -> dict[str, SourcedValue]:
+    """Return the values of the file that ``SWITCHGEAR_CONFIG`` names; an empty dict if it is unset or empty.
 
     Raises:
-        SettingsError: the file can't be read, or is not TOML.
+        SettingsError: The file can't be read, or isn't TOML.
     """
     named = os.environ.get(CONFIG_VARIABLE)
     if not named:
         return {}
     try:
-        text = Path(named).expanduser().read_text(encoding="utf-8-sig")  # an editor of Windows writes a byte order mark
-        return {name: Given(value, f"{name} in {named}") for name, value in tomllib.loads(text).items()}
+        text = Path(named).expanduser().read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+        return {name: SourcedValue(value, f"{name} in {named}") for name, value in tomllib.loads(text).items()}
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
             f"The settings file {named} is not valid TOML: {error}.", hint='Text is in quotes: topic_prefix = "prod."'
         ) from None
     except UnicodeDecodeError:
         raise SettingsError(f"The settings file {named} is not UTF-8 text.", hint="Save it as UTF-8.") from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: "~" without a home
+    except (OSError, RuntimeError) as error:  # RuntimeError: "~" without a home directory
         if isinstance(error, FileNotFoundError | IsADirectoryError):
             why = "which is not a file"
         else:
@@ -74,7 +74,7 @@ def from_file() -> dict[str, Given]:
 
 
 def nearest(name: str, value: object, known: Collection[str]) -> str:
-    """A hint for an unknown key of a file; empty where nothing is near. A table was meant by its first key."""
+    """Return a hint for an unknown setting; empty if no known name is near. For a table, the hint names its first key."""
     if isinstance(value, dict):
         near = _nearest(f"{name}_{next(iter(value), '')}", known) or _nearest(name, known)
         return f" It is a table: write its keys at the top level{f', such as {near}' if near else ''}."

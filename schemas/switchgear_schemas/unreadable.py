@@ -1,14 +1,13 @@
-"""Batches of records that can't be read: aiokafka raises on them at every fetch, so the partition would stand still for good.
+"""Reading past batches that can't be read. aiokafka raises on such a batch at every fetch, so its partition would stand still.
 
-A broker looks into a batch less closely than a client does. It takes a header name that is not UTF-8, bytes behind the end of a
-compressed stream, and a batch of 1 MB that unpacks to gigabytes. A guarded consumer gives a record without a value in the place of
-each record that it can't read. Its header :data:`~switchgear_schemas.headers.UNREADABLE` says why, and the reader treats it like any
-other record that is wrong.
+A broker checks a batch less than a client does. It accepts a header name that isn't UTF-8, bytes after the end of a compressed stream, and
+a batch of 1 MB that unpacks to gigabytes. A guarded consumer returns a placeholder for each record that it can't read: a record without a
+value, whose header :data:`~switchgear_schemas.headers.UNREADABLE` says why. Readers treat it like any other wrong record.
 
-All of it leans on private names of aiokafka, which is pinned exactly; ``tests/unit/schemas/test_unreadable.py`` fails if they change.
+This module uses private names of aiokafka. It is pinned exactly, and ``tests/unit/schemas/test_unreadable.py`` fails if they change.
 """
 
-# ruff: noqa: SLF001 - pinned, see above
+# ruff: noqa: SLF001 - pinned, see the module's docstring
 
 from __future__ import annotations
 
@@ -28,15 +27,15 @@ from switchgear_schemas.headers import UNREADABLE
 MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 """A batch that unpacks to more is not unpacked."""
 POLL_BYTES: Final = 16 * 1024 * 1024
-"""Keys and values that a poll of a guarded consumer takes: a fetch of 1 MB may unpack to gigabytes."""
+"""Keys and values of one poll of a guarded consumer. A fetch of 1 MB may unpack to gigabytes."""
 MAX_BATCH_RECORDS: Final = 100_000
-"""A batch that says it has more records is not read: each of them may cost a dead letter."""
+"""A batch that claims more records is not read. Each of them may cost a dead letter."""
 MAX_PLACEHOLDERS: Final = 1_000
-"""Records that are given in the place of one batch; the last one stands for the rest of it."""
+"""Placeholders for one batch. The last one stands for the rest of the batch."""
 MAX_BATCH_HEADERS: Final = 1_000_000
-"""Of the records of a large compressed batch, all together; each takes about 100 bytes once it is read."""
+"""Headers of all records of a large compressed batch. Each takes about 100 bytes in memory."""
 _SCANNED_FROM: Final = 4 * 1024 * 1024
-"""Unpacked bytes; a smaller batch has no more than a few million headers."""
+"""Unpacked bytes from which the headers are counted. A smaller batch has no more than a few million."""
 _FIRST_ROOM: Final = 256 * 1024
 _CRC_TRIES: Final = 3
 _GZIP: Final = 31  # zlib's window bits for a gzip header
@@ -44,15 +43,15 @@ _limit: ContextVar[int | None] = ContextVar("switchgear_unpacked_limit", default
 
 
 class _UnreadableError(Exception):
-    """Why a batch is not read."""
+    """A batch can't be read, or may not be."""
 
 
 class BatchGuard:
     """Reads the batches of one consumer.
 
     Args:
-        poll_bytes: Bytes of records that one poll may take, in all partitions together; what is beyond is fetched again. Call
-            :meth:`refill` before each poll. None: no limit.
+        poll_bytes: Bytes of records that one poll may return, from all partitions together. The rest is fetched again. None: no limit.
+            Call :meth:`refill` before each poll.
     """
 
     def __init__(self, poll_bytes: int | None = None) -> None:
@@ -62,16 +61,16 @@ class BatchGuard:
         self.refill()
 
     def refill(self) -> None:
-        """A new poll begins."""
+        """Start a new poll, with the whole limit."""
         self._left = 1 << 62 if self._poll_bytes is None else self._poll_bytes
 
     def install(self, consumer: Any) -> None:
-        """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet."""
+        """Guard ``consumer``, an ``AIOKafkaConsumer`` that is started and has read nothing yet."""
         fetcher = consumer._fetcher
         fetcher._records = _Fetched(self.read, fetcher._records)
 
     def read(self, fetched: Any) -> Iterator[ConsumerRecord[Any, Any]]:
-        """What ``PartitionRecords._unpack_records`` of aiokafka gives (transactions that were aborted included), and never its errors."""
+        """Yield what aiokafka's ``PartitionRecords._unpack_records`` yields, aborted transactions included. Never raise its errors."""
         memory = fetched._records
         while self._left > 0 and memory.has_next():
             batch = memory.next_batch()
@@ -94,7 +93,7 @@ class BatchGuard:
                 record = next(records)
             except StopIteration:
                 return
-            except Exception as error:  # noqa: BLE001 - whatever the decoders raise on bytes that a stranger sent
+            except Exception as error:  # noqa: BLE001 - the decoders may raise anything on untrusted bytes
                 yield from _placeholders(fetched, batch, error)
                 return
             if record.offset < fetched.next_fetch_offset:
@@ -104,7 +103,7 @@ class BatchGuard:
             yield fetched._consumer_record(fetched._tp, record)
 
     def _try_again(self, fetched: Any, batch: Any) -> bool:
-        """Whether to fetch a damaged batch again: it may have been damaged on its way."""
+        """Return whether to fetch a damaged batch again. It may have been damaged on the network."""
         place = (fetched._tp, batch.base_offset)
         failures = self._crc_failures.pop(place, 0) + 1
         if failures < _CRC_TRIES:
@@ -113,7 +112,7 @@ class BatchGuard:
 
 
 def guard(consumer: Any, poll_bytes: int = POLL_BYTES) -> None:
-    """Guard ``consumer``, an ``AIOKafkaConsumer`` that was started and has read nothing yet. A poll takes ``poll_bytes`` of records at most."""
+    """Guard ``consumer``, an ``AIOKafkaConsumer`` that is started and has read nothing yet. A poll returns at most ``poll_bytes``."""
     reader = BatchGuard(poll_bytes)
     reader.install(consumer)
     fetched_records = consumer._fetcher.fetched_records
@@ -126,7 +125,7 @@ def guard(consumer: Any, poll_bytes: int = POLL_BYTES) -> None:
 
 
 class _Fetched(OrderedDict[Any, Any]):
-    """The fetcher's results by partition; each one is read by the guard."""
+    """The fetcher's results by partition. The guard reads each one."""
 
     def __init__(self, read: Callable[[Any], Iterator[Any]], before: OrderedDict[Any, Any]) -> None:
         super().__init__()
@@ -135,14 +134,14 @@ class _Fetched(OrderedDict[Any, Any]):
             self[partition] = result
 
     def __setitem__(self, partition: Any, result: Any) -> None:
-        records = getattr(result, "_partition_records", None)  # an error has none
+        records = getattr(result, "_partition_records", None)  # a fetch error has none
         if records is not None:
             records._records_iterator = self._read(records)
         super().__setitem__(partition, result)
 
 
 def _opened(batch: Any) -> Iterator[Any]:
-    """Its records, unpacked."""
+    """Return an iterator over the unpacked records."""
     count = batch.last_offset_delta + 1
     if count > MAX_BATCH_RECORDS:
         raise _UnreadableError(f"it has {count} records, more than the {MAX_BATCH_RECORDS} allowed")
@@ -182,7 +181,7 @@ def _too_large(limit: int) -> _UnreadableError:
 
 
 def _gunzip(data: Any, limit: int) -> bytes | bytearray:
-    """Of several members one after the other; what follows the last one is left alone, as Java does."""
+    """Unpack all members of a gzip stream. Bytes after the last member are ignored, as Java does."""
     found = bytearray()
     rest = bytes(data)
     while rest[:2] == b"\x1f\x8b":
@@ -198,9 +197,7 @@ def _gunzip(data: Any, limit: int) -> bytes | bytearray:
 
 def _into(library: Any) -> Callable[[Any, int], bytes | bytearray]:
     def unpack(data: Any, limit: int) -> bytes | bytearray:
-        room = min(
-            limit, max(_FIRST_ROOM, 8 * len(data))
-        )  # Python fills it with zeros, 1 ms a MiB: no larger than needed
+        room = min(limit, max(_FIRST_ROOM, 8 * len(data)))  # small at first, because Python fills it with zeros
         while True:
             found = bytearray(room)
             try:
@@ -219,15 +216,15 @@ def _into(library: Any) -> Callable[[Any, int], bytes | bytearray]:
 
 
 def _check_headers(body: bytes | bytearray) -> None:
-    """Refuse a batch whose records have so many headers that reading them takes gigabytes: two bytes of a batch are a header.
+    """Refuse a batch whose records have so many headers that they would take gigabytes. A header takes only two bytes in a batch.
 
     Raises:
-        _UnreadableError: they have, or the batch is damaged.
+        _UnreadableError: There are too many headers, or the batch is damaged.
     """
     at, headers = 0, 0
     while at < len(body):
         length, start = decode_varint(body, at)
-        _, place = decode_varint(body, start + 1)  # after the attributes: the timestamp, and then the offset
+        _, place = decode_varint(body, start + 1)  # after the attributes come the timestamp and the offset
         _, place = decode_varint(body, place)
         for _ in ("key", "value"):
             size, place = decode_varint(body, place)
@@ -255,14 +252,14 @@ def _bounded(
 
 
 def _bound_codecs(module: Any) -> None:
-    """Give aiokafka's decoders the limit of the batch that is being opened. Without a limit (another consumer) nothing changes.
+    """Make aiokafka's decoders obey the limit of the batch that is being opened. For an unguarded consumer nothing changes.
 
-    Snappy needs none: it packs at most 21 to 1, and the topic's max.message.bytes bounds what is packed.
+    Snappy needs no limit: it packs at most 21 to 1, and the topic's max.message.bytes limits the packed bytes.
     """
     snappy: Callable[[Any], bytes] = module.snappy_decode
     module.gzip_decode = _bounded(module.gzip_decode, _gunzip)
     module.snappy_decode = _bounded(snappy, lambda data, _limit: snappy(data))
-    if codec.cramjam is not None:  # an SDK without it reads gzip alone
+    if codec.cramjam is not None:  # without cramjam, aiokafka reads only gzip
         module.lz4_decode = _bounded(module.lz4_decode, _into(codec.cramjam.lz4))
         module.zstd_decode = _bounded(module.zstd_decode, _into(codec.cramjam.zstd))
 

@@ -34,7 +34,7 @@ async def supervised(tmp_path, script=IDLE):
         assert not member.alive
 
 
-async def test_what_was_killed_is_started_again_and_not_taken_for_a_failure(tmp_path):
+async def test_a_killed_member_is_started_again_and_not_counted_as_a_failure(tmp_path):
     async with supervised(tmp_path) as (_, member):
         first = member.child.pid
         assert member.order(signal.SIGKILL)
@@ -43,7 +43,7 @@ async def test_what_was_killed_is_started_again_and_not_taken_for_a_failure(tmp_
         assert member.ended_by_itself == []
 
 
-async def test_what_ended_by_itself_is_started_again_and_its_exit_code_is_noted(tmp_path):
+async def test_a_member_that_exits_is_started_again_and_its_exit_code_is_noted(tmp_path):
     async with supervised(tmp_path, "raise SystemExit(70)") as (_, member):
         assert await until(lambda: member.spawned >= 3, LIMIT_S)
         assert member.ended_by_itself[:2] == [70, 70]

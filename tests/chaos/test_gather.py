@@ -30,16 +30,16 @@ def row(applied, **fields):
     return record(ProductRow(**(given | fields)).encode())
 
 
-def test_the_places_of_a_row_are_those_of_the_workers_own():
+def test_the_verifier_reads_the_same_row_as_the_worker_writes():
     kept = newest_rows([row(9, total_failed=2, total_ignored=3, late=4, total_rejected=5, version=6)])["search"]
     assert (kept.calls, kept.failed, kept.ignored, kept.late, kept.rejected, kept.version) == (9, 2, 3, 4, 5, 6)
 
 
-def test_of_two_rows_the_one_that_came_further_holds_whichever_comes_last():
+def test_the_row_with_the_highest_counter_is_kept_in_any_order():
     assert newest_rows([row(9), row(300), row(12)])["search"].calls == 300
 
 
-def test_a_row_that_went_is_gone_and_what_operators_set_by_glob_is_no_circuit():
+def test_a_tombstone_removes_a_row_and_policy_rows_are_not_circuits():
     assert newest_rows([row(9), record(None)]) == {}
     assert newest_rows([record(b"\x01anything", key=b"\xff3")]) == {}
 
@@ -62,14 +62,14 @@ def test_the_load_knows_a_guards_call_by_its_request():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_piece_of_junk_is_no_execution_and_keeps_its_name(seed):
+def test_junk_is_not_read_as_an_execution_and_keeps_its_name(seed):
     for each in junk(random.Random(seed)):
         found = event_of(record(each.value))
         assert (found.tool, found.key) == ("", each.key)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[1]", b"null", b'{"tool_name": 3, "status": "success"}'])
-def test_whatever_a_topic_holds_is_read_without_an_error(value):
+def test_arbitrary_bytes_of_a_topic_are_read_without_an_error(value):
     assert event_of(record(value)).tool == ""
 
 
@@ -89,13 +89,13 @@ def test_a_dead_letter_leads_back_to_its_record():
     assert origin_of(record(b"x", key=letter.key)) == ("chaos.executions", 5, 17)
 
 
-def test_an_execution_of_more_than_a_mebibyte_is_none_and_keeps_its_name():
+def test_an_execution_of_more_than_a_mebibyte_is_invalid_and_keeps_its_name():
     (huge,) = oversized(random.Random(1))
     found = event_of(record(huge.value))
     assert (found.tool, found.key) == ("", huge.key)
 
 
-def test_what_a_fault_put_into_another_topic_is_known_by_its_header():
+def test_garbage_in_another_topic_is_recognized_by_its_header():
     assert is_garbage(record(b"x", headers=[(GARBAGE, b"1")]))
     assert not is_garbage(record(b"x", headers=[("other", None)]))
 

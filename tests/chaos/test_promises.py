@@ -76,7 +76,7 @@ def only(evidence, promise):
     return found[promise].faults
 
 
-def test_a_run_in_which_all_was_well_holds_every_promise(told):
+def test_a_run_without_faults_holds_every_promise(told):
     verdicts = judge(told, PROMISES)
     assert [verdict.promise for verdict in verdicts if verdict.held] == [
         "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "transitions-stored", "call-path-never-waits",
@@ -255,7 +255,7 @@ def test_two_calls_under_one_lease_are_found(told):
     assert f"{TOOL}: two probes under one lease in generation 2" in only(told, "exactly-n-probes")
 
 
-def test_a_probe_of_somebody_else_is_found(told):
+def test_a_probe_under_the_lease_of_another_process_is_found(told):
     told.events[9].emitter_id = "thief"
     assert only(told, "exactly-n-probes") == [f"{TOOL}: a probe of thief under 2.1, which was not granted to it"]
 
@@ -265,7 +265,7 @@ def test_a_recovery_with_fewer_probes_than_permitted_is_found(told):
     assert only(told, "exactly-n-probes") == [f"{TOOL} recovered in generation 2 by 0 probes of 1"]
 
 
-def test_a_recovery_to_which_a_service_without_circuits_contributed_is_not_held_to_it(told):
+def test_a_recovery_helped_by_calls_without_a_guard_may_have_fewer_probes(told):
     told.events[9].lease_id = told.events[9].generation = None
     assert not broken(told)
 

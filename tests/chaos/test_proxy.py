@@ -113,7 +113,7 @@ async def test_a_peer_that_hangs_up_is_passed_on():
         assert await asyncio.wait_for(reader.read(), 10) == b""
 
 
-async def test_links_are_found_by_who_and_mended_together():
+async def test_links_are_found_by_name_and_mended_together():
     ports = steady_ports(3)
     async with Network() as network:
         for number, port in enumerate(ports[:2]):

@@ -22,7 +22,7 @@ WANTED = {
 }
 
 
-def test_every_kind_of_fault_that_was_asked_for_is_there():
+def test_the_schedule_knows_every_kind_of_fault():
     assert set(KINDS) == WANTED
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 NAMES = [f"mcp:server-{number}:call" for number in range(24)] + ["værktøj", "工具", "x"]
 
 
-async def test_java_producers_and_consumers_are_as_good_as_ours(settings, start_worker):
+async def test_java_producers_and_consumers_work_like_python_ones(settings, start_worker):
     worker = start_worker(settings)
     bootstrap, executions = settings.kafka_bootstrap_servers, settings.topics.executions
     keyed = [f'{name}{SEPARATOR}{{"tool_name": "{name}", "status": "success"}}' for name in NAMES]

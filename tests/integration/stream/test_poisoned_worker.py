@@ -110,7 +110,7 @@ async def test_a_key_of_3_mb_and_a_large_header_in_the_wrong_partition_are_count
     assert worker.alive
 
 
-async def test_topics_that_take_less_than_ours_stop_nobody(settings, start_worker):
+async def test_topics_with_smaller_limits_stop_no_worker(settings, start_worker):
     worker = start_worker(settings)
     elsewhere = (HERE + 1) % 4
     await put(
@@ -145,9 +145,7 @@ def published(**fields: Any) -> bytes:
     return json.dumps(record | fields).encode()
 
 
-async def test_garbage_in_the_state_topics_is_passed_over_and_kept_by_the_worker_that_takes_over(
-    settings, start_worker
-):
+async def test_a_take_over_ignores_garbage_in_the_state_topics_and_keeps_it_as_dead_letters(settings, start_worker):
     await emit(settings, [{"tool_name": TOOL, "status": "success"}] * 3)
     before = start_worker(settings)
     await counted(settings, 3)
@@ -187,7 +185,7 @@ async def test_garbage_in_the_state_topics_is_passed_over_and_kept_by_the_worker
     assert worker.alive
 
 
-async def test_a_tool_named_like_a_mark_of_ours_keeps_its_count_when_its_partition_moves(settings, start_worker):
+async def test_a_tool_named_like_a_changelog_mark_keeps_its_count_when_its_partition_moves(settings, start_worker):
     name = "\x00mark"
     await emit(settings, [{"tool_name": name, "status": "success"}] * 3)
     before = start_worker(settings)
@@ -203,7 +201,7 @@ def bomb(value: bytes, codec: str, headers: int = 0) -> bytes:
     return batch(compressed(payload([record]), codec), 1, codec)
 
 
-async def test_a_batch_that_unpacks_to_more_than_memory_and_one_with_names_that_are_no_text_are_dead_letters(
+async def test_a_batch_that_unpacks_to_gigabytes_and_one_with_invalid_header_names_are_dead_letters(
     settings, start_worker
 ):
     worker = start_worker(settings)

@@ -52,7 +52,7 @@ async def kept_in_batches(fence: ResentFence, records, size: int) -> list[int]:
     return kept
 
 
-async def test_what_is_counted_follows_from_the_log_however_it_is_cut(settings):
+async def test_the_same_events_are_counted_for_every_division_of_the_log_into_batches(settings):
     told = [
         (event("landed"), True),
         (event("lost", marked=True), True),
@@ -84,7 +84,7 @@ async def test_what_is_counted_follows_from_the_log_however_it_is_cut(settings):
         assert await kept_in_batches(fresh, after, 2) == [each for each in wanted if each >= after[0].offset]
 
 
-async def test_a_batch_that_comes_again_is_judged_as_before(settings):
+async def test_a_repeated_batch_has_the_same_copies_as_before(settings):
     await produce(settings, [event("a"), event("a", marked=True), event("b", marked=True), event("b", marked=True)])
     records, fence = await log_of(settings), ResentFence(settings, WorkerMetrics())
     first = [record.offset for record in await fence.without_copies(records)]
@@ -95,7 +95,7 @@ async def test_a_batch_that_comes_again_is_judged_as_before(settings):
     assert await kept_in_batches(fence, records, 3) == first
 
 
-async def test_only_the_window_is_read_back(settings, monkeypatch):
+async def test_only_the_window_of_the_log_is_read_back(settings, monkeypatch):
     monkeypatch.setattr(resent, "SLACK_S", 0.0)
     monkeypatch.setattr(resent, "ROUND_MS", 1)
     await produce(settings, [event("same"), *[event(number) for number in range(200)]])
@@ -110,7 +110,7 @@ async def test_only_the_window_is_read_back(settings, monkeypatch):
     assert len(fence._memories[records[0].partition].appended_ms) < 10
 
 
-async def test_what_has_been_read_back_is_not_read_again(settings, monkeypatch):
+async def test_a_window_that_was_read_is_not_read_again(settings, monkeypatch):
     windows = []
     real = resent.open_partition
 
@@ -131,7 +131,7 @@ async def test_what_has_been_read_back_is_not_read_again(settings, monkeypatch):
     assert len(windows) == 2, "the batch without a mark was not looked at: what it held is read"
 
 
-async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_events_are_counted(settings, monkeypatch):
+async def test_a_window_that_is_too_long_is_reported_and_its_events_are_counted(settings, monkeypatch):
     await produce(settings, [event("a"), event("b"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
     whole = PartitionReader.records
@@ -149,7 +149,7 @@ async def test_a_window_that_is_too_long_to_be_read_in_time_is_told_and_its_even
     assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (1, 0)
 
 
-async def test_while_the_broker_gives_nothing_no_copy_is_counted_and_in_the_end_the_batch_is_given_up(settings):
+async def test_a_batch_is_given_up_and_no_copy_is_counted_if_the_broker_delivers_nothing(settings):
     await produce(settings, [event("a"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:9"})
@@ -158,7 +158,7 @@ async def test_while_the_broker_gives_nothing_no_copy_is_counted_and_in_the_end_
     assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (0, 0)
 
 
-async def test_a_broker_that_comes_back_in_time_gives_the_window(settings, monkeypatch):
+async def test_a_window_is_read_after_the_broker_comes_back_in_time(settings, monkeypatch):
     await produce(settings, [event("a"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
     whole, tries = PartitionReader.offset_at, itertools.count()
@@ -173,9 +173,7 @@ async def test_a_broker_that_comes_back_in_time_gives_the_window(settings, monke
     assert counted(metrics, "copy") == 1
 
 
-async def test_a_broker_that_goes_away_while_it_gives_the_window_is_waited_for_and_no_copy_is_counted(
-    settings, monkeypatch
-):
+async def test_a_window_is_read_again_if_the_broker_goes_away_during_the_reading(settings, monkeypatch):
     await produce(settings, [event("a"), event("b"), event("a", marked=True)])
     records, metrics = await log_of(settings), WorkerMetrics()
     whole, tries = PartitionReader.records, itertools.count()
@@ -192,7 +190,7 @@ async def test_a_broker_that_goes_away_while_it_gives_the_window_is_waited_for_a
     assert (counted(metrics, "unknown"), counted(metrics, "copy")) == (0, 1)
 
 
-async def test_the_memory_is_bounded(settings, monkeypatch):
+async def test_the_memory_of_resent_events_is_bounded(settings, monkeypatch):
     monkeypatch.setattr(resent, "REMEMBERED", 5)
     await produce(settings, [*[event(number) for number in range(20)], event(3, marked=True), event(4, marked=True)])
     records, fence = await log_of(settings), ResentFence(settings, WorkerMetrics())

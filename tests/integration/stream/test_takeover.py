@@ -73,7 +73,7 @@ async def test_every_row_of_the_owned_partitions_is_restored_from_the_first_offs
     assert other.names == {"three", *(f"one-{number}" for number in range(500))}
 
 
-async def test_what_stayed_is_not_read_again_and_goes_on(worker):
+async def test_a_partition_that_stayed_is_not_read_again(worker):
     await worker.take_over.rows({0, 1})
     await worker.write(0, "a", "b")
     await worker.write(1, "c")
@@ -83,7 +83,7 @@ async def test_what_stayed_is_not_read_again_and_goes_on(worker):
     assert worker.names == {"a", "b", "c"}
 
 
-async def test_what_somebody_else_wrote_meanwhile_is_restored(worker, other):
+async def test_rows_that_another_worker_wrote_meanwhile_are_restored(worker, other):
     await worker.take_over.rows({0})
     await worker.write(0, "mine")
     await other.take_over.rows({0})
@@ -92,7 +92,7 @@ async def test_what_somebody_else_wrote_meanwhile_is_restored(worker, other):
     assert worker.names == {"mine", "theirs"}
 
 
-async def test_a_late_row_of_ours_behind_those_of_a_new_owner_does_not_hide_them(worker, other):
+async def test_a_late_row_after_those_of_a_new_owner_does_not_hide_them(worker, other):
     await worker.take_over.rows({0})
     await worker.write(0, "mine", applied=1)
     await other.take_over.rows({0})
@@ -114,7 +114,7 @@ async def test_a_row_larger_than_a_batch_and_those_around_it_count_as_written_in
     assert len(worker.names) == 2_000
 
 
-async def test_a_long_changelog_has_all_the_time_that_it_takes(worker, other, monkeypatch):
+async def test_reading_a_long_changelog_has_no_time_limit(worker, other, monkeypatch):
     for start in range(0, 6_000, 1_000):
         await worker.write(0, *(f"tool-{number}" for number in range(start, start + 1_000)))
     monkeypatch.setattr(takeover, "LIMIT_S", 1.5)
@@ -135,7 +135,7 @@ async def test_a_long_changelog_has_all_the_time_that_it_takes(worker, other, mo
     assert len(other.names) == 6_000
 
 
-async def test_a_broker_that_gives_no_row_is_given_up(worker, other, monkeypatch):
+async def test_a_take_over_ends_if_the_broker_delivers_no_row(worker, other, monkeypatch):
     await worker.write(0, "a")
     monkeypatch.setattr(takeover, "LIMIT_S", 0.5)
 
@@ -149,7 +149,7 @@ async def test_a_broker_that_gives_no_row_is_given_up(worker, other, monkeypatch
     assert not other.table.holds(0, 1)
 
 
-async def test_the_marks_are_no_rows(settings, worker):
+async def test_marks_of_the_changelog_are_not_read_as_rows(settings, worker):
     await worker.take_over.rows({0, 1, 2, 3})
     await worker.write(2, "two")
     await worker.take_over.rows({0, 1, 2, 3})

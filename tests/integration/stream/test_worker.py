@@ -59,7 +59,7 @@ async def test_a_failing_tool_opens_is_probed_by_one_lease_and_closes(quick, sta
     assert worker.terminate() == 0
 
 
-async def test_a_poisoned_topic_loses_no_good_event_and_tells_each_bad_one(settings, start_worker):
+async def test_a_poisoned_topic_loses_no_good_event_and_reports_each_bad_one(settings, start_worker):
     good = json.dumps({"tool_name": "search", "status": "success"}).encode()
     bad = {
         "not JSON": b"hello",

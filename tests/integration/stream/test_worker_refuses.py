@@ -14,7 +14,7 @@ from tests.support.stream import get
 pytestmark = pytest.mark.integration
 
 
-def test_no_broker(kafka):
+def test_a_worker_without_a_broker_exits_with_a_message(kafka):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     started = time.monotonic()
@@ -26,7 +26,7 @@ def test_no_broker(kafka):
     assert time.monotonic() - started < 30
 
 
-def test_no_topics(kafka):
+def test_a_worker_without_topics_exits_with_a_message(kafka):
     settings = kafka.settings()
     found = run("worker", settings=settings)
     assert found.returncode == 1
@@ -34,13 +34,13 @@ def test_no_topics(kafka):
     assert "switchgear topics ensure" in found.stderr
 
 
-def test_another_number_of_partitions(settings):
+def test_a_worker_refuses_topics_with_another_number_of_partitions(settings):
     found = run("worker", settings=settings, extra={"SWITCHGEAR_TOPIC_PARTITIONS": "3"})
     assert found.returncode == 1
     assert "has 4 partitions" in found.stderr
 
 
-def test_a_port_in_use(settings):
+def test_a_worker_refuses_a_port_in_use(settings):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = run("worker", "--http", f"127.0.0.1:{port}", settings=settings)
@@ -48,7 +48,7 @@ def test_a_port_in_use(settings):
     assert "SWITCHGEAR_WORKER_HTTP" in found.stderr
 
 
-def test_a_wrong_policy_file(settings, tmp_path):
+def test_a_worker_refuses_a_wrong_policy_file(settings, tmp_path):
     found = run("worker", "--policy-file", str(tmp_path / "none.toml"), settings=settings)
     assert found.returncode == 1
     assert "none.toml" in found.stderr

@@ -58,7 +58,7 @@ def test_the_message_of_a_command_holds_what_its_policy_names_and_the_rest():
 
 
 @pytest.mark.parametrize("verb", ["force_open", "disable", "metrics_only"])
-def test_what_refuses_or_ignores_may_be_for_a_time(verb):
+def test_force_open_disable_and_metrics_only_may_have_an_end(verb):
     command = Command(tool_name="t", verb=verb, actor="ops", until=NOON, circuit_id="t|user=u")
     assert Command.model_validate_json(command.to_bytes()) == command
 
@@ -89,11 +89,11 @@ def test_a_circuit_reads_back_as_written():
     assert Circuit.model_validate_json(circuit.model_dump_json()) == circuit
 
 
-def test_a_reader_of_today_survives_the_fields_of_tomorrow():
+def test_unknown_fields_of_a_circuit_record_are_ignored():
     written = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1, "changed_at": NOON}
     assert Circuit.model_validate({**written, "mood": "sour"}).state == "open"
 
 
-def test_a_version_starts_at_one():
+def test_the_version_of_a_circuit_starts_at_one():
     with pytest.raises(ValidationError, match="version"):
         Circuit(circuit_id="t", tool_name="t", state="open", version=0, generation=0, changed_at=NOON)

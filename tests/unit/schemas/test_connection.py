@@ -10,7 +10,7 @@ from switchgear_schemas.connection import KafkaConnection
 from tests.support.certificates import Authority
 
 
-def test_a_plain_broker_needs_its_address_only():
+def test_a_plain_broker_needs_only_its_address():
     assert KafkaConnection("b:9092").options() == {"bootstrap_servers": "b:9092", "security_protocol": "PLAINTEXT"}
 
 
@@ -55,7 +55,7 @@ def test_an_encrypted_key_is_opened_by_its_password(authority):
 
 
 @pytest.mark.parametrize(("password", "says"), [(None, "is encrypted"), ("wrong", "can't be decrypted")])
-def test_an_encrypted_key_without_its_password_is_an_error_and_asks_nobody(authority, password, says):
+def test_an_encrypted_key_without_its_password_is_an_error_and_no_prompt_appears(authority, password, says):
     certfile, keyfile = authority.sign("secret", password="hunter2")
     with pytest.raises(SwitchgearError, match=rf"{says}.*ssl_key_password \(setting kafka_ssl_key_password\)") as error:
         tls(ssl_certfile=certfile, ssl_keyfile=keyfile, ssl_key_password=password)
@@ -89,7 +89,7 @@ def test_a_ca_file_that_is_not_pem_is_named(tmp_path):
         tls(ssl_cafile=keystore)
 
 
-def test_files_are_not_looked_at_without_tls(tmp_path):
+def test_certificate_files_are_not_read_without_tls(tmp_path):
     assert KafkaConnection("b:9092", ssl_cafile=tmp_path / "missing.pem").options()["security_protocol"] == "PLAINTEXT"
 
 
@@ -147,10 +147,10 @@ def test_a_missing_permission_names_the_user_the_topic_and_the_operation(error, 
     assert str(connection.missing_permission(error, operation, "circuits")) == says
 
 
-def test_a_missing_permission_of_a_process_without_a_user_name_is_told_too():
+def test_a_missing_permission_is_explained_without_a_user_name_too():
     error = KafkaConnection("b:9092").missing_permission(TopicAuthorizationFailedError("circuits"), "Read", "circuits")
     assert str(error).startswith("The Kafka user of this process may not read the topic circuits.")
 
 
-def test_another_error_is_no_missing_permission():
+def test_another_error_is_not_explained_as_a_missing_permission():
     assert KafkaConnection("b:9092").missing_permission(ConnectionError("refused"), "Read", "circuits") is None

@@ -10,7 +10,7 @@ from switchgear_schemas import DeadLetter
 
 
 @given(value=st.none() | st.binary(), key=st.none() | st.binary(), reason=st.text(), offset=st.integers(0, 2**63 - 1))
-def test_it_reads_back_as_written(value, key, reason, offset):
+def test_a_dead_letter_reads_back_as_written(value, key, reason, offset):
     letter = DeadLetter(
         topic="executions",
         partition=3,
@@ -24,7 +24,7 @@ def test_it_reads_back_as_written(value, key, reason, offset):
     assert DeadLetter.from_record(letter.body, letter.headers()) == letter
 
 
-def test_two_readers_of_one_message_write_one_key():
+def test_two_readers_of_one_message_write_dead_letters_with_the_same_key():
     letters = [
         DeadLetter(topic="t", partition=1, offset=7, timestamp_ms=0, reason=reason, component=component)
         for reason, component in [("not JSON", "worker"), ("at row 1", "sink")]
@@ -32,12 +32,12 @@ def test_two_readers_of_one_message_write_one_key():
     assert letters[0].key == letters[1].key == b"t-1-7"
 
 
-def test_a_message_without_value_is_no_tombstone():
+def test_the_dead_letter_of_a_message_without_value_is_not_a_tombstone():
     letter = DeadLetter(topic="t", partition=0, offset=0, timestamp_ms=0, reason="empty", component="sink")
     assert letter.body == b""
 
 
-def test_another_record_is_not_taken_for_one():
+def test_another_record_is_not_read_as_a_dead_letter():
     with pytest.raises(KeyError):
         DeadLetter.from_record(b"{}", [("traceparent", b"00-1-1-00")])
 
@@ -54,7 +54,7 @@ def rejected(**fields) -> DeadLetter:
     reason=st.text(max_size=3_000) | st.text(st.characters(categories=["Cs", "So"]), max_size=3_000),
     limit=st.integers(8_192, 200_000),
 )
-def test_a_letter_fits_its_topic_whatever_it_was_made_of(length, key, reason, limit):
+def test_a_fitted_dead_letter_never_exceeds_its_limit(length, key, reason, limit):
     fitted = rejected(value=bytes(length), original_key=key, reason=reason, field=reason).fitted(limit)
     assert fitted.size <= limit
     assert sum(len(value) for _, value in fitted.headers()) + len(fitted.body) < limit - 1_000
@@ -62,7 +62,7 @@ def test_a_letter_fits_its_topic_whatever_it_was_made_of(length, key, reason, li
     assert fitted.truncated is (len(fitted.body) < length)
 
 
-def test_what_does_not_fit_keeps_its_beginning_its_size_and_its_hash():
+def test_a_value_that_does_not_fit_keeps_its_beginning_size_and_hash():
     value, key = b"abc" * 7_000_000, b"k" * 3_000_000
     fitted = rejected(value=value, original_key=key).fitted()
     assert fitted.truncated
@@ -73,7 +73,7 @@ def test_what_does_not_fit_keeps_its_beginning_its_size_and_its_hash():
     assert DeadLetter.from_record(fitted.body, fitted.headers()) == fitted
 
 
-def test_without_its_value_a_letter_still_tells_the_size_and_the_hash_of_the_whole():
+def test_a_dead_letter_without_its_value_has_the_size_and_hash_of_the_whole():
     value = b"abc" * 7_000_000
     bare = rejected(value=value, original_key=bytes(5_000), reason="ö" * 9_000).fitted().without_value()
     assert (bare.body, bare.value_bytes, bare.value_sha256) == (b"", 21_000_000, sha256(value).hexdigest())
@@ -81,7 +81,7 @@ def test_without_its_value_a_letter_still_tells_the_size_and_the_hash_of_the_who
     assert bare.key_bytes == 5_000
 
 
-def test_a_letter_that_fits_is_the_same_letter():
+def test_a_dead_letter_that_fits_stays_unchanged():
     letter = rejected(value=bytes(4 * 1_048_576))
     assert letter.fitted() is letter
     assert rejected(value=None).without_value() == rejected(value=None)
@@ -98,7 +98,7 @@ def test_a_letter_that_fits_is_the_same_letter():
         ("value_bytes", b"-3"),
     ],
 )
-def test_a_header_that_is_not_ours_is_a_value_error(header, raw):
+def test_a_dead_letter_with_a_wrong_header_is_a_value_error(header, raw):
     headers = dict(rejected().headers()) | {f"switchgear.dead.{header}": raw}
     with pytest.raises(ValueError, match=r"number|digits|literal|decode"):
         DeadLetter.from_record(b"", list(headers.items()))

@@ -1,4 +1,4 @@
-"""Errors are one sentence and a way out; ids sort by time and tell who emitted."""
+"""Errors have a message and a hint. Identifiers sort by time and name their emitter."""
 
 import os
 
@@ -6,7 +6,7 @@ from switchgear_schemas import InvalidExecutionError, SettingsError, SwitchgearE
 from switchgear_schemas.ids import mint_emitter_id, mint_metric_id
 
 
-def test_an_error_says_what_and_the_way_out():
+def test_an_error_shows_its_message_and_its_hint():
     assert str(SwitchgearError("No broker.", hint="Start one.")) == "No broker. Start one."
     assert str(SettingsError("Bad.")) == "Bad."
 

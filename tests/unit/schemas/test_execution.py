@@ -101,5 +101,5 @@ def test_to_dict_and_from_dict_are_inverse(tool_name, status, execution_time_ms,
     assert ToolExecution.from_dict(event.to_dict()) == event
 
 
-def test_tool_metric_is_the_seeds_name_of_it():
+def test_tool_metric_is_another_name_of_tool_execution():
     assert ToolMetric is ToolExecution

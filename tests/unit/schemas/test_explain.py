@@ -106,7 +106,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("cause", "sentence"), SENTENCES, ids=[one["rule"] for one, _ in SENTENCES])
-def test_each_rule_has_its_sentence(cause, sentence):
+def test_explain_has_a_sentence_for_each_rule(cause, sentence):
     assert explain(cause) == sentence
     assert explain(Cause.model_validate(cause)) == sentence, "of the model as of JSON"
 
@@ -122,13 +122,13 @@ def test_each_rule_has_its_sentence(cause, sentence):
         (None, "changed by ada: maintenance"),
     ],
 )
-def test_a_command_names_what_was_done_by_whom_and_why(state, sentence):
+def test_explain_says_what_a_command_did_by_whom_and_why(state, sentence):
     cause = Cause(rule="command", actor="ada", reason="maintenance")
     assert explain(cause, state=state) == sentence
     assert explain(cause.model_copy(update={"reason": None}), state=state) == sentence.removesuffix(": maintenance")
 
 
-def test_a_command_without_an_actor_is_an_operators():
+def test_explain_calls_the_actor_of_an_anonymous_command_an_operator():
     assert explain({"rule": "command"}, state="closed") == "closed by an operator"
 
 
@@ -137,7 +137,7 @@ def test_a_circuit_that_its_policy_pins_from_the_start_says_so_without_a_cause()
     assert explain({}, state="disabled") == "the policy's mode is disabled"
 
 
-def test_no_cause_is_no_sentence():
+def test_explain_returns_nothing_without_a_cause():
     assert (explain(None), explain({}), explain(None, Counts(), state="closed")) == ("", "", "")
 
 
@@ -147,7 +147,7 @@ def test_a_record_of_an_older_version_names_its_failed_calls_in_its_counts():
     assert explain(older, Counts(calls=8, failed=7)) == "7 of the last 8 calls failed"
 
 
-def test_counts_of_another_moment_are_not_taken_for_the_causes():
+def test_counts_of_another_window_are_not_used_for_the_cause():
     older = {"rule": "cusum", "value": 11.99, "threshold": 11.99, "sample": 8}
     assert explain(older, Counts(calls=3, failed=1)) == "more calls failed than a healthy tool's do"
 
@@ -157,7 +157,7 @@ def test_counts_of_another_moment_are_not_taken_for_the_causes():
     [(0.5, "50 %"), (0.4999999, "49.99 %"), (1.0, "100 %"), (0.99999, "99.99 %"), (0.57, "57 %"), (0.29, "29 %"),
      (1 / 3, "33.33 %"), (0.0, "0 %"), (0.123, "12.3 %")],
 )  # fmt: skip
-def test_a_share_is_rounded_down_and_a_whole_one_is_whole(share, shown):
+def test_percentages_are_rounded_down(share, shown):
     assert percent(share) == shown
 
 
@@ -184,7 +184,7 @@ def test_a_healthy_tool_opens_less_often_than_the_sentence_says(tolerable, broke
     )
 
 
-def test_it_needs_no_pydantic():
+def test_explain_does_not_import_pydantic():
     code = "import sys; import switchgear_schemas.explain; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -43,7 +43,7 @@ def test_what_the_models_write_is_valid_by_their_schemas():
     jsonschema.validate(json.loads(circuit.model_dump_json()), json.loads(files["circuit.schema.json"]))
 
 
-def test_writing_them_needs_a_folder_only(tmp_path):
+def test_the_command_writes_all_documents_into_a_folder(tmp_path):
     main(str(tmp_path))
     assert {path.name for path in (tmp_path / "json").iterdir()} == set(schema_files())
     assert (tmp_path / "asyncapi.json").read_text() == asyncapi_text()

@@ -14,13 +14,13 @@ def minted(count):
     return [(start + ending).decode() for ending in endings[:count]]
 
 
-def test_a_run_has_4096_in_rising_order():
+def test_a_run_of_metric_ids_has_4096_in_rising_order():
     ids = minted(5_000)
     assert len(ids) == 4_096
     assert all(first < second for first, second in pairwise(ids))
 
 
-def test_each_is_a_version_7_of_now():
+def test_each_metric_id_of_a_run_is_a_version_7_uuid_of_now():
     before = int(time.time() * 1000)
     for text in minted(5_000):
         found = UUID(text)
@@ -29,6 +29,6 @@ def test_each_is_a_version_7_of_now():
         assert before - 1 <= found.int >> 80 <= int(time.time() * 1000) + 1
 
 
-def test_runs_do_not_meet():
+def test_two_runs_of_metric_ids_share_none():
     ids = [text for _ in range(2_000) for text in minted(10)]
     assert len(set(ids)) == len(ids)

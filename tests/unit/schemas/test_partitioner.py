@@ -9,7 +9,7 @@ from switchgear_schemas.partitioner import owner_partition
 
 
 @given(tool=st.text(min_size=1, max_size=256), partitions=st.integers(min_value=1, max_value=100))
-def test_it_agrees_with_aiokafkas_default_partitioner(tool, partitions):
+def test_the_owner_partition_is_that_of_aiokafkas_default_partitioner(tool, partitions):
     everyone = list(range(partitions))
     assert owner_partition(tool, partitions) == DefaultPartitioner()(tool.encode(), everyone, everyone)
 
@@ -19,5 +19,5 @@ def test_it_agrees_with_aiokafkas_default_partitioner(tool, partitions):
     ("key", "hashed"),
     [("21", -973932308), ("foobar", -790332482), ("a-little-bit-long-string", -985981536), ("abc", 479470107)],
 )
-def test_it_agrees_with_the_java_client(key, hashed):
+def test_the_owner_partition_is_that_of_the_java_client(key, hashed):
     assert owner_partition(key, 12) == (hashed & 0x7FFFFFFF) % 12

@@ -9,14 +9,14 @@ from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 from switchgear_schemas.enums import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
 
 
-def test_one_process_opens_after_five_failures_in_a_row_and_waits_a_minute():
+def test_the_local_default_opens_after_five_failures_in_a_row_and_waits_a_minute():
     assert LOCAL_DEFAULT.consecutive_failures == 5
     assert LOCAL_DEFAULT.wait_duration_in_open_state_s == 60
     assert LOCAL_DEFAULT.permitted_number_of_calls_in_half_open_state == 1
     assert LOCAL_DEFAULT.success_threshold_to_close == 1
 
 
-def test_the_fleet_opens_by_rate_and_cusum_and_wants_two_reporters():
+def test_the_fleet_default_opens_by_rate_and_cusum_with_two_reporters():
     assert FLEET_DEFAULT.consecutive_failures is None
     assert FLEET_DEFAULT.failure_rate_threshold == 0.5
     assert FLEET_DEFAULT.minimum_number_of_calls == 20
@@ -26,7 +26,7 @@ def test_the_fleet_opens_by_rate_and_cusum_and_wants_two_reporters():
 
 
 @pytest.mark.parametrize("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
-def test_answers_that_say_nothing_of_a_tools_health_do_not_count(classes):
+def test_errors_that_say_nothing_about_the_tools_health_do_not_count(classes):
     assert not classes & BreakerPolicy().counted_error_classes
 
 

@@ -28,7 +28,7 @@ def config(tmp_path, monkeypatch):
     return write
 
 
-def test_the_defaults_are_one_machine():
+def test_the_default_settings_are_for_one_machine():
     settings = load_settings()
     assert settings.kafka_bootstrap_servers == "localhost:9092"
     assert settings.embedded
@@ -36,7 +36,7 @@ def test_the_defaults_are_one_machine():
     assert settings.topic_partitions == 12
 
 
-def test_the_environment_wins_over_the_file_and_an_option_over_both(config, monkeypatch):
+def test_the_environment_overrides_the_file_and_an_option_overrides_both(config, monkeypatch):
     config('topic_prefix = "file."\nretention_days = 7\nsql_max_rows = 5')
     monkeypatch.setenv("SWITCHGEAR_RETENTION_DAYS", "8")
     monkeypatch.setenv("SWITCHGEAR_SQL_MAX_ROWS", "6")
@@ -73,7 +73,7 @@ def test_a_wrong_value_is_named_by_its_variable(monkeypatch, variable, value):
     assert value in str(error.value)
 
 
-def test_every_wrong_value_is_told_at_once(monkeypatch):
+def test_the_error_names_every_wrong_value_at_once(monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_TOPIC_PARTITIONS", "0")
     monkeypatch.setenv("SWITCHGEAR_RETENTION_DAYS", "0")
     with pytest.raises(SettingsError, match=r"TOPIC_PARTITIONS.*RETENTION_DAYS"):
@@ -98,7 +98,7 @@ def test_a_file_that_does_not_exist_is_named(monkeypatch):
         load_settings()
 
 
-def test_a_wrong_option_is_called_an_option():
+def test_the_error_of_a_wrong_option_calls_it_an_option():
     with pytest.raises(SettingsError, match="the option topic_partitions"):
         load_settings(topic_partitions=0)
 
@@ -124,7 +124,7 @@ def test_the_document_lists_every_setting_with_its_default_and_no_other():
     assert listed == shown
 
 
-def test_the_topics_follow_the_settings():
+def test_topic_definitions_follow_the_settings():
     settings = load_settings(topic_prefix="a.", topic_partitions=4, topic_replication_factor=3)
     assert {(topic.partitions, topic.replication_factor) for topic in settings.topic_definitions()} == {(4, 3)}
 
@@ -181,7 +181,7 @@ def test_a_mistyped_variable_is_logged_once_with_the_nearest_setting(monkeypatch
     "variable",
     ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "API_PORT_8620_TCP_ADDR", "API_PORT", "TEST_BACKEND"],
 )
-def test_what_kubernetes_and_the_tests_set_is_not_logged(monkeypatch, caplog, variable):
+def test_variables_of_kubernetes_and_of_the_tests_are_not_logged(monkeypatch, caplog, variable):
     monkeypatch.setenv(f"SWITCHGEAR_{variable}", "tcp://10.0.0.1:8620")
     load_settings()
     assert caplog.records == []
@@ -192,14 +192,14 @@ def test_a_variable_in_small_letters_is_read(monkeypatch):
     assert load_settings().topic_prefix == "small."
 
 
-def test_an_empty_variable_is_as_good_as_none_where_nothing_is_the_default(monkeypatch):
+def test_an_empty_variable_is_unset_if_the_default_is_nothing(monkeypatch):
     for name in ("KAFKA_SSL_CAFILE", "KAFKA_SASL_PASSWORD", "SERVICE", "SPOOL_DIR", "PARAMETERS_KEY", "LOCAL"):
         monkeypatch.setenv(f"SWITCHGEAR_{name}", "")
     found = load_client_settings()
     assert (found.kafka_ssl_cafile, found.kafka_sasl_password, found.service, found.local) == (None, None, None, False)
 
 
-def test_an_empty_address_is_an_error_and_not_this_machine(monkeypatch):
+def test_an_empty_address_is_an_error(monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "")
     with pytest.raises(SettingsError, match="SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS: must be host:port"):
         load_client_settings()
@@ -243,7 +243,7 @@ def test_credentials_without_a_protocol_are_logged_because_nothing_uses_them(mon
     assert "hunter2" not in caplog.text
 
 
-def test_a_home_folder_is_filled_in(monkeypatch, tmp_path):
+def test_a_tilde_in_a_path_becomes_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "settings.toml").write_text('spool_dir = "~/spool"')
     monkeypatch.setenv("SWITCHGEAR_CONFIG", "~/settings.toml")

@@ -11,7 +11,7 @@ def by_name(**options):
     return {topic.name: topic for topic in topic_definitions(names, **options)}
 
 
-def test_the_names_carry_the_prefix():
+def test_topic_and_group_names_begin_with_the_prefix():
     names = TopicNames(prefix="prod.")
     assert [topic.name for topic in topic_definitions(names)] == [
         "prod.executions",

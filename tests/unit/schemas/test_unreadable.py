@@ -31,7 +31,7 @@ def read(found: Any, reader: BatchGuard | None = None) -> list[ConsumerRecord[An
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_can_be_read_is_given_as_aiokafka_gives_it(codec: str) -> None:
+def test_readable_records_are_the_same_as_without_the_guard(codec: str) -> None:
     one = batch(compressed(payload([GOOD] * 3), codec), 3, codec)
     two = at_offset(batch(payload([RawRecord()]), 1), 3)
     found = fetched(one, two)
@@ -39,13 +39,13 @@ def test_what_can_be_read_is_given_as_aiokafka_gives_it(codec: str) -> None:
     assert found.next_fetch_offset == 4
 
 
-def test_records_before_the_place_that_was_asked_for_are_left_out() -> None:
+def test_records_before_the_requested_offset_are_left_out() -> None:
     one = batch(payload([GOOD] * 3), 3)
     assert [record.offset for record in read(fetched(one, offset=2))] == [2]
     assert read(fetched(one, offset=3)) == []
 
 
-def test_what_aiokafka_raises_on_is_a_placeholder_with_the_reason() -> None:
+def test_a_record_that_aiokafka_can_not_read_becomes_a_placeholder_with_the_reason() -> None:
     one, two = batch(payload([GOOD, BAD, GOOD]), 3), at_offset(batch(payload([GOOD]), 1), 3)
     with pytest.raises(UnicodeDecodeError):
         list(fetched(one, two))
@@ -73,7 +73,7 @@ def test_a_batch_that_unpacks_to_more_than_the_limit_is_not_unpacked(
     assert len(records[1].value) == 999_000
 
 
-def test_another_consumer_of_the_process_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unguarded_consumer_of_the_process_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BATCH_BYTES", 1_000)
     large = batch(compressed(payload([RawRecord(bytes(100_000))]), "zstd"), 1, "zstd")
     assert len(next(fetched(large)).value) == 100_000
@@ -87,7 +87,7 @@ def test_a_gzip_stream_of_several_members_is_read_to_its_end() -> None:
     assert "cut off" in str(unreadable(read(fetched(cut))[0]))
 
 
-def test_a_batch_of_too_many_records_has_few_placeholders_of_which_the_last_stands_for_the_rest(
+def test_a_batch_of_too_many_records_has_a_limited_number_of_placeholders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_BATCH_RECORDS", 100)
@@ -112,7 +112,7 @@ def test_a_damaged_batch_is_fetched_again_before_it_counts_as_unreadable() -> No
     assert read(fetched(whole), reader)[0].value == b"good"
 
 
-def test_a_poll_takes_no_more_than_its_bytes_and_the_next_one_goes_on() -> None:
+def test_a_poll_returns_no_more_than_its_bytes_and_the_next_one_continues() -> None:
     one = batch(payload([RawRecord(bytes(600))] * 3), 3)
     reader = BatchGuard(1_000)
     found = fetched(one)
@@ -123,7 +123,7 @@ def test_a_poll_takes_no_more_than_its_bytes_and_the_next_one_goes_on() -> None:
     assert [record.offset for record in read(fetched(one, offset=2), reader)] == [2]
 
 
-def test_a_header_alone_makes_no_placeholder() -> None:
+def test_a_record_with_a_value_is_not_a_placeholder() -> None:
     assert unreadable(SimpleNamespace(value=b"x", headers=[(UNREADABLE, b"why")])) is None
     assert unreadable(SimpleNamespace(value=None, headers=[(UNREADABLE, None)])) is None
     assert unreadable(SimpleNamespace(value=None, headers=())) is None
@@ -142,13 +142,13 @@ def test_every_result_of_a_guarded_consumer_is_read_by_the_guard() -> None:
     assert consumer._fetcher._records[HERE] is error
 
 
-def test_aiokafka_has_the_private_names_that_the_guard_leans_on() -> None:
+def test_aiokafka_has_the_private_names_that_the_guard_uses() -> None:
     found = fetched(batch(payload([GOOD]), 1))
     assert {"_records", "_records_iterator", "_tp", "next_fetch_offset"} <= vars(found).keys()
     assert {"gzip_decode", "lz4_decode", "zstd_decode"} <= vars(default_records).keys()
 
 
-async def test_each_poll_of_a_guarded_consumer_has_its_bytes_anew() -> None:
+async def test_each_poll_of_a_guarded_consumer_has_the_whole_limit() -> None:
     one = batch(payload([RawRecord(bytes(600))] * 3), 3)
     polled: list[list[ConsumerRecord[Any, Any]]] = []
     fetcher = SimpleNamespace(_records={})

@@ -14,7 +14,7 @@ texts = st.text(st.one_of(st.characters(), st.sampled_from(HOSTILE + "\n\t\r \\u
 
 @given(texts)
 @example(HOSTILE)
-def test_nothing_unseen_is_left(text):
+def test_escaped_text_has_no_invisible_character(text):
     assert not unseen(visible.escaped(text)) - {"\t"}
     for shown in (visible.name(text), visible.line(text), visible.sentence(text)):
         assert not unseen(shown)
@@ -23,7 +23,7 @@ def test_nothing_unseen_is_left(text):
 
 @given(texts)
 @example(HOSTILE)
-def test_a_json_document_has_the_same_value_after_it_was_escaped(text):
+def test_an_escaped_json_document_has_the_same_value(text):
     document = json.dumps({"name": text}, ensure_ascii=False)
     assert json.loads(visible.escaped(document)) == {"name": text}
 
@@ -42,7 +42,7 @@ def test_names_that_differ_look_different(one, other):
 
 
 @given(texts)
-def test_what_is_escaped_once_is_not_escaped_again(text):
+def test_escaping_twice_changes_nothing_more(text):
     assert visible.escaped(visible.escaped(text)) == visible.escaped(text)
 
 
@@ -53,11 +53,11 @@ def test_letters_of_every_script_stay_as_they_are(text):
     assert visible.escaped(text) == visible.name(text) == visible.sentence(text) == text
 
 
-def test_lines_of_a_message_are_joined_and_nothing_else_of_it_is_left_out():
+def test_the_lines_of_a_message_are_joined_and_its_text_stays():
     assert visible.sentence(" no\n\r\n  answer\x1b[31m\t now ") == "no answer\\u001b[31m now"
 
 
-def test_every_character_of_unicode_is_either_seen_or_escaped():
+def test_every_unicode_character_is_either_visible_or_escaped():
     every = [chr(code) for code in range(0x110000)]
     hidden = unseen("".join(every)) | {"\n"}
     seen = "".join(character for character in every if character not in hidden)

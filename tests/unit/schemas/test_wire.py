@@ -73,7 +73,7 @@ def test_every_field_of_the_struct_is_compared():
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in VALUES.items() for value in [*values, None]]
 )
-def test_struct_and_model_accept_and_refuse_alike(name, value):
+def test_struct_and_model_accept_and_refuse_the_same_values(name, value):
     message = {"tool_name": "search", "status": "success", name: value}
     if (name, value) in [("execution_time_ms", "5"), ("execution_time_ms", True), ("input_size", "165")]:
         # The model, made for people, converts what the struct, made for the wire, refuses.
@@ -116,7 +116,7 @@ def test_struct_and_model_accept_and_refuse_alike(name, value):
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_what_is_no_execution_is_refused_with_field_and_reason(message, field, reason):
+def test_an_invalid_execution_is_refused_with_field_and_reason(message, field, reason):
     with pytest.raises(InvalidExecutionError) as error:
         decode_execution(message)
     assert error.value.field == field
@@ -130,7 +130,7 @@ def test_null_means_absent_and_unknown_fields_are_skipped():
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_whatever_raise_anything_else(value):
+def test_arbitrary_bytes_raise_no_other_error(value):
     try:
         decode_execution(value)
     except InvalidExecutionError as error:

@@ -19,7 +19,7 @@ def test_batches_that_follow_each_other_are_folded():
     assert offsets.position(HERE) == 30
 
 
-def test_a_batch_that_comes_again_is_folded_and_moves_nothing_back():
+def test_a_repeated_batch_is_folded_and_does_not_move_the_position_back():
     offsets = OffsetSequence()
     offsets.start(HERE, 100)
     assert offsets.action(HERE, 50) is BatchAction.FOLD
@@ -27,7 +27,7 @@ def test_a_batch_that_comes_again_is_folded_and_moves_nothing_back():
     assert offsets.position(HERE) == 100
 
 
-def test_missing_records_are_read_again_and_what_was_fetched_before_is_dropped():
+def test_missing_records_are_read_again_and_batches_fetched_before_are_dropped():
     offsets = OffsetSequence()
     offsets.start(HERE, 0)
     assert offsets.action(HERE, 10) is BatchAction.REWIND
@@ -46,7 +46,7 @@ def test_a_gap_of_the_log_itself_is_accepted_after_one_rewind():
     assert offsets.action(HERE, 10) is BatchAction.REWIND
 
 
-def test_partitions_do_not_mix():
+def test_each_partition_has_its_own_sequence_of_offsets():
     offsets = OffsetSequence()
     offsets.start(HERE, 0)
     offsets.start(THERE, 0)
@@ -54,7 +54,7 @@ def test_partitions_do_not_mix():
     assert offsets.action(THERE, 0) is BatchAction.FOLD
 
 
-def test_after_a_rebalance_a_partition_starts_where_it_is_told():
+def test_a_partition_starts_again_at_the_given_offset_after_a_rebalance():
     offsets = OffsetSequence()
     offsets.start(HERE, 50)
     offsets.start(HERE, 0)
@@ -65,7 +65,7 @@ def test_after_a_rebalance_a_partition_starts_where_it_is_told():
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.sets(st.integers(0, 11)))
-def test_whatever_is_lost_on_the_way_every_record_is_folded(sizes, lost):
+def test_every_record_is_folded_even_if_batches_get_lost(sizes, lost):
     """A reader with a queue: a rewind reads on from the wanted offset, a lost batch never reaches the judge."""
     batches, start = [], 0
     for size in sizes:

@@ -39,7 +39,7 @@ async def running():
     task.cancel()
 
 
-async def test_what_arrives_while_a_group_is_at_work_is_the_next_group(running):
+async def test_batches_that_arrive_during_a_group_are_the_next_group(running):
     queue, work = running
     first, second, third = batch(1), batch(2), batch(3)
     await queue.put(first)
@@ -63,7 +63,7 @@ async def test_a_second_batch_of_a_partition_waits_for_the_next_group():
     assert queue.take() == []
 
 
-async def test_an_execution_and_a_command_of_one_partition_may_go_together():
+async def test_executions_and_commands_of_one_partition_may_be_in_one_group():
     queue = BatchQueue(Work())
     execution, command = batch(1), batch(1, topic="t.commands")
     await queue.put(execution)
@@ -71,7 +71,7 @@ async def test_an_execution_and_a_command_of_one_partition_may_go_together():
     assert queue.take() == [execution, command]
 
 
-async def test_a_group_ends_where_it_has_records_enough():
+async def test_a_group_ends_when_it_has_enough_records():
     queue = BatchQueue(Work())
     large, small = batch(1, records=MOST_RECORDS), batch(2)
     await queue.put(large)
@@ -80,7 +80,7 @@ async def test_a_group_ends_where_it_has_records_enough():
     assert queue.take() == [small]
 
 
-async def test_who_brings_too_many_waits_until_a_group_is_taken(running):
+async def test_putting_a_batch_waits_while_too_many_wait(running):
     queue, work = running
     await queue.put(batch(0))
     await asyncio.sleep(0)

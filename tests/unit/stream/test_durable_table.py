@@ -43,29 +43,29 @@ async def test_a_row_can_not_be_set_past_the_awaited_changelog(table):
         table.on_key_set(b"search", b"")
 
 
-async def test_faust_may_recover_nothing_by_itself(table):
+async def test_rows_of_fausts_own_recovery_are_refused(table):
     with pytest.raises(TypeError, match="take-over"):
         table.apply_changelog_batch([])
 
 
-async def test_the_last_row_is_restored(table):
+async def test_the_last_row_of_a_circuit_is_restored(table):
     _restore(table, _row(1), _row(2))
     assert table.rows[b"search"] == _row(2)
     assert (table.read, table.stale_rows) == (2, 0)
 
 
-async def test_a_stale_row_of_a_former_owner_does_not_win_by_coming_last(table):
+async def test_a_stale_row_of_a_former_owner_does_not_replace_a_newer_one(table):
     _restore(table, _row(5), _row(3), _row(4))
     assert table.rows[b"search"] == _row(5)
     assert table.stale_rows == 2
 
 
-async def test_nor_does_it_win_behind_a_tombstone(table):
+async def test_a_stale_row_after_a_tombstone_is_ignored(table):
     _restore(table, _row(5), None, _row(4))
     assert b"search" not in table.rows
 
 
-async def test_a_tombstone_deletes_and_a_circuit_that_came_back_is_restored_as_it_is_now(table):
+async def test_a_tombstone_deletes_a_row_and_a_later_row_restores_the_circuit(table):
     _restore(table, _row(1), None)
     assert b"search" not in table.rows
     _restore(table, _row(9))
@@ -73,7 +73,7 @@ async def test_a_tombstone_deletes_and_a_circuit_that_came_back_is_restored_as_i
     assert table.stale_rows == 0
 
 
-async def test_what_memory_holds_is_not_read_again(table):
+async def test_a_partition_in_memory_is_not_read_again(table):
     assert not table.holds(HERE, 0)
     _restore(table, _row(1))
     table.restored({HERE: 5})
@@ -85,9 +85,9 @@ async def test_what_memory_holds_is_not_read_again(table):
 
 
 @pytest.mark.parametrize(
-    ("base", "end"), [(6, 7), (-1, 6), (5, 7)], ids=["others between", "not told", "others behind"]
+    ("base", "end"), [(6, 7), (-1, 6), (5, 7)], ids=["others between", "unknown offset", "others behind"]
 )
-async def test_rows_of_others_in_a_partition_have_it_read_anew(table, base, end):
+async def test_a_partition_with_rows_of_another_worker_is_read_again(table, base, end):
     table.write(1, b"other", _row(1, "other"))
     table.write(0, b"search", _row(1))
     table.restored({0: 5, 1: 3})
@@ -97,28 +97,28 @@ async def test_rows_of_others_in_a_partition_have_it_read_anew(table, base, end)
     assert set(table.rows) == {b"other"}
 
 
-async def test_a_partition_that_left_and_came_back_is_read_anew(table):
+async def test_a_partition_that_was_revoked_and_assigned_again_is_read_again(table):
     table.restored({0: 5, 1: 3})
     await table.on_recovery_completed({TP("changelog", 1)}, set())
     assert table.holds(1, 3)
     assert not table.holds(0, 5)
 
 
-async def test_rows_of_partitions_that_left_are_dropped_and_the_owner_is_told_what_stays(table):
-    told: list[set[int]] = []
+async def test_rows_of_revoked_partitions_are_dropped_and_the_owner_gets_the_remaining_ones(table):
+    remaining: list[set[int]] = []
 
     async def recovered(partitions: set[int]) -> None:
-        told.append(partitions)
+        remaining.append(partitions)
 
     table.on_recovered = recovered
     table.write(0, b"search", _row(1))
     table.write(1, b"other", _row(1, "other"))
     await table.on_recovery_completed({TP("changelog", 1)}, set())
     assert set(table.rows) == {b"other"}
-    assert told == [{1}]
+    assert remaining == [{1}]
 
 
-async def test_a_row_that_is_written_without_a_value_is_gone(table):
+async def test_writing_a_row_without_a_value_removes_it(table):
     table.write(0, b"search", _row(1))
     table.write(0, b"search", None)
     assert b"search" not in table.rows
@@ -127,7 +127,7 @@ async def test_a_row_that_is_written_without_a_value_is_gone(table):
 @pytest.mark.parametrize(
     "value", [b"", b"\x00", b"\x02" + _row(9)[1:], _row(9)[:-1], b"\xff" * 40, _row(9, "other"), b"x" * 100_000]
 )
-async def test_what_no_owner_wrote_is_refused_and_the_row_before_it_stays(table, value):
+async def test_a_row_that_no_owner_wrote_is_refused_and_the_row_before_stays(table, value):
     _restore(table, _row(5))
     with pytest.raises(RowError):
         _restore(table, value)

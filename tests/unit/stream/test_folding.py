@@ -13,9 +13,9 @@ BAD = "bad-tool"
 
 
 class Policies(OnePolicy):
-    """Fails for one tool: a stand-in for the bug that nobody knows yet."""
+    """Fails for one tool: it stands for a bug that is not known yet."""
 
-    error: BaseException = OverflowError("nobody foresaw it")
+    error: BaseException = OverflowError("an unforeseen error")
 
     def effective(self, tool_name: str):
         if tool_name.startswith(BAD):
@@ -60,7 +60,7 @@ def test_a_record_that_makes_the_fold_fail_is_a_dead_letter_and_the_others_count
     assert set(table.rows) == set(changes.rows) == {b"search"}
 
 
-def test_what_the_others_did_is_byte_for_byte_what_it_is_without_the_bad_ones():
+def test_rows_are_the_same_with_and_without_the_records_that_fail():
     good = [said(number, f"t{number % 5}", session_id=f"s{number % 3}") for number in range(60)]
     clean, poisoned = Table(), Table()
     wanted, none = clean.run(*good)
@@ -73,7 +73,7 @@ def test_what_the_others_did_is_byte_for_byte_what_it_is_without_the_bad_ones():
     assert again.duplicates == 60, "the fences are in the rows"
 
 
-def test_the_state_of_a_tool_is_as_before_the_record_that_failed_in_the_middle(monkeypatch):
+def test_a_record_that_fails_halfway_leaves_the_state_of_its_tool_unchanged(monkeypatch):
     table = Table()
     table.run(said(0), said(1))
     before = dict(table.rows)
@@ -87,7 +87,7 @@ def test_the_state_of_a_tool_is_as_before_the_record_that_failed_in_the_middle(m
     assert table.rows == clean.rows
 
 
-def test_names_that_only_a_failed_record_brought_are_not_kept():
+def test_names_that_only_a_failed_record_has_are_not_kept():
     table = Table()
     table.run(said(0))
     for number in range(5):
@@ -96,7 +96,7 @@ def test_names_that_only_a_failed_record_brought_are_not_kept():
     assert tools == {"search"}
 
 
-def test_ten_thousand_of_them_take_one_line_of_the_log_and_no_time_that_grows(caplog):
+def test_ten_thousand_failing_records_take_one_log_line_and_linear_time(caplog):
     table = Table()
     table.run(*(said(number, f"t{number}") for number in range(1_000)))
     changes, unforeseen = table.run(*(said(number, f"{BAD}-{number}") for number in range(10_000)), said(99_999))
@@ -104,7 +104,7 @@ def test_ten_thousand_of_them_take_one_line_of_the_log_and_no_time_that_grows(ca
     assert len(caplog.records) <= 1
 
 
-def test_without_memory_the_process_ends_rather_than_call_a_message_bad():
+def test_a_memory_error_is_raised_and_no_message_is_called_bad():
     table = Table()
     table.policies.error = MemoryError()
     with pytest.raises(MemoryError):

@@ -50,13 +50,13 @@ async def test_a_probe_gets_through_a_crowd_that_holds_every_connection(sent):
         assert await asyncio.to_thread(through, port) == [200]
 
 
-async def test_the_answer_closes_the_connection_and_the_life_of_the_next_one_begins_with_it():
+async def test_an_answer_closes_its_connection_and_the_next_one_has_its_own_life():
     async with serving(_ok, "127.0.0.1:0", most=2) as port:
         for _ in range(5):
             assert answers(await asyncio.to_thread(asked, port, GET + GET)) == [200]
 
 
-async def test_malformed_requests_do_not_fill_the_log_and_a_failure_of_ours_is_in_it(caplog):
+async def test_malformed_requests_are_not_logged_and_errors_of_the_server_are(caplog):
     async def fail(_: web.BaseRequest) -> web.Response:
         raise LookupError("ours")
 

@@ -27,7 +27,7 @@ async def consumer():
     app.consumer._thread.thread_loop.close()
 
 
-async def test_the_records_of_a_poll_become_one_message_a_partition(consumer, monkeypatch):
+async def test_the_records_of_a_poll_become_one_message_per_partition(consumer, monkeypatch):
     polled = {EVENTS: [_record(EVENTS, n) for n in range(3)], CHANGELOG: [_record(CHANGELOG, n) for n in range(2)]}
 
     async def getmany(*_):
@@ -57,16 +57,14 @@ async def test_the_offset_to_commit_is_after_the_highest_acknowledged(consumer):
     assert consumer._acked_index[EVENTS] == set()
 
 
-async def test_collapsed_batches_leave_no_gaps(consumer):
+async def test_a_batch_of_records_leaves_no_gap_in_the_acknowledged_offsets(consumer):
     await consumer._add_gap(EVENTS, 0, 1999)
     await consumer._add_gap(CHANGELOG, 5, 9)
     assert EVENTS not in consumer._gap
     assert consumer._gap[CHANGELOG]
 
 
-async def test_going_to_the_committed_offsets_stops_the_flow_and_starts_new_partitions_at_their_beginning(
-    consumer, monkeypatch
-):
+async def test_seeking_stops_the_flow_and_starts_new_partitions_at_their_beginning(consumer, monkeypatch):
     sought: list[object] = []
 
     async def seek_to_committed():
@@ -86,7 +84,7 @@ async def test_going_to_the_committed_offsets_stops_the_flow_and_starts_new_part
     assert consumer.committed_offset(EVENTS) is None
 
 
-def test_the_mark_of_what_was_read_is_kept_for_other_topics_only():
+def test_the_read_offset_is_kept_only_for_topics_that_are_not_batched():
     marks = _ReadOffsets(lambda tp: tp == EVENTS, {})
     marks[EVENTS] = 10
     marks[CHANGELOG] = 11
@@ -95,7 +93,7 @@ def test_the_mark_of_what_was_read_is_kept_for_other_topics_only():
     assert marks[TP("other", 0)] is None
 
 
-async def test_a_commit_that_comes_after_the_partitions_have_gone_is_none(consumer, monkeypatch):
+async def test_a_commit_after_the_partitions_were_revoked_does_nothing(consumer, monkeypatch):
     committed: list[object] = []
 
     async def commit(offsets):
@@ -111,7 +109,7 @@ async def test_a_commit_that_comes_after_the_partitions_have_gone_is_none(consum
     assert committed == [{tuple(EVENTS): 7}]
 
 
-async def test_bytes_are_held_for_as_long_as_somebody_has_the_batch(consumer, monkeypatch):
+async def test_the_bytes_of_a_batch_count_as_held_until_it_is_garbage_collected(consumer, monkeypatch):
     async def getmany(*_):
         return {EVENTS: [_record(EVENTS, n) for n in range(3)], CHANGELOG: [_record(CHANGELOG, 0)]}
 
@@ -124,7 +122,7 @@ async def test_bytes_are_held_for_as_long_as_somebody_has_the_batch(consumer, mo
     assert consumer.held_bytes == 0
 
 
-async def test_a_worker_that_holds_too_much_polls_for_nothing_until_it_has_done_with_some(consumer, monkeypatch):
+async def test_a_worker_that_holds_too_many_bytes_does_not_poll(consumer, monkeypatch):
     polls: list[float] = []
 
     async def getmany(_self, _partitions, timeout):  # noqa: ASYNC109 - Faust's signature

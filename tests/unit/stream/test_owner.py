@@ -26,7 +26,7 @@ PLACE = TP(SETTINGS.topics.executions, owner_partition("search", 4))
 
 
 class Recorder:
-    """A publisher that notes the order of writes, and fails where told."""
+    """A publisher that notes the order of writes, and fails at ``fails_at``."""
 
     def __init__(self, order: list[str]) -> None:
         self.order = order
@@ -144,7 +144,7 @@ async def test_missing_records_are_read_before_what_follows_them(bench):
     assert bench.order.count("acknowledged") == 3
 
 
-async def test_partitions_leave_only_when_the_batch_at_work_is_done(bench):
+async def test_partitions_are_revoked_after_the_batch_at_work_is_done(bench):
     working = asyncio.create_task(bench.owner.batch(bench.batch(event())))
     await asyncio.sleep(0)
     await bench.owner.on_revoked()
@@ -153,7 +153,7 @@ async def test_partitions_leave_only_when_the_batch_at_work_is_done(bench):
     await working
 
 
-async def test_what_was_counted_is_in_the_metrics(bench):
+async def test_the_metrics_show_what_was_counted(bench):
     await bench.owner.batch(bench.batch(event(), event(status="error"), b"bad"))
     await bench.owner.batch(bench.batch(event(), event(status="error"), b"bad"))
     registry = bench.metrics.registry
@@ -181,7 +181,7 @@ async def test_a_group_is_folded_and_written_together_and_acknowledged_at_the_en
     assert [bench.owner.offsets.position(tp) for tp in (PLACE, other.message.tp)] == [3, 1]
 
 
-async def test_of_a_group_only_what_is_current_and_whole_is_folded(bench):
+async def test_only_current_batches_without_a_gap_are_folded(bench):
     stale, gap = bench.batch(event(), generation=2), bench.batch(event(), first=7)
     other = elsewhere(bench)
     await bench.owner.batch(stale, gap, other)
@@ -197,7 +197,7 @@ async def test_rows_that_one_partition_did_not_get_leave_the_whole_group_unackno
     assert bench.order == [f"rows of {PLACE.partition}: 1"]
 
 
-async def test_one_group_at_a_time_and_partitions_leave_when_those_at_work_are_done(bench):
+async def test_one_group_is_processed_at_a_time_and_a_revocation_waits_for_it(bench):
     written = asyncio.Event()
     rows = bench.publisher.rows
 

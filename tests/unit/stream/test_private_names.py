@@ -25,7 +25,7 @@ def _source(function: object) -> str:
     return inspect.getsource(function)  # type: ignore[arg-type]
 
 
-def test_the_versions_are_the_ones_that_were_read():
+def test_faust_and_aiokafka_have_the_versions_that_we_rely_on():
     assert (version("faust-streaming"), version("aiokafka")) == ("0.15.3", "0.14.0")
 
 
@@ -61,7 +61,7 @@ def test_a_function_that_we_override_or_call_has_its_signature(function, paramet
     assert _parameters(function) == parameters
 
 
-def test_the_consumer_keeps_acknowledged_and_committed_offsets_where_we_read_them():
+def test_fausts_consumer_keeps_offsets_in_the_attributes_that_we_read():
     made = _source(faust_consumer.Consumer.__init__)
     for name in ("_acked = defaultdict(list)", "_acked_index = defaultdict(set)", "_read_offset = defaultdict("):
         assert name in made
@@ -116,6 +116,6 @@ def test_the_memory_store_keeps_rows_and_their_partitions():
     assert "persisted_offset" in source
 
 
-def test_a_stale_generation_is_skipped_by_faust_and_known_to_us():
+def test_faust_passes_the_generation_of_a_message_on():
     assert "consumer_generation_id" in _source(driver.Consumer._to_message)
     assert "generation_id" in inspect.signature(faust.types.ConsumerMessage).parameters

@@ -10,7 +10,7 @@ def record(offset: int, timestamp: int) -> Message:
     return Message("t.executions", 0, offset, timestamp, b"search", b"{}")
 
 
-def test_the_newest_record_of_an_id_is_the_one_remembered():
+def test_the_memory_keeps_the_newest_record_of_an_id():
     memory = Memory(since_ms=0, first=5, end=5)
     memory.add(record(5, 100), b"a")
     memory.add(record(6, 200), b"b")
@@ -19,7 +19,7 @@ def test_the_newest_record_of_an_id_is_the_one_remembered():
     assert (memory.appended_ms, memory.end) == ({b"a": 300, b"b": 200}, 9)
 
 
-def test_what_lies_before_is_put_before_and_the_newer_record_stays():
+def test_older_records_are_put_before_and_newer_ones_stay():
     newer, older = Memory(1_000, 10, 10), Memory(500, 4, 4)
     newer.add(record(10, 1_100), b"a")
     older.add(record(4, 600), b"a")
