@@ -1,14 +1,13 @@
-"""The notice: one sentence for the system prompt that says which tools are out, until when, and what to use instead.
+"""Write the notice: one sentence for the system prompt about unavailable tools, with times and substitutes.
 
-Prompts are cached by their beginning, so a sentence that ticks would make every turn pay for the whole prompt again. This
-one has instants instead of countdowns, and stays the same to the byte until a circuit opens, closes, or its wait ends. It
-names tools and times alone: an error message is text of a stranger, and has no place in a system prompt.
+Model providers cache prompts by their beginning, so a sentence with a countdown would invalidate the cache in every turn. The
+notice has points in time instead. It stays the same to the byte until a circuit opens or closes, or its wait ends. It names
+only tools and times: the text of an error comes from a third party and must not get into a system prompt.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from switchgear.arguments import renamed, renaming
 from switchgear.breaker.states import PASSING
 from switchgear.redaction.redact import MOST_NAME, one_line
-from switchgear.runtime.fork import ForkSafe
 from switchgear.sessions.session import session_of
 
 if TYPE_CHECKING:
@@ -29,22 +27,18 @@ if TYPE_CHECKING:
 
 
 MAX_TOOLS: Final = 10
-"""Tools named; the rest are counted."""
+"""The most tools to name. The others are counted."""
 
-MOST_KEPT: Final = 4_096
-"""Instants kept for circuits that a notice did not speak of, another session's: those it did speak of are kept beside them."""
+MOST_DRIFT_S: Final = 1.0
+"""How far the wall clock may drift from the monotonic clock before the times in the notice follow it."""
 
 NOTHING_CALLABLE: Final = "No tool can be called now: their state is unknown. Go on without tools."
-"""Where the client refuses every call while the fleet is out of reach (``on_state_unavailable="deny"``)."""
+"""The notice of a client with ``on_state_unavailable="deny"`` while the fleet is out of reach."""
 SESSION_OVER: Final = "No tool can be called any more in this session. Finish with what you have."
-"""Where a limit of the session is reached. Without its numbers: they may go on changing."""
+"""The notice after a limit of the session is reached. It has no numbers, because they may change."""
 
 NameOf = Mapping[str, str] | Callable[[str], str] | None
-"""From a circuit's name to the one the model knows the tool by; a name that a mapping lacks stays."""
-
-
-_Wait = tuple[str, float, float]
-"""A circuit's wait: its id, until when and since when, in monotonic seconds."""
+"""Returns the name that the model knows for a circuit's name. A mapping leaves the names that it lacks unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +47,20 @@ class Unavailable:
 
     tool: str
     until: float | None = None
-    """From when it may be tried, in seconds since 1970; None where nobody knows."""
+    """When it may be tried, in seconds since 1970. None if that isn't known."""
     since: float | None = None
-    """When its circuit opened, likewise; where that is another day, ``until`` is shown with its date."""
+    """When its circuit opened, in seconds since 1970. If that was on another day, the notice has the date."""
     instead: tuple[str, ...] = ()
     """Tools to use instead, best first."""
 
 
 def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int = MAX_TOOLS) -> str:
-    """The sentence for ``tools``, in order of the names that the model knows; empty where there are none.
+    """Return the sentence for ``tools``, sorted by name, or an empty string without tools.
 
-    A pure function. Of one name several times the latest instant counts. A substitute that is unavailable itself is not
-    recommended, nor one that the model knows by the same name.
+    If several tools have the same name, the latest time counts. A substitute that is unavailable isn't recommended.
 
     Raises:
-        SwitchgearError: ``name_of`` is no mapping or function, or has no name for one of them.
+        SwitchgearError: ``name_of`` isn't a mapping or function, or returns no name for a tool.
     """
     renaming("name_of", name_of)
     found: dict[str, list[Unavailable]] = {}
@@ -82,7 +75,7 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int =
 
 
 def _lateness(tool: Unavailable) -> tuple[float, float, str, tuple[str, ...]]:
-    """Orders those of one name, whatever the order they came in."""
+    """Return a sort key for tools with the same name, so that their order doesn't matter."""
     until = math.inf if tool.until is None else tool.until
     return until, -math.inf if tool.since is None else tool.since, tool.tool, tool.instead
 
@@ -98,12 +91,12 @@ def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], name_of: NameOf
 
 
 def _shown(tool: str, name_of: NameOf) -> str:
-    """On one line and bounded: some names come from other processes."""
+    """Return the name on one line and bounded, because some names come from other processes."""
     return one_line(renamed("name_of", name_of, tool), MOST_NAME)
 
 
 def _instant(until: float, since: float | None) -> str:
-    moment = _utc(math.ceil(until))  # never told too early
+    moment = _utc(math.ceil(until))  # rounded up: the model must not try too early
     dated = since is not None and _utc(since).date() != moment.date()
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{moment:%H:%M:%S} UTC"
 
@@ -113,24 +106,21 @@ def _utc(moment: float) -> datetime:
     return datetime.fromtimestamp(min(moment, latest), UTC)
 
 
-class NoticeBoard(ForkSafe):
-    """The notice of one client: reads its circuits, and keeps the instants of the process's own ones still.
+class NoticeBoard:
+    """Write the notice of one client from its circuits. Thread-safe.
 
-    Those are monotonic seconds. Translated anew each time, one would now and then fall on another second and the sentence
-    would change for nothing: each is translated once. Thread-safe.
+    Local circuits have monotonic times. The offset to the wall clock is kept, because a new one in every notice would now and
+    then round to another second and change the sentence.
 
     Args:
-        clock: The local breakers' clock, monotonic seconds.
-        wall: Seconds since 1970.
+        clock: Returns monotonic seconds, the time of the local breakers.
+        wall: Returns seconds since 1970.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
-        super().__init__()
         self._clock = clock
         self._wall = wall
-        self._lock = threading.Lock()
-        self._instants: dict[_Wait, tuple[float, float]] = {}
-        """Last those that were asked for last."""
+        self._offset_s = wall() - clock()
 
     def notice(
         self,
@@ -143,16 +133,16 @@ class NoticeBoard(ForkSafe):
         name_of: NameOf = None,
         limit: int = MAX_TOOLS,
     ) -> str:
-        """The sentence as of now.
+        """Return the notice.
 
         Args:
             local: The process's own circuits.
-            views: The fleet's, by circuit id.
-            fallbacks: By tool, what to use instead; where it has none the fleet's policy decides.
-            user_id: Whose circuits of scope ``user`` count.
-            session_id: Whose circuits of scope ``session`` count.
+            views: The fleet's circuits, by circuit id.
+            fallbacks: By tool, what to use instead. Without an entry the fleet's policy decides.
+            user_id: The user whose circuits of scope ``user`` count.
+            session_id: The session whose circuits of scope ``session`` count.
             name_of: See :data:`NameOf`.
-            limit: Most tools named.
+            limit: The most tools to name.
         """
         return notice(
             self.unavailable(local, views, fallbacks, user_id=user_id, session_id=session_id),
@@ -169,7 +159,7 @@ class NoticeBoard(ForkSafe):
         user_id: str = "",
         session_id: str = "",
     ) -> list[Unavailable]:
-        """What :meth:`notice` is made of. A circuit whose wait is over is left out: the next call may probe."""
+        """Return the unavailable tools. A circuit whose wait is over isn't among them, because the next call may probe."""
         owner = {"user": user_id, "session": session_id}
         now = self._wall()
         found = []
@@ -188,42 +178,31 @@ class NoticeBoard(ForkSafe):
                 found.append(Unavailable(tool, until, since, instead))
         return found
 
-    def forked(self) -> None:
-        """In a child of a fork: its own lock."""
-        self._lock = threading.Lock()
-
     def _local(
         self, circuits: Iterable[LocalCircuit], owner: Mapping[str, str]
     ) -> list[tuple[str, str, float | None, float | None]]:
+        """Return circuit id, tool, end and beginning of the wait of the open local circuits."""
         now = self._clock()
-        ahead = self._wall() - now
+        offset_s = self._wall() - now
+        if abs(offset_s - self._offset_s) > MOST_DRIFT_S:
+            self._offset_s = offset_s
         found: list[tuple[str, str, float | None, float | None]] = []
-        kept: dict[_Wait, tuple[float, float]] = {}
-        with self._lock:
-            for circuit in circuits:
-                breaker = circuit.breaker
-                if breaker.state in PASSING:
-                    continue
-                with circuit.lock:
-                    circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
-                    wait = breaker.open_at(now)
-                tool = _tool_of(circuit_id, scope, owner)
-                if wait is not None:
-                    since, until = wait
-                    key = (circuit_id, until, since)
-                    kept[key] = self._instants.get(key) or (until + ahead, since + ahead)
-                    if tool is not None:
-                        found.append((circuit_id, tool, *kept[key]))
-                elif tool is not None and state == "forced_open":
-                    found.append((circuit_id, tool, None, None))
-            self._keep(kept)
+        for circuit in circuits:
+            breaker = circuit.breaker
+            if breaker.state in PASSING:
+                continue
+            with circuit.lock:
+                circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
+                wait = breaker.open_at(now)
+            tool = _tool_of(circuit_id, scope, owner)
+            if tool is None:
+                continue
+            if wait is not None:
+                since, until = wait
+                found.append((circuit_id, tool, until + self._offset_s, since + self._offset_s))
+            elif state == "forced_open":
+                found.append((circuit_id, tool, None, None))
         return found
-
-    def _keep(self, used: dict[_Wait, tuple[float, float]]) -> None:
-        """``used`` and, in bounded number, what other sessions that take turns with this one will ask for again."""
-        now = self._clock()
-        others = [(wait, kept) for wait, kept in self._instants.items() if wait not in used and now < wait[1]]
-        self._instants = dict(others[-MOST_KEPT:]) | used
 
 
 def _refused(view: CircuitView, now: float) -> bool:
@@ -233,7 +212,7 @@ def _refused(view: CircuitView, now: float) -> bool:
 
 
 def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | None:
-    """The tool of a circuit that decides for this user and session; None where it is somebody else's."""
+    """Return the tool of a circuit that decides for this user and session, None for another one's circuit."""
     if scope == "tool":
         return circuit_id
     tool, marker, whose = circuit_id.rpartition(f"|{scope}=")
@@ -245,14 +224,14 @@ def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | Non
 def notice_now(
     runtime: Runtime, board: NoticeBoard, mode: GuardMode, circuits: Mapping[str, CircuitView], name_of: NameOf
 ) -> str:
-    """The sentence for the system prompt.
+    """Return the notice of a client, for the running session if there is one.
 
     Args:
         runtime: What the client's calls share.
-        board: The client's, which keeps instants still.
-        mode: Who decides now.
-        circuits: The fleet's, by circuit id.
-        name_of: From a circuit's name to the one that the model knows.
+        board: The client's board.
+        mode: What decides about calls now.
+        circuits: The fleet's circuits, by circuit id.
+        name_of: See :data:`NameOf`.
     """
     renaming("name_of", name_of)
     mine = session_of(runtime)

@@ -1,4 +1,4 @@
-"""Which of an agent's tools to offer to the model now: those whose circuit would let a call through."""
+"""Choose the tools to offer to the model: those whose circuit would let a call through."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from switchgear_schemas.errors import SwitchgearError
 
 T = TypeVar("T")
 CircuitOf = Mapping[str, str] | Callable[[str], str] | None
-"""From a tool's name in the model's list to its circuit's (``mcp:server:tool``); a name that a mapping lacks is its own."""
+"""Returns the name of the circuit (``mcp:server:tool``) for a name in the list. A mapping leaves names that it lacks unchanged."""
 
 _CALLED_BY_US: Final = frozenset({"function", "custom"})
 _INNER: Final = ("function", "custom", "toolSpec")
-"""Where a tool's name is, if it is not on the tool itself: OpenAI's, and Bedrock's."""
+"""Keys of OpenAI and Bedrock that hold the tool with its name."""
 _DECLARATIONS: Final = ("function_declarations", "functionDeclarations")
-"""Gemini's list of tools; with one alone in it, it goes by that one's name."""
+"""Keys of Gemini that hold a list of tools. A list with one tool has its name."""
 _PLACES: Final = frozenset({*_INNER, *_DECLARATIONS, "name", "type"})
 
 
 class NamelessToolError(SwitchgearError):
-    """An item of a tool list has no name that could be asked for."""
+    """An item of a tool list has no name."""
 
 
 def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of: CircuitOf = None) -> list[T]:
-    """The items of ``tools`` whose circuit does not refuse, untouched and in order.
+    """Return the items of ``tools`` whose circuit doesn't refuse calls, unchanged and in order.
 
-    An item may be a name; a dict in the shape of OpenAI (chat completions and responses), Anthropic, MCP, Bedrock or Gemini
-    (with one declaration in it); an object with a ``name`` (MCP, LangChain, OpenAI agents); a guarded function, whose circuit
-    is known, or any other by its ``__name__``; a ``functools.partial`` of either.
-    A tool that the model's provider runs itself, and a mark that is no tool, have no circuit as a rule and so are kept: a
-    dict or object with a ``type`` and no name (``{"type": "web_search"}``) goes by its type, a dict with another key alone
-    (``{"google_search": {}}``, ``{"cachePoint": {"type": "default"}}``) by that, or by the name in it.
+    An item may be a name; a dict in the format of OpenAI (chat completions and responses), Anthropic, MCP, Bedrock or Gemini
+    (with one declaration); an object with a ``name`` (MCP, LangChain, OpenAI agents); a guarded function; any other function,
+    by its ``__name__``; or a ``functools.partial`` of a function.
 
-    When all are refused the list is empty. That is the truth, and "never eject everything" is no help here: a model that is
-    offered a tool which will be refused spends a turn on it. Leave the parameter out of the request then; OpenAI's API
-    rejects an empty list.
+    Tools that the model's provider runs, and marks that aren't tools, usually have no circuit and stay in the list. A dict or
+    object with a ``type`` and no name (``{"type": "web_search"}``) has its type as its name. A dict with one other key
+    (``{"google_search": {}}``, ``{"cachePoint": {"type": "default"}}``) has the name in it, or the key.
+
+    If all circuits refuse, the list is empty: a model that is offered a refused tool wastes a turn on it. Leave the parameter
+    out of the request then, because OpenAI's API rejects an empty list.
 
     Args:
         tools: The agent's tools.
-        refuses: Whether a circuit, by name, would refuse a call now.
+        refuses: Returns whether the circuit with a name would refuse a call.
         circuit_of: See :data:`CircuitOf`.
 
     Raises:
-        NamelessToolError: naming the item's position and type.
-        SwitchgearError: ``tools`` is no list of them, or ``circuit_of`` has no name for one.
+        NamelessToolError: An item has no name. The message has its position and type.
+        SwitchgearError: ``tools`` isn't a list, or ``circuit_of`` returns no name for an item.
     """
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-        impossible("tools", "a list of tools", tools, "One alone goes into a list too.")
+        impossible("tools", "a list of tools", tools, "Put a single tool into a list.")
     renaming("circuit_of", circuit_of)
     kept = []
     for position, tool in enumerate(tools):
@@ -59,7 +59,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
         if name is None:
             raise NamelessToolError(
                 f"tools[{position}] is a {type(tool).__name__} without a name.",
-                hint="Give a name, a dict with a name or a function in it, or an object with .name; of Gemini's tools the declarations.",
+                hint="Give a name, a dict with a name or a function in it, or an object with .name. Of Gemini's tools give the declarations.",
             )
         if not refuses(name if guarded is not None else circuit_name(name, circuit_of)):
             kept.append(tool)
@@ -67,12 +67,12 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
 
 
 def circuit_name(name: str, circuit_of: CircuitOf) -> str:
-    """The circuit of the tool that the model knows as ``name``."""
+    """Return the name of the circuit for a name in the model's list."""
     return renamed("circuit_of", circuit_of, name)
 
 
 def name_of(tool: object) -> str | None:
-    """The name an item of a tool list goes by, None where it has none."""
+    """Return the name of an item of a tool list, or None."""
     if isinstance(tool, str):
         return tool or None
     if isinstance(tool, Mapping):
@@ -94,12 +94,12 @@ def _in_mapping(tool: Mapping[Any, Any]) -> str | None:
 
 
 def _hosted(kind: object) -> str | None:
-    """The name of a tool that the provider runs, by its type."""
+    """Return the type as the name of a tool that the provider runs."""
     return kind if isinstance(kind, str) and kind not in _CALLED_BY_US else None
 
 
 def _alone(tool: Mapping[Any, Any]) -> tuple[object, ...]:
-    """The names that a dict with one key, none of those where we look for a tool's name, may go by."""
+    """Return the possible names of a dict with one key that isn't a known place of a name."""
     if len(tool) != 1:
         return ()
     ((key, value),) = tool.items()

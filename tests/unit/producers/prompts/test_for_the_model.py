@@ -21,7 +21,7 @@ def fail(gear, tool):
     gear.try_acquire(tool).failure(ConnectionError("down"))
 
 
-def test_an_open_tool_is_neither_offered_nor_passed_over_in_silence(gear):
+def test_open_tool_is_in_the_notice_and_not_in_the_list(gear):
     assert gear.available(TOOLS) == TOOLS
     assert gear.notice() == ""
     fail(gear, "search")
@@ -35,7 +35,7 @@ def test_an_open_tool_is_neither_offered_nor_passed_over_in_silence(gear):
     assert gear.notice().count("use mail instead") == 2
 
 
-def test_a_session_has_its_own_tools_and_its_own_sentence(gear):
+def test_session_has_its_own_list_and_notice(gear):
     fail(gear, "search")
     with gear.session("s-1"):
         assert (gear.available(TOOLS), gear.notice()) == (TOOLS, "")
@@ -47,14 +47,14 @@ def test_a_session_has_its_own_tools_and_its_own_sentence(gear):
     assert "maps" not in gear.notice().split(";")[0]
 
 
-def test_a_session_over_its_limit_has_no_tools(gear):
+def test_session_over_its_limit_has_no_tools(gear):
     with gear.session(max_calls=1):
         gear.try_acquire("mail").success()
         assert gear.available(TOOLS) == []
     assert gear.available(TOOLS) == TOOLS
 
 
-def test_what_the_fleet_has_opened_is_in_every_session():
+def test_circuit_opened_by_the_fleet_is_in_every_session():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     fleet.open_circuit("search", for_s=60)

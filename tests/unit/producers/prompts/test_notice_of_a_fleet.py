@@ -22,7 +22,7 @@ def fail(gear, times=3):
         gear.try_acquire(TOOL).failure(ConnectionError("down"))
 
 
-def test_what_one_process_found_out_is_in_the_prompts_of_all_in_the_same_words(fleet):
+def test_all_processes_have_the_same_notice(fleet):
     gears = [fleet.gear(f"process {number}") for number in range(5)]
     assert {gear.notice() for gear in gears} == {""}
     fail(gears[0])
@@ -34,7 +34,7 @@ def test_what_one_process_found_out_is_in_the_prompts_of_all_in_the_same_words(f
     assert all(gear.available([TOOL, "other"]) == ["other"] for gear in gears)
 
 
-def test_it_stays_while_nothing_happens_and_goes_when_a_probe_may_go(fleet):
+def test_notice_stays_until_a_probe_may_go(fleet):
     gear = fleet.gear()
     fail(gear)
     text = gear.notice()
@@ -48,7 +48,7 @@ def test_it_stays_while_nothing_happens_and_goes_when_a_probe_may_go(fleet):
     assert gear.notice() not in {"", text}
 
 
-def test_an_operators_word_is_in_it_until_it_is_taken_back(fleet):
+def test_command_of_an_operator_is_in_the_notice_until_it_is_reset(fleet):
     gear = fleet.gear()
     fleet.command(TOOL, "force_open")
     assert f"{TOOL} (until further notice" in gear.notice()
@@ -57,7 +57,7 @@ def test_an_operators_word_is_in_it_until_it_is_taken_back(fleet):
 
 
 @pytest.mark.parametrize(("option", "says"), [("local", ""), ("deny", NOTHING_CALLABLE)])
-def test_with_the_fleet_out_of_reach_it_says_what_the_calls_are_told(fleet, option, says):
+def test_notice_agrees_with_calls_while_the_fleet_is_out_of_reach(fleet, option, says):
     gear, other = fleet.gear(on_state_unavailable=option), fleet.gear("other")
     fleet.command(TOOL, "force_open")
     assert TOOL in gear.notice()

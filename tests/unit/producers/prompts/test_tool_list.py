@@ -61,7 +61,7 @@ def refuses_search(tool):
 
 
 @pytest.mark.parametrize("tool", SHAPES)
-def test_every_shape_is_known_by_its_name(tool):
+def test_finds_the_name_in_every_format(tool):
     assert name_of(tool) == "search"
     assert available([tool], refuses_search) == []
     kept = available([tool], lambda _tool: False)
@@ -69,14 +69,14 @@ def test_every_shape_is_known_by_its_name(tool):
     assert kept[0] is tool
 
 
-def test_order_and_items_stay_as_they_are():
+def test_keeps_order_and_items():
     tools = [{"name": "a"}, "search", Tool("b"), search, "c"]
     kept = available(tools, refuses_search)
     assert kept == [tools[0], tools[2], tools[4]]
     assert tools[1] == "search"
 
 
-def test_the_real_types_of_mcp_are_known():
+def test_finds_the_name_of_real_mcp_types():
     tool = types.Tool.model_validate({"name": "search", "inputSchema": {"type": "object"}})
     assert available([tool], refuses_search) == []
     assert available([tool.model_dump(by_alias=True)], refuses_search) == []
@@ -91,13 +91,13 @@ def test_the_real_types_of_mcp_are_known():
         WebSearchTool(type="web_search").model_dump(),
     ],
 )
-def test_what_the_provider_runs_and_what_is_no_tool_stays_in_the_list(tool):
+def test_keeps_hosted_tools_and_marks(tool):
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     gear.try_acquire("search").failure(ConnectionError())
     assert gear.available(["search", tool, "other"]) == [tool, "other"]
 
 
-def test_any_iterable_will_do():
+def test_takes_any_iterable():
     assert available((name for name in ("a", "search")), refuses_search) == ["a"]
 
 
@@ -108,7 +108,7 @@ def test_any_iterable_will_do():
         lambda name: f"mcp:weather:{name}" if name == "get_forecast" else name,
     ],
 )
-def test_the_circuit_may_have_another_name_than_the_model_knows(circuit_of):
+def test_circuit_of_maps_names_to_circuits(circuit_of):
     asked = []
 
     def refuses(circuit):
@@ -119,7 +119,7 @@ def test_the_circuit_may_have_another_name_than_the_model_knows(circuit_of):
     assert asked == ["mcp:weather:get_forecast", "search"]
 
 
-def test_where_all_are_refused_nothing_is_offered():
+def test_list_is_empty_if_all_circuits_refuse():
     assert available(["a", "b"], lambda _tool: True) == []
 
 
@@ -141,12 +141,12 @@ def test_where_all_are_refused_nothing_is_offered():
         (Tool(name=""), "Tool"),
     ],
 )
-def test_an_item_without_a_name_is_told_with_its_place(tool, kind):
+def test_error_has_position_and_type_of_a_nameless_item(tool, kind):
     with pytest.raises(NamelessToolError, match=rf"tools\[1\] is a {kind} without a name"):
         available(["a", tool], lambda _tool: False)
 
 
-def test_a_guarded_function_is_known_by_its_circuit():
+def test_finds_the_circuit_of_a_guarded_function():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     guarded = gear.guard("mcp:search:web")(search)
     assert gear.available([guarded, search]) == [guarded, search]
@@ -154,7 +154,7 @@ def test_a_guarded_function_is_known_by_its_circuit():
     assert gear.available([guarded, search], circuit_of={"search": "another"}) == [search]
 
 
-def test_a_partial_of_a_guarded_function_is_known_by_its_circuit():
+def test_finds_the_circuit_of_a_partial_of_a_guarded_function():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     bound = functools.partial(gear.guard("mcp:search:web")(search), "x")
     assert gear.available([bound]) == [bound]
@@ -163,13 +163,13 @@ def test_a_partial_of_a_guarded_function_is_known_by_its_circuit():
 
 
 @pytest.mark.parametrize("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
-def test_what_is_no_list_of_tools_is_told(tools):
+def test_rejects_what_is_not_a_list_of_tools(tools):
     with pytest.raises(SwitchgearError, match="tools must be a list of tools, not"):
         Switchgear.local().available(tools)
 
 
 @pytest.mark.parametrize("wrong", [{"search": None}, {"search": ""}, lambda _name: None, ["search"], 5])
-def test_a_name_that_leads_nowhere_is_told_and_not_offered(wrong):
+def test_rejects_an_impossible_name_of_circuit_of(wrong):
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     gear.try_acquire("search").failure(ConnectionError())
     with pytest.raises(SwitchgearError, match="circuit_of"):
@@ -183,7 +183,7 @@ async def awaited(name):
 
 
 @pytest.mark.parametrize("wrong", [3, ["search"], "search", awaited])
-def test_what_cannot_rename_at_all_is_told_also_while_nothing_is_open(wrong):
+def test_rejects_an_impossible_circuit_of(wrong):
     gear = Switchgear.local()
     with pytest.raises(OptionError, match="circuit_of must be a"):
         gear.available([], circuit_of=wrong)
@@ -196,7 +196,7 @@ def test_what_cannot_rename_at_all_is_told_also_while_nothing_is_open(wrong):
 
 
 @pytest.mark.parametrize("scope", ["user", "session"])
-def test_within_a_session_the_circuits_of_its_user_and_its_own_decide(scope):
+def test_circuits_of_a_session_and_its_user_decide(scope):
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, scope=scope))
     with gear.session("s-1", user_id="ana"):
         gear.try_acquire("search").failure(ConnectionError())
@@ -207,7 +207,7 @@ def test_within_a_session_the_circuits_of_its_user_and_its_own_decide(scope):
         assert gear.notice() == ""
 
 
-def test_so_it_is_with_the_fleets_circuits_of_a_session():
+def test_fleet_circuits_of_a_session_decide():
     fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1, scope="session"))
     gear, other = fleet.gear(), fleet.gear("other")
     gear.try_acquire("search", session_id="s-1").failure(ConnectionError())
@@ -220,7 +220,7 @@ def test_so_it_is_with_the_fleets_circuits_of_a_session():
         assert other.notice() == ""
 
 
-def test_asking_makes_no_circuit():
+def test_available_creates_no_circuit():
     gear = Switchgear.local()
     gear.available([f"invented{number}" for number in range(100)])
     assert len(gear._gate.local) == 0
