@@ -1,4 +1,4 @@
-"""What counts as a number where a user gives one: True and False are none."""
+"""Check numbers that a user gives. True and False aren't numbers here."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from switchgear_schemas.enums import LONGEST_WAIT_S, SHORTEST_WAIT_S
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """A whole number, of whatever sign."""
+    """Return whether ``value`` is an integer."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """A whole number or one with a fraction, also NaN and the infinities: a range is the caller's to ask for."""
+    """Return whether ``value`` is an integer or a float. NaN and infinity are: check the range too."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def possible_wait(seconds: float) -> float:
-    """The nearest wait that a policy may have: zero is a nanosecond, and more than a year is a year."""
+    """Return the nearest wait that a policy allows: at least a nanosecond, at most a year."""
     return min(max(seconds, SHORTEST_WAIT_S), LONGEST_WAIT_S)

@@ -1,11 +1,11 @@
-"""Spectra's tool resilience, by its own names: options, fallback map and events, on a local Switchgear.
+"""Use the names of Spectra's tool resilience: options, fallback map and events, on a local client.
 
     gear = from_spectra(configure)              # builder.AddToolResilience(opts => { … })
     tools = wrap_tools(gear, tools)             # "Spectra wraps each registered tool"
 
-Two differences. While a circuit is half-open no more calls go than ``half_open_max_attempts`` at a time, and one that never
-returns is given up after ten minutes. And where the circuits of a tool and of its fallback are both open, the tool is called
-all the same: everything open at once says more about this process than about the tools.
+There are two differences. While a circuit is half-open, at most ``half_open_max_attempts`` probes run at a time, and a probe
+that doesn't return within ten minutes counts as lost. If the circuits of a tool and its fallback are both open, the tool is
+called anyway: if everything is open, the problem is probably in this process.
 """
 
 from __future__ import annotations
@@ -29,60 +29,60 @@ from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
 
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
-"""Spectra counts every failure of a tool, whatever its kind."""
+"""Spectra counts every failure of a tool."""
 _LONGEST_PROBE_S: Final = 600.0
 _OPTION_OF: Final = {"fallbacks": "fallback_tools", "local_policies": "failure_threshold, cooldown_period and so on"}
-"""Arguments of a client that the options stand for."""
+"""Arguments of a client that the options replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackUsed:
-    """A call of ``tool`` was routed to ``fallback``, because the circuit of ``tool`` is open."""
+    """A call of ``tool`` went to ``fallback``, because the circuit of ``tool`` is open."""
 
     tool: str
     fallback: str
 
 
 SpectraEvent = CircuitChange | FallbackUsed
-"""What an event sink is given: ``CircuitChange`` has ``tool``, ``previous``, ``state`` and ``reason``."""
+"""What an event sink receives. ``CircuitChange`` has ``tool``, ``previous``, ``state`` and ``reason``."""
 
 
 class EventSink(Protocol):
-    """Spectra's ``IEventSink``. A plain function will do as well."""
+    """Spectra's ``IEventSink``. A plain function works too."""
 
     def publish(self, event: SpectraEvent, /) -> object:
-        """Take one event. Called in the caller's thread: be quick; what it raises is logged and goes no further."""
+        """Handle one event, in the caller's thread. Keep it short. Exceptions are logged and don't affect the call."""
 
 
 @dataclass(slots=True)
 class SpectraOptions:
-    """``ToolResilienceOptions`` with Spectra's defaults; names in Python's case."""
+    """``ToolResilienceOptions`` with Spectra's defaults, and names in Python's style."""
 
     failure_threshold: int = 5
-    """Consecutive failures before opening the circuit."""
+    """Consecutive failures that open the circuit."""
     cooldown_period: timedelta | float = timedelta(seconds=60)
-    """How long the circuit stays open before probing again; a number is seconds."""
+    """How long the circuit stays open before a probe. A number is seconds."""
     half_open_max_attempts: int = 1
-    """Number of probe calls allowed in half-open state."""
+    """The most probes at a time in state half-open."""
     success_threshold_to_close: int = 1
-    """Successful probe calls required to close the circuit."""
+    """Successful probes that close the circuit."""
     fallback_tools: dict[str, str] = field(default_factory=dict)
-    """Tool to the tool to use while its circuit is open, such as ``mcp:server:tool`` names."""
+    """The tool to use while the circuit of another tool is open, by names such as ``mcp:server:tool``."""
 
     def policy(self) -> BreakerPolicy:
-        """The same as a breaker's policy.
+        """Return the options as the policy of a breaker.
 
         Raises:
-            SettingsError: naming the option that is out of range.
+            SettingsError: An option is out of range. The message names it.
         """
         period = self.cooldown_period
         cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
         if not is_number(cooldown_s) or not 0 < cooldown_s <= sys.float_info.max:
-            raise SettingsError(f"cooldown_period is a timedelta or a number of seconds above 0, not {period!r}.")
+            raise SettingsError(f"cooldown_period is {period!r}. Use a timedelta or a number of seconds above 0.")
         for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
             value = getattr(self, name)
             if not is_whole(value) or value < 1:
-                raise SettingsError(f"{name} is a number of calls from 1, not {value!r}.")
+                raise SettingsError(f"{name} is {value!r}. Use a whole number of at least 1.")
         return BreakerPolicy(
             consecutive_failures=min(self.failure_threshold, MOST_CALLS),
             wait_duration_in_open_state_s=possible_wait(cooldown_s),
@@ -100,23 +100,23 @@ def from_spectra(
     event_sink: EventSink | Callable[[SpectraEvent], object] | None = None,
     **client: Any,
 ) -> Switchgear:
-    """A client whose circuits behave as Spectra's.
+    """Return a client whose circuits behave as Spectra's.
 
     Args:
-        configure: Sets options on what it is given, as the function for ``AddToolResilience`` does; or the options themselves.
-        event_sink: Told of changes of state and of fallbacks.
-        client: Further arguments of :class:`Switchgear`. It is a local one unless ``bootstrap_servers`` is among them.
+        configure: A function that sets options, as the one for ``AddToolResilience``; or the options themselves.
+        event_sink: Receives changes of state and fallbacks.
+        client: Other arguments of :class:`Switchgear`. The client is a local one without ``bootstrap_servers``.
 
     Raises:
-        SettingsError: naming the option that is out of range, or given twice.
+        SettingsError: An option is out of range or given twice. The message names it.
         OptionError: ``configure`` is a coroutine function or a generator.
     """
     for name, option in _OPTION_OF.items():
         if name in client:
-            raise SettingsError(f"from_spectra makes {name} from the options.", hint=f"Set {option}.")
+            raise SettingsError(f"from_spectra sets {name} from the options.", hint=f"Set {option} instead.")
     options = _configured(configure)
     if not isinstance(options.fallback_tools, Mapping):
-        raise SettingsError(f"fallback_tools names a fallback for each tool, not {options.fallback_tools!r}.")
+        raise SettingsError(f"fallback_tools is {options.fallback_tools!r}. Use a dict from a tool to its fallback.")
     hooks = list(HookList(client.pop("hooks", ())).hooks)
     if event_sink is not None:
         hooks.append(_hooks_of(event_sink))
@@ -130,12 +130,12 @@ def from_spectra(
 
 
 def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Every registered tool behind its circuit, by name: the agent calls them as before.
+    """Return every tool behind its circuit, by name. The agent calls them as before.
 
-    A fallback that is one of ``tools`` is the function given here, not another agent's of the same name.
+    A fallback among ``tools`` is the function given here, not another agent's function with the same name.
 
     Raises:
-        OptionError: ``gear`` is no client, ``tools`` are no functions by name, or one of them can't be guarded.
+        OptionError: ``gear`` isn't a client, ``tools`` isn't a dict of functions, or one of them can't be guarded.
     """
     if not isinstance(gear, Calling):  # gear.with_options(...) is one
         arguments.impossible("gear", "a Switchgear", gear, "wrap_tools(from_spectra(configure), tools)")
@@ -143,30 +143,30 @@ def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dic
 
 
 def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions | None) -> SpectraOptions:
-    """The options that are meant. Whatever would leave the defaults in force without a word is refused."""
+    """Return the options. Reject everything that would silently leave the defaults in force."""
     if isinstance(configure, SpectraOptions):
         return configure
     options = SpectraOptions()
     if configure is None:
         return options
     if not callable(configure):
-        raise SettingsError(f"configure is SpectraOptions, or a function that sets them, not {configure!r}.")
+        raise SettingsError(f"configure is {configure!r}. Use SpectraOptions, or a function that sets them.")
     if SpectraOptions in getattr(configure, "__mro__", ()):
         raise SettingsError(
-            "configure is SpectraOptions, or a function that sets them, not the class itself.",
-            hint="SpectraOptions(failure_threshold=3)",
+            "configure is the class SpectraOptions.",
+            hint="Give an object of it: SpectraOptions(failure_threshold=3).",
         )
     arguments.function("configure", configure)
     returned = configure(options)
     if isinstance(returned, SpectraOptions) and returned is not options:
         raise SettingsError(
-            "configure returned other options than it was given, and only those are read.",
-            hint="Set them on what it is given, or give the options in its place.",
+            "configure returned other options than the ones that it received. Only those are used.",
+            hint="Set them on the options that it receives, or give the options instead of the function.",
         )
     if inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
-            returned.close()  # else Python warns that it was never awaited
-        raise SettingsError("configure returned something to await.", hint="It is called and not awaited.")
+            returned.close()  # or Python warns that it was never awaited
+        raise SettingsError("configure returned an awaitable.", hint="Use a plain function: it isn't awaited.")
     return options
 
 
@@ -174,11 +174,11 @@ def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHoo
     publish: Callable[[SpectraEvent], object] | None = getattr(sink, "publish", None)
     if publish is None:
         if not callable(sink):
-            raise SettingsError(f"event_sink is a function, or an object with publish(event), not {sink!r}.")
+            raise SettingsError(f"event_sink is {sink!r}. Use a function, or an object with publish(event).")
         publish = sink
-    tell = publish
+    send = publish  # for mypy: not None
 
     def on_fallback(rejection: Rejection, tool: str) -> object:
-        return tell(FallbackUsed(rejection.tool, tool))
+        return send(FallbackUsed(rejection.tool, tool))
 
-    return FunctionHooks(on_transition=tell, on_fallback=on_fallback)
+    return FunctionHooks(on_transition=send, on_fallback=on_fallback)

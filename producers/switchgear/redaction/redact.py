@@ -1,9 +1,8 @@
-"""Secrets are taken out of error messages before they leave the process.
+"""Remove secrets from error messages before they leave the process.
 
-The patterns are those of well-known credentials (their issuers' published prefixes), of cookies and authorization headers,
-and of values whose name says that they are secret (:mod:`switchgear.redaction.named_secrets`). All are linear in the length of the
-text, which is bounded first. What has no telling name or form (a bare 40-character AWS secret), and what is personal rather than secret
-(e-mail addresses, names), is left: give a function of your own for those.
+The patterns match credentials with a published prefix, cookies and authorization headers, and values whose name says that they
+are secret (:mod:`switchgear.redaction.named_secrets`). Every pattern takes linear time, and the text is cut first. Secrets without
+a known name or prefix (a 40-character AWS secret) and personal data (e-mail addresses, names) stay: use your own function for them.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from switchgear.redaction.named_secrets import MARK, without_named, without_opti
 log: Final = logging.getLogger("switchgear.redact")
 
 Redactor = Callable[[str], str]
-"""A user's own rule: from a message, already without what is found here, to what may leave the process."""
+"""A user's rule: it receives an already redacted message and returns what may leave the process."""
 
 MAX_MESSAGE_CHARACTERS: Final = 2_000
 _CONSIDERED: Final = 2 * MAX_MESSAGE_CHARACTERS
 _LONGEST_WORD: Final = 600
-"""A word that the cut leaves unfinished is looked for within this: longer ones are known by their beginnings."""
+"""The cut goes back at most this far to the end of a word. Longer secrets are known by their beginnings."""
 _PARAMETER: Final = r"[A-Za-z0-9_-]{1,40}=(?:\\{0,8}\"[^\"]*\"?|[^\s\"',\\]+)"
 _AUTHORIZATION: Final = (  # Authorization: Bearer …; Digest username="…", response="…"
     r"(?i)(?P<kept>\b(?:proxy-)?authorization[\"']?\]?\s{0,4}[:=]{1,2}+>?+\s{0,4}+[\"']?+)(?!\[redacted\])"
@@ -31,7 +30,7 @@ _AUTHORIZATION: Final = (  # Authorization: Bearer …; Digest username="…", r
 )
 _COOKIE: Final = r"(?i)(?P<kept>\b(?:set-)?cookie[\"']?\]?\s{0,4}(?::|=>)\s{0,4}+[\"']?+)(?!\[redacted\])[^\s=;\"']{1,80}=[^\r\n\"']*"
 _KEPT: Final = rf"\g<kept>{MARK}"
-_IN_URL: Final = (  # scheme://user:password@host, keeping the host; either may have an @ of its own. One word alone may be a token
+_IN_URL: Final = (  # scheme://user:password@host, keeping the host. Both may contain an @. A single word may be a token
     r"(?P<kept>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)(?:[^\s/:]{0,256}:[^\s/@]{1,256}|(?!git@)[^\s/:@?#\"'<>]{1,256})@"
     r"(?:[^\s/@\"'<>]{0,256}@){0,8}"
 )
@@ -65,9 +64,9 @@ _WITH_LONG_WORDS: Final = (
     (rf"\b(?:{'|'.join(_KNOWN_FORMS)})", MARK),
     (r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", MARK),  # Telegram
 )
-"""What has a word of 14 characters or more in it."""
+"""Patterns that need a word of at least 14 characters."""
 _SIGNS: Final = (":", "=", "',", '",')
-"""What stands between a name and its value."""
+"""Characters between a name and its value."""
 _ALWAYS: Final = (
     (
         r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
@@ -78,9 +77,9 @@ _ALWAYS: Final = (
 
 
 def redact(text: str) -> str:
-    """``text`` without what looks like a credential, at most ``MAX_MESSAGE_CHARACTERS`` long (an ellipsis marks a cut).
+    """Return ``text`` without credentials, at most ``MAX_MESSAGE_CHARACTERS`` long. An ellipsis marks a cut.
 
-    What was redacted once stays as it is: the guard, a user's rule and the emitter may each pass it through here.
+    Redacting again changes nothing: the guard, a user's rule and the emitter may each call this.
     """
     found = text if len(text) <= _CONSIDERED else _whole_words(text[: _CONSIDERED + 1])
     if "://" in found:
@@ -99,12 +98,12 @@ def redact(text: str) -> str:
 
 
 def considered(text: str) -> str:
-    """As much of ``text`` as :func:`redact` looks at, and finds the same in: for who keeps it until then."""
+    """Return the part of ``text`` that :func:`redact` looks at, to store it until then."""
     return text[: _CONSIDERED + 1]
 
 
 def _whole_words(text: str) -> str:
-    """``text`` up to the last end of a word: half a secret has no form to be known by."""
+    """Return ``text`` up to the end of its last whole word, because half a secret can't be recognized."""
     at = len(text) - _LONGEST_WORD
     for between in (r"\s", r"[^\w.~+/=%-]"):
         ends = [found.start() for found in re.compile(between).finditer(text, at)]
@@ -114,17 +113,16 @@ def _whole_words(text: str) -> str:
 
 
 def _applied(rules: Iterable[tuple[str, str]], text: str) -> str:
-    """Compiled at the first message, and then kept by ``re``: the import must not wait for it."""
+    """Apply the rules. ``re`` compiles each at the first message, so the import stays fast."""
     for pattern, replacement in rules:
         text = re.sub(pattern, replacement, text)
     return text
 
 
 def redactor(extra: Redactor | None) -> Redactor:
-    """:func:`redact`, then the user's ``extra`` rule.
+    """Return a function that applies :func:`redact` and then the user's rule.
 
-    Where ``extra`` fails, or returns something else than text, the whole message is withheld and the failure logged: what
-    it would have taken out is not known.
+    If the rule fails or doesn't return text, the whole message is withheld and the failure is logged.
     """
     if extra is None:
         return redact
@@ -144,11 +142,11 @@ def redactor(extra: Redactor | None) -> Redactor:
 
 
 MOST_NAME: Final = 80
-"""Characters of a tool's name."""
+"""The most characters of a tool's name in a text."""
 
 
 def one_line(text: str, most: int) -> str:
-    """``text`` without line breaks and control characters, at most ``most`` characters long; an ellipsis marks a cut."""
+    """Return ``text`` on one line without control characters, at most ``most`` characters long. An ellipsis marks a cut."""
     text = text[: 4 * most]
     plain = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return plain if len(plain) <= most else plain[: most - 1] + "…"

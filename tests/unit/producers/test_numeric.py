@@ -11,18 +11,18 @@ from switchgear.numeric import is_number, is_whole
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**400])
-def test_a_whole_number_is_a_number_too(value):
+def test_integer_is_whole_and_a_number(value):
     assert is_whole(value)
     assert is_number(value)
 
 
 @pytest.mark.parametrize("value", [0.5, 2.0, math.inf, math.nan])
-def test_a_float_is_a_number_and_not_a_whole_one(value):
+def test_float_is_a_number_but_not_whole(value):
     assert is_number(value)
     assert not is_whole(value)
 
 
 @pytest.mark.parametrize("value", [True, False, None, "1", b"1", Decimal(1), 1j, [1]])
-def test_whatever_else_is_none(value):
+def test_other_values_are_not_numbers(value):
     assert not is_number(value)
     assert not is_whole(value)

@@ -1,4 +1,4 @@
-"""Spectra's page on tool resilience, line by line."""
+"""from_spectra and wrap_tools keep what Spectra's page on tool resilience promises."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def after_cooldown(gear, name):
 # -- enable tool resilience -------------------------------------------------------------------------------------------
 
 
-def test_add_tool_resilience_opts_failure_threshold_3_cooldown_period_30_seconds():
+def test_options_set_threshold_and_cooldown():
     def configure(opts):
         opts.failure_threshold = 3
         opts.cooldown_period = timedelta(seconds=30)
@@ -64,7 +64,7 @@ def test_add_tool_resilience_opts_failure_threshold_3_cooldown_period_30_seconds
     assert 29 < refused.value.retry_after_s <= 30
 
 
-def test_each_registered_tool_is_wrapped_and_tracked_alone():
+def test_each_tool_has_its_own_circuit():
     down, up = Tool(), Tool()
     up.error = None
     tools = wrap_tools(from_spectra(quick), {"down": down, "up": up})
@@ -77,7 +77,7 @@ def test_each_registered_tool_is_wrapped_and_tracked_alone():
 # -- options and their defaults ---------------------------------------------------------------------------------------
 
 
-def test_the_defaults_are_those_of_the_table():
+def test_defaults_are_those_of_spectra():
     options = SpectraOptions()
     assert options.failure_threshold == 5
     assert options.cooldown_period == timedelta(seconds=60)
@@ -86,7 +86,7 @@ def test_the_defaults_are_those_of_the_table():
     assert options.fallback_tools == {}
 
 
-def test_the_defaults_open_after_five_consecutive_failures_for_sixty_seconds():
+def test_opens_after_five_consecutive_failures_for_sixty_seconds_by_default():
     down = Tool()
     gear = from_spectra()
     (tool,) = wrap_tools(gear, {"t": down}).values()
@@ -100,7 +100,7 @@ def test_the_defaults_open_after_five_consecutive_failures_for_sixty_seconds():
     assert 59 < refused.value.retry_after_s <= 60
 
 
-def test_every_failure_counts_a_bad_argument_too():
+def test_every_failure_counts():
     down = Tool()
     down.error = ValueError("no such city")
     (tool,) = wrap_tools(from_spectra(quick), {"t": down}).values()
@@ -111,14 +111,14 @@ def test_every_failure_counts_a_bad_argument_too():
         tool()
 
 
-def test_a_cooldown_may_be_a_number_of_seconds():
+def test_cooldown_may_be_a_number_of_seconds():
     assert SpectraOptions(cooldown_period=2.5).policy().wait_duration_in_open_state_s == 2.5
 
 
 # -- closed, open, half-open ------------------------------------------------------------------------------------------
 
 
-def test_cooldown_expires_a_probe_succeeds_and_the_circuit_closes():
+def test_successful_probe_closes_the_circuit_after_the_cooldown():
     flaky = Tool()
     gear = from_spectra(quick)
     (tool,) = wrap_tools(gear, {"t": flaky}).values()
@@ -129,7 +129,7 @@ def test_cooldown_expires_a_probe_succeeds_and_the_circuit_closes():
     assert gear.status().local == {}
 
 
-def test_a_failed_probe_opens_it_again():
+def test_failed_probe_opens_the_circuit_again():
     down = Tool()
     gear = from_spectra(quick)
     (tool,) = wrap_tools(gear, {"t": down}).values()
@@ -142,7 +142,7 @@ def test_a_failed_probe_opens_it_again():
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_half_open_allows_that_number_of_probe_calls(attempts):
+def test_half_open_circuit_allows_the_configured_number_of_probes(attempts):
     def configure(opts):
         quick(opts)
         opts.half_open_max_attempts = attempts
@@ -157,7 +157,7 @@ def test_half_open_allows_that_number_of_probe_calls(attempts):
         probe.release()
 
 
-def test_success_threshold_to_close_takes_that_many_good_probes():
+def test_closes_after_the_configured_number_of_successful_probes():
     def configure(opts):
         quick(opts)
         opts.success_threshold_to_close = 3
@@ -180,7 +180,7 @@ def with_fallbacks(opts):
     opts.fallback_tools["external_search"] = "local_search"
 
 
-def test_while_the_primary_is_open_the_call_is_routed_to_the_fallback_and_the_agent_calls_as_before():
+def test_calls_the_fallback_while_the_circuit_is_open():
     primary, backup = Tool(), Tool("from the backup")
     backup.error = None
     tools = wrap_tools(
@@ -193,7 +193,7 @@ def test_while_the_primary_is_open_the_call_is_routed_to_the_fallback_and_the_ag
     assert (primary.calls, backup.calls) == (3, 1)
 
 
-def test_after_the_cooldown_the_primary_is_probed_again():
+def test_probes_the_primary_tool_after_the_cooldown():
     primary, backup = Tool("from the primary"), Tool("from the backup")
     backup.error = None
     gear = from_spectra(with_fallbacks)
@@ -217,7 +217,7 @@ class Sink:
 
 
 @pytest.mark.parametrize("as_function", [False, True])
-def test_state_changes_and_fallbacks_reach_the_sink(as_function):
+def test_event_sink_receives_changes_and_fallbacks(as_function):
     sink = Sink()
     primary, backup = Tool(), Tool()
     backup.error = None
@@ -237,7 +237,7 @@ def test_state_changes_and_fallbacks_reach_the_sink(as_function):
     assert FallbackUsed("external_search", "local_search") in sink.events
 
 
-def test_a_sink_that_fails_does_not_fail_the_call():
+def test_failing_event_sink_does_not_fail_the_call():
     up = Tool()
 
     def broken(_event):
@@ -252,7 +252,7 @@ def test_a_sink_that_fails_does_not_fail_the_call():
 # -- around it --------------------------------------------------------------------------------------------------------
 
 
-async def test_coroutine_functions_are_wrapped_too():
+async def test_wraps_coroutine_functions():
     async def down():
         raise ConnectionError
 
@@ -263,7 +263,7 @@ async def test_coroutine_functions_are_wrapped_too():
         await tool()
 
 
-def test_the_clients_other_arguments_are_passed_on():
+def test_passes_other_arguments_to_the_client():
     told = []
     gear = from_spectra(quick, classify=told.append, parameters_key=b"k")
     gear.try_acquire("t").failure(KeyError("x"))
@@ -286,17 +286,17 @@ def test_the_clients_other_arguments_are_passed_on():
         ("fallback_tools", None),
     ],
 )
-def test_an_option_out_of_range_is_named(option, value):
+def test_names_an_option_that_is_out_of_range(option, value):
     with pytest.raises(SettingsError, match=option):
         from_spectra(SpectraOptions(**{option: value}))
 
 
-def test_a_sink_that_is_none_is_told():
+def test_rejects_an_impossible_event_sink():
     with pytest.raises(SettingsError, match="event_sink"):
         from_spectra(event_sink=5)
 
 
-def test_options_and_hooks_that_are_none_are_told():
+def test_rejects_impossible_options_and_hooks():
     with pytest.raises(SettingsError, match="configure"):
         from_spectra(5)
     for hooks in (5, [print], FunctionHooks()):
@@ -318,17 +318,20 @@ def configure_in_steps(opts):
     [
         (configure_later, "configure must be a plain function.*leave out the async"),
         (configure_in_steps, "configure must be a plain function"),
-        (lambda opts: configure_later(opts), "configure returned something to await"),  # noqa: PLW0108 - itself it is told earlier
-        (lambda _opts: SpectraOptions(failure_threshold=1), "configure returned other options.*Set them on what"),
-        (SpectraOptions, r"not the class itself\. SpectraOptions\(failure_threshold=3\)"),
+        (lambda opts: configure_later(opts), "configure returned an awaitable"),  # noqa: PLW0108 - itself it is told earlier
+        (
+            lambda _opts: SpectraOptions(failure_threshold=1),
+            "configure returned other options.*Set them on the options",
+        ),
+        (SpectraOptions, r"is the class SpectraOptions\..*SpectraOptions\(failure_threshold=3\)"),
     ],
 )
-def test_what_would_leave_the_defaults_in_force_is_told(configure, said):
+def test_rejects_what_would_leave_the_defaults_in_force(configure, said):
     with pytest.raises(SwitchgearError, match=said):
         from_spectra(configure)
 
 
-def test_a_function_may_return_the_options_that_it_set():
+def test_configure_may_return_the_options_that_it_set():
     def configure(opts):
         opts.failure_threshold = 1
         return opts
@@ -342,12 +345,12 @@ def test_a_function_may_return_the_options_that_it_set():
 @pytest.mark.parametrize(
     ("argument", "option"), [("fallbacks", "fallback_tools"), ("local_policies", "failure_thresh")]
 )
-def test_an_argument_that_the_options_stand_for_is_told_with_its_option(argument, option):
-    with pytest.raises(SettingsError, match=f"{argument} from the options. Set {option}"):
+def test_rejects_an_argument_that_an_option_replaces(argument, option):
+    with pytest.raises(SettingsError, match=f"sets {argument} from the options. Set {option}"):
         from_spectra(**{argument: {}})
 
 
-def test_tools_without_names_and_a_client_that_is_none_are_told():
+def test_rejects_tools_without_names_and_an_impossible_client():
     with pytest.raises(OptionError, match=r"tools must be a dict of functions by their tools' names, not \[<built-in"):
         wrap_tools(from_spectra(), [len])
     for gear in (None, {"a": len}, from_spectra):
@@ -357,11 +360,11 @@ def test_tools_without_names_and_a_client_that_is_none_are_told():
             wrap_tools(gear, {"a": len})
 
 
-def test_a_client_with_other_options_wraps_tools_too():
+def test_wraps_tools_with_other_options_of_the_client():
     assert wrap_tools(from_spectra().with_options(single_flight=True), {"a": len})["a"]("four") == 4
 
 
-def test_the_fallback_of_an_agents_tool_is_that_agents_own():
+def test_fallback_is_the_function_of_the_same_agent():
     def tools_of(gear, user):
         down = Tool()
         return wrap_tools(gear, {"external_search": down, "local_search": lambda: f"data of {user}"})
@@ -372,7 +375,7 @@ def test_the_fallback_of_an_agents_tool_is_that_agents_own():
     assert (ana["external_search"](), bob["external_search"]()) == ("data of ana", "data of bob")
 
 
-def test_a_fallback_that_is_none_of_the_agents_tools_is_looked_for_at_the_client():
+def test_fallback_may_be_guarded_elsewhere():
     gear = from_spectra(with_fallbacks)
     gear.guard("local_search")(lambda: "guarded elsewhere")
     (tool,) = wrap_tools(gear, {"external_search": Tool()}).values()

@@ -15,20 +15,20 @@ def refusal(gear, message="no such user ana@example.org, token=abcdefgh1234"):
     return gear.try_acquire("users")
 
 
-def test_the_last_error_is_without_what_the_rule_takes_out():
+def test_users_rule_applies_to_the_last_error():
     gear = Switchgear.local(local_policies=ONE, redact=lambda text: text.replace("ana@example.org", "(someone)"))
     rejection = refusal(gear)
     assert rejection.last_error == f"ConnectionError: no such user (someone), token={MARK}"
     assert "ana" not in rejection.text
 
 
-def test_a_sessions_own_circuits_heed_it_too():
+def test_users_rule_applies_to_circuits_of_a_session():
     gear = Switchgear.local(local_policies=ONE, redact=lambda text: text.replace("ana@example.org", "(someone)"))
     with gear.session("s-1"):
         assert "(someone)" in refusal(gear).last_error
 
 
-def test_a_rule_that_fails_withholds_the_message_and_not_the_call(caplog):
+def test_failing_rule_withholds_the_message_but_not_the_call(caplog):
     gear = Switchgear.local(local_policies=ONE, redact=lambda text: text[10**9])
 
     @gear.guard("users")
