@@ -11,13 +11,13 @@ from switchgear.answer import Answer
 from switchgear.fallback.registry import guarded_by
 from switchgear.guard.decorate import guarded, guarded_together, replanned
 from switchgear.guard.options import GuardOptions, Overrides
-from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through
-from switchgear.guard.plan import Plan
+from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through, compile_plan
 from switchgear.guard.tool_function import Kind, examine
 from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
+    from switchgear.guard.call import Plan
     from switchgear.guard.runtime import Runtime
 
 
@@ -141,7 +141,7 @@ class Calling:
             check_tool(tool)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            plan = self._plans[tool] = Plan(self._runtime, tool, self.options)
+            plan = self._plans[tool] = compile_plan(self._runtime, tool, self.options)
         return plan
 
     def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[Plan, Callable[..., Any], tuple[Any, ...]]:

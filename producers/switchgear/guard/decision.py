@@ -70,10 +70,10 @@ class Gate:
         """Decide. Wait for a PendingProbe's ``answer`` for as long as you like, then pass it to :meth:`after_answer`."""
         caller = caller_of(user_id, session_id, request_id) if user_id or session_id or request_id else NO_CALLER
         fleet = self.fleet
-        if fleet is None:
-            return self._locally(tool, None, caller)
-        view = fleet.view(tool, user_id, session_id)
-        if view is None:
+        view = self._views.get(tool)
+        if fleet is not None and tool in fleet.scoped:
+            view = fleet.view(tool, user_id, session_id)
+        if fleet is None or view is None:
             return self._locally(tool, None, caller)
         if not view.passes:
             return self._not_closed(fleet, view, caller)

@@ -12,13 +12,13 @@ from switchgear.arguments import impossible
 from switchgear.fallback.registry import FUNCTION_MAY_STAND_IN, MARK, MAY_STAND_IN, Guarded, StandIn, guarded_by
 from switchgear.guard.fast_path import plain_async_guard, plain_guard
 from switchgear.guard.options import GuardOptions, OptionError, Overrides
-from switchgear.guard.pipeline import acall_through, call_through
-from switchgear.guard.plan import Plan
+from switchgear.guard.pipeline import acall_through, call_through, compile_plan
 from switchgear.guard.streams import guarded_astream, guarded_stream
 from switchgear.guard.tool_function import ToolFunction, examine
 from switchgear.guard.tool_name import check_tool
 
 if TYPE_CHECKING:
+    from switchgear.guard.call import Plan
     from switchgear.guard.runtime import Runtime
 
 
@@ -57,7 +57,7 @@ def guarded(
     if static and examined.receiver:
         examined = dataclasses.replace(examined, receiver=False)
     options = possible(tool, examined, options, asked)
-    plan = Plan(runtime, tool, options, receiver=examined.receiver)
+    plan = compile_plan(runtime, tool, options, receiver=examined.receiver)
     runtime.stand_ins.add(tool, examined, plan)
     if group is not None:
         group.update({**plan.group, tool: StandIn(examined, plan)})
@@ -92,7 +92,9 @@ def guarded_together(
 def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
     """Return ``plan`` with those of ``options`` replaced that were ``asked`` for."""
     replaced = {name: getattr(options, name) for name in asked}
-    made = Plan(plan.runtime, plan.tool, plan.options.override(cast("Overrides", replaced)), receiver=plan.receiver)
+    made = compile_plan(
+        plan.runtime, plan.tool, plan.options.override(cast("Overrides", replaced)), receiver=plan.receiver
+    )
     made.group = {**plan.group, **made.group}
     return made
 

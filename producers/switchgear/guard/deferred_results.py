@@ -36,12 +36,12 @@ def serves_once(result: Any) -> bool:
 
 
 class Report(Protocol):
-    """Take the report of how a call ended. A :class:`~switchgear.guard.pipeline.Call` does."""
+    """Take the report of how a call ended. A :class:`~switchgear.guard.call.Call` does."""
 
     def succeeded(self, result: Any, /) -> None:
         """Report that the call returned ``result``."""
 
-    def failed(self, error: BaseException, /) -> None:
+    def failed(self, error: BaseException, /) -> object:
         """Report that the call raised ``error``."""
 
     def not_made(self) -> None:

@@ -58,7 +58,7 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
             return full(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(args, kwargs)
@@ -90,7 +90,7 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Co
             return await full(args, kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(args, kwargs)

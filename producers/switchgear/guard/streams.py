@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.guard.pipeline import Call, aprepare, check_timed, prepare
+from switchgear.guard.call import Call
+from switchgear.guard.pipeline import aprepare, check_timed, prepare
 from switchgear.guard.time_limit import within
 from switchgear.sessions.usage import NOTHING
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.guard.plan import Plan
+    from switchgear.guard.call import Plan
 
 _END: Final = object()
 """In place of an item: there are no more."""
@@ -26,7 +27,7 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
     """Return the generator function ``function`` behind its circuit. Values, exceptions and the result pass both ways."""
 
     def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        call = Call(plan, "generator", function, args, kwargs, plan.key(function, args, kwargs))
+        call = Call(plan, "generator", function, args, kwargs)
         prepare(call)
         if call.permit is None:
             return (yield from _items(call.function(*call.args, **call.kwargs)))
@@ -61,7 +62,7 @@ def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., A
     """Return the async generator function ``function`` behind its circuit. A time limit is for each item."""
 
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = Call(plan, "async_generator", function, args, kwargs, plan.key(function, args, kwargs))
+        call = Call(plan, "async_generator", function, args, kwargs)
         await aprepare(call)
         check_timed(call)
         reported = _ReportedStream(call)

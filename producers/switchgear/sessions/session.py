@@ -233,7 +233,8 @@ class Session:
 
 def session_of(owner: object) -> Session | None:
     """Return the innermost session of ``owner``, a client's runtime, in the running task or thread."""
-    return next((one for one in reversed(session_stack.get()) if one.owner is owner), None)
+    stack = session_stack.get()
+    return next((one for one in reversed(stack) if one.owner is owner), None) if stack else None
 
 
 def _left(limit: int | None, used: int) -> int | None:

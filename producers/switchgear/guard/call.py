@@ -1,0 +1,324 @@
+"""A guarded call: its plan, its steps and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from switchgear.answer import Answer
+from switchgear.caching.call_key import CallKey, CallKeys
+from switchgear.classify import IGNORE, Classification
+from switchgear.classify.classification import checked
+from switchgear.classify.result import HARMLESS, failure_in, text_in
+from switchgear.fallback.registry import resolved
+from switchgear.guard.argument_mismatch import is_argument_mismatch
+from switchgear.guard.decision import PendingProbe
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import Rejection
+from switchgear.sessions.session import session_stack
+from switchgear.sessions.usage import NOTHING, Usage, usage_of
+
+if TYPE_CHECKING:
+    from switchgear.guard.options import GuardOptions
+    from switchgear.guard.runtime import Runtime
+    from switchgear.guard.tool_function import Kind
+    from switchgear_schemas.enums import ErrorClass
+
+
+class Step:
+    """One thing that a guard does around a call. A step never waits itself: it returns what to wait for."""
+
+    def before(self, call: Call) -> Rejection | PendingProbe | None:
+        """Refuse the call, answer it (:meth:`Call.answered`), say what to wait for, or return None to go on."""
+
+    def answer_instead(self, call: Call) -> bool:  # noqa: ARG002 - for the steps that use it
+        """Answer a call that was refused, or whose stand-in failed. Return whether you did."""
+        return False
+
+    def ended(self, call: Call, error_class: ErrorClass | None) -> None:
+        """Take note of how the call ended. ``error_class`` is None for a success."""
+
+    def not_made(self, call: Call) -> None:
+        """Take note that the call wasn't made."""
+
+
+class Plan:
+    """One tool's options, compiled for its calls.
+
+    An error in a user's function is logged, at most once a minute, and the call goes on without that function.
+
+    Args:
+        runtime: What the client's calls share.
+        tool: The tool that is called.
+        options: Of its guard.
+        steps: What happens around each call, from the outside in.
+        receiver: The first argument is the object that the function is a method of.
+    """
+
+    __slots__ = (
+        "_keyed", "_keys", "group", "last_steps", "options", "receiver", "runtime", "shares", "steps", "timeout", "tool", "usage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        tool: str,
+        options: GuardOptions,
+        steps: tuple[Step, ...],
+        *,
+        receiver: bool = False,
+    ) -> None:
+        self.runtime = runtime
+        self.tool = tool
+        self.options, self.group = resolved(runtime, options)
+        self.steps = steps
+        self.last_steps = tuple(step for step in steps if type(step).ended is not Step.ended)
+        """Those that take note of how the call ended."""
+        self.receiver = receiver
+        self.timeout = options.timeout
+        self.usage = options.usage
+        self.shares = options.on_duplicate is not None or options.cache is not None or options.single_flight
+        """Equal calls have something in common."""
+        self._keyed = runtime.sends_hash or self.shares
+        self._keys = CallKeys(runtime.hash, options.parameters, receiver=receiver)
+
+    def key(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallKey | None:
+        """Return what identifies the call; None if no option needs it, or if its parameters have no hash."""
+        if not self._keyed:
+            return None
+        try:
+            parameters = self._keys.parameters(function, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
+            self.runtime.complaints.warning(f"parameters of {self.tool} have no hash", error)
+            return None
+        if not self.shares and not session_stack.get():  # the hash is for the event alone
+            return CallKey(parameters, None)
+        try:
+            return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
+        except TypeError as error:
+            if self.shares:
+                self.runtime.complaints.warning(
+                    f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
+                    error,
+                )
+            return CallKey(parameters, None)
+
+    def used(self, result: Any) -> Usage:
+        """Return what ``result`` says it cost."""
+        if self.usage is None:
+            return NOTHING
+        try:
+            return usage_of(self.usage(result))
+        except Exception as error:  # noqa: BLE001 - as above
+            self.runtime.complaints.warning(f"the usage of {self.tool} could not be read", error)
+            return NOTHING
+
+    def classify(self, error: BaseException) -> Classification:
+        """Return what kind of failure ``error`` is: by the guard's own rule, else by the client's."""
+        found = None
+        if self.options.classify is not None:
+            try:
+                found = checked(self.options.classify(error))
+            except Exception as broken:  # noqa: BLE001 - as above
+                self.runtime.complaints.warning(f"classify of {self.tool} failed", broken)
+        return found or self.runtime.gate.reporter.classify(error)
+
+    def failure_in(self, result: Any) -> Classification | None:
+        """Return what kind of failure ``result`` is; None if it is a success."""
+        rule = self.options.classify_result
+        if rule is None:
+            return None if type(result) in HARMLESS else failure_in(result)
+        try:
+            return checked(rule(result))
+        except Exception as broken:  # noqa: BLE001 - as above
+            self.runtime.complaints.warning(f"classify_result of {self.tool} failed", broken)
+            return None
+
+
+class Call:
+    """The state of one call. The drivers in :mod:`~switchgear.guard.pipeline` move it on.
+
+    Before the function, its steps and fallbacks run. After them the call is ``done``, or ``function`` is called with ``args``
+    and ``kwargs``, and its end is reported by :meth:`succeeded`, :meth:`failed` or :meth:`not_made`.
+    """
+
+    __slots__ = (
+        "acting", "age_s", "args", "blocks", "done", "entered", "function", "key", "kind", "kwargs", "noted_in", "permit", "plan",
+        "refusal", "repeats", "served_by", "stale", "tool", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, plan: Plan, kind: Kind, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self.plan = plan
+        self.acting = plan
+        """The plan whose time limit, usage and classification apply: a fallback tool has its own."""
+        self.kind = kind
+        self.tool = plan.tool
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.key = plan.key(function, args, kwargs)
+        self.permit: Permit | None = None
+        """None for a user's own function that stands in for the tool: no circuit decides about it."""
+        self.done = False
+        """``value`` answers it without a call."""
+        self.value: Any = None
+        self.served_by: Literal["call", "fallback", "cache"] = "call"
+        self.stale = False
+        self.age_s = 0.0
+        self.blocks = False
+        """A function stands in for a coroutine function: it would block the event loop."""
+        self.entered = False
+        """The function returned something that is still to be awaited, or read."""
+        self.repeats = 0
+        """How often this session made this very call lately; 0 if that isn't watched."""
+        self.noted_in: str | None = None
+        """The session in which it counts as a repeated call."""
+        self.refusal: Rejection | None = None
+        """Not reported yet: a function stands in, and if it fails there may be a cached result."""
+
+    # -- before the function ------------------------------------------------------------------------------------------
+
+    def begin(self) -> Rejection | PendingProbe | None:
+        """Run the steps before the function. Return a refusal, or what to wait for."""
+        for step in self.plan.steps:
+            found = step.before(self)
+            if found is not None or self.done:
+                return found
+        return None
+
+    def permitted(self, permit: Permit) -> None:
+        """Go on with ``permit``."""
+        self.permit = permit
+        if self.served_by == "fallback":
+            permit.served_by = "fallback"
+        if self.key is not None and self.plan.runtime.sends_hash:
+            permit.parameters_hash = self.key.parameters
+
+    def answer_instead(self) -> bool:
+        """Return whether a step answers the call, which was refused or whose stand-in failed."""
+        return any(step.answer_instead(self) for step in self.plan.steps)
+
+    def answered(self, value: Any, *, age_s: float, stale: bool) -> None:
+        """Answer with a cached result."""
+        self.value, self.age_s, self.stale = value, age_s, stale
+        self.served_by, self.done = "cache", True
+
+    # -- after the function -------------------------------------------------------------------------------------------
+
+    def succeeded(self, result: Any) -> None:
+        """The function returned ``result``, which may itself be a failure."""
+        self.value = result
+        permit, acting = self.permit, self.acting
+        if permit is None:
+            self.report_refusal("fallback")
+            return
+        try:
+            usage = NOTHING if acting.usage is None else acting.used(result)
+            failure = acting.failure_in(result)
+            text = None if failure is None or _is_fine(result, failure) else text_in(result)
+        except BaseException as stop:  # out of a user's function: Ctrl-C, an exit
+            self.left(stop, NOTHING)
+            raise
+        if failure == IGNORE:
+            permit.ignore(text, **self._report(usage))
+        elif failure is not None:
+            self._report_failure(text or "", failure, usage)
+        else:
+            self.finished(usage)
+
+    def finished(self, usage: Usage) -> None:
+        """It ended well, at the cost of ``usage``."""
+        permit = self.permit
+        if permit is None:
+            return
+        if usage is NOTHING and self.repeats <= 1:
+            permit.success()
+        else:
+            permit.success(**self._report(usage))
+        for step in self.plan.last_steps:
+            step.ended(self, None)
+
+    def failed(self, error: BaseException, usage: Usage = NOTHING) -> bool:
+        """It ended with ``error``. Return whether ``value`` answers in place of the error."""
+        if self.permit is None:
+            return self._stand_in_failed(error)
+        if self.permit.reported:  # it was not made after all
+            return False
+        if not self.entered and is_argument_mismatch(self.function, error):
+            self.permit.release()
+            return False
+        try:
+            classification = self.acting.classify(error)
+        except BaseException as stop:  # as above
+            self.left(stop, usage)
+            raise
+        self._report_failure(error, classification, usage)
+        return False
+
+    def left(self, error: BaseException, usage: Usage) -> None:
+        """The caller abandoned the call; report it as cancelled."""
+        self._report_failure(error, Classification("cancelled"), usage)
+
+    def not_made(self) -> None:
+        """It was not made after all."""
+        self.gave_nothing()
+        if self.permit is not None:
+            self.permit.release()
+
+    def gave_nothing(self) -> None:
+        """Its caller got nothing: making the same call again is no repetition."""
+        for step in self.plan.steps:
+            step.not_made(self)
+
+    def paused(self, seconds: float) -> None:
+        """Leave ``seconds`` out of its duration: it did not wait for the tool."""
+        if self.permit is not None:
+            self.permit.paused(seconds)
+
+    def clock(self) -> float:
+        """Return the seconds that its duration is measured in."""
+        return self.plan.runtime.clock()
+
+    def report_refusal(self, served_by: Literal["fallback", "cache"]) -> None:
+        """Report the refusal of the tool once it is known what served its caller."""
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            named = self.tool if served_by == "fallback" else None
+            self.plan.runtime.refused(refusal, served_by=served_by, fallback_tool=named)
+
+    def answer(self) -> Answer[Any]:
+        """Return what the caller gets, with where it came from."""
+        return Answer(self.value, self.tool, self.served_by, self.stale, self.age_s)
+
+    def _stand_in_failed(self, error: BaseException) -> bool:
+        """A user's own function failed. Return whether a cached result is served instead."""
+        if isinstance(error, Exception) and self.answer_instead():
+            self.plan.runtime.complaints.warning(f"{self.tool} could not stand in for {self.plan.tool}", error)
+            self.tool = self.plan.tool
+            self.report_refusal("cache")
+            return True
+        self.gave_nothing()
+        self.report_refusal("fallback")
+        return False
+
+    def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
+        for step in self.plan.last_steps:
+            step.ended(self, classification.error_class)
+        if self.permit is not None:
+            self.permit.failure(error, classification=classification, **self._report(usage))
+
+    def _report(self, usage: Usage) -> dict[str, Any]:
+        return {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_creation_tokens": usage.cache_creation_tokens,
+            "cost_usd": usage.cost_usd,
+            "metadata": {"duplicates": self.repeats} if self.repeats > 1 else None,
+        }
+
+
+def _is_fine(result: Any, failure: Classification) -> bool:
+    """Return whether a rule ignores a ``result`` that doesn't say itself that the tool failed, as MCP's results do."""
+    return failure == IGNORE and (type(result) in HARMLESS or failure_in(result) is None)

@@ -1,0 +1,172 @@
+"""The option ``fallback``: what serves a caller whose call a circuit refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from switchgear.breaker.registry import candidates
+from switchgear.fallback.arguments import fitted
+from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
+from switchgear.guard.call import Call, Plan
+from switchgear.guard.decision import PendingProbe
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import Rejection
+
+if TYPE_CHECKING:
+    from switchgear.guard.argument_mismatch import Arguments
+    from switchgear.guard.tool_function import ToolFunction
+
+Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
+"""Yields what to wait for and gets the answer. Returns the refusal that stands, or None if the call goes on."""
+
+running: Final[ContextVar[tuple[Call, ...]]] = ContextVar("switchgear_running", default=())
+"""The probes and the users' own stand-in functions that the running code is part of."""
+
+
+def find_fallback(call: Call, refusal: Rejection) -> Waits:
+    """Let something else serve the caller. A refusal that stands may name a tool to use instead."""
+    fallback = call.plan.options.fallback
+    if refusal.state == "half_open" and _is_part_of_probe(call):
+        return _call_unguarded(call)
+    if callable(fallback):
+        return None if _call_function(call, fallback, refusal) else refusal
+    chain = call.plan.runtime.chain(call.tool, call.plan.options.chain, call.plan.group)
+    return (yield from _call_chain(call, chain, refusal)) if chain else refusal
+
+
+def _is_part_of_probe(call: Call) -> bool:
+    """Return whether the running probe of the same tool makes this call, a recursive one: the probe's end decides."""
+    return any(
+        other.permit is not None
+        and not other.permit.reported
+        and other.tool == call.tool
+        and _is_same_client(other, call)
+        for other in running.get()
+    )
+
+
+def _is_same_client(one: Call, other: Call) -> bool:
+    return one.plan.runtime is other.plan.runtime
+
+
+def _call_unguarded(call: Call) -> Rejection | None:
+    """Call the tool itself, whatever its circuit says. A session's limits hold."""
+    answer = call.plan.runtime.unguarded(call.tool)
+    if isinstance(answer, Rejection):
+        return answer
+    call.permitted(answer)
+    return None
+
+
+def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits:
+    """Let the first tool of ``chain`` that can take the call take it."""
+    plan, runtime = call.plan, call.plan.runtime
+    named = None
+    for name in candidates((call.tool, *chain), lambda name: name == call.tool or runtime.is_open(name)):
+        if name == call.tool:  # every circuit is open
+            return _call_despite(call, refusal)
+        found = runtime.stand_ins.find(name, call.kind, plan.group)
+        if not isinstance(found, StandIn):
+            if found is not None:
+                runtime.complaints.warning(f"{name} can't stand in for {call.tool}: {found}")
+            if found is None or found == DIFFERENT:
+                named = named or name
+            continue
+        arguments = _arguments_for(call, name, found.tool)
+        if arguments is None:
+            continue
+        answer = runtime.ask(name)
+        if isinstance(answer, PendingProbe):
+            answer = yield answer
+        if isinstance(answer, Permit):
+            call.tool, call.function, call.served_by, call.acting = name, found.tool.call, "fallback", found.plan
+            call.args, call.kwargs = arguments
+            call.blocks = found.tool.kind != call.kind
+            call.permitted(answer)
+            try:
+                runtime.refused(refusal, served_by="fallback", fallback_tool=name)
+            except BaseException:  # a hook that exits
+                call.not_made()
+                raise
+            return None
+    return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
+
+
+def _call_despite(call: Call, refusal: Rejection) -> Rejection | None:
+    """Serve a cached result, else call the tool itself. Not if an operator has forced it open."""
+    if call.answer_instead():
+        call.plan.runtime.refused(refusal, served_by="cache")
+        return None
+    return refusal if refusal.state == "forced_open" else _call_unguarded(call)
+
+
+def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection) -> bool:
+    """Let the user's own function take the call, without a circuit. Return whether it can."""
+    from switchgear.guard.tool_function import examine  # noqa: PLC0415 - refusals alone need it
+
+    plan, target = call.plan, examine(fallback)
+    if any(
+        other.permit is None and other.plan.tool == plan.tool and _is_same_client(other, call)
+        for other in running.get()
+    ):  # it called its tool
+        return False
+    if target.kind not in FUNCTION_MAY_STAND_IN[call.kind]:
+        why = f"a {target.kind} in place of a {call.kind}"
+        plan.runtime.complaints.warning(f"{target.name} can't stand in for {call.tool}: {why}")
+        return False
+    receiver = call.args[:1] if plan.receiver else ()
+    adapted = _adapt(plan, target.name, (call.args[len(receiver) :], call.kwargs))
+    if adapted is None:
+        return False
+    args, call.kwargs = adapted
+    call.args = (*receiver, *args) if target.receiver else args
+    call.function, call.tool, call.served_by = fallback, target.name, "fallback"
+    call.refusal = refusal
+    if plan.options.cache is None:
+        call.report_refusal("fallback")
+    return True
+
+
+def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | None:
+    """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in."""
+    plan = call.plan
+    receiver = call.args[:1] if plan.receiver else ()
+    adapted = _adapt_along(call, name, (call.args[len(receiver) :], call.kwargs))
+    if adapted is None:
+        return None
+    found = fitted(target, receiver, adapted)
+    if isinstance(found, str):
+        plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
+        return None
+    return found
+
+
+def _adapt_along(call: Call, name: str, given: Arguments) -> Arguments | None:
+    """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
+    plan, runtime = call.plan, call.plan.runtime
+    adapt = plan.options.adapt
+    via = runtime.named_by(plan.tool, plan.options.chain, name, plan.group)
+    if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
+        return _adapt(plan, name, given)
+    found = _adapt_along(call, via, given)
+    between = runtime.stand_ins.find(via, call.kind, plan.group)
+    return found if found is None or not isinstance(between, StandIn) else _adapt(between.plan, name, found)
+
+
+def _adapt(plan: Plan, target: str, given: Arguments) -> Arguments | None:
+    """Return the arguments, without a receiver, for the fallback ``target``; None if the user's adapter fails."""
+    adapt = plan.options.adapt
+    adapter = adapt.get(target) if isinstance(adapt, Mapping) else adapt
+    if adapter is None:
+        return given
+    args, kwargs = given
+    try:
+        positional, named = adapter(*args, **kwargs)
+        return tuple(positional), dict(named)
+    except Exception as error:  # noqa: BLE001 - a user's function may fail; another fallback may do
+        plan.runtime.complaints.warning(f"the arguments of {plan.tool} could not be adapted for {target}", error)
+        return None
