@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.caching.call_key import parameters_hash
+from switchgear.caching.parameters_hash import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap, reached
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import Gate, PendingProbe

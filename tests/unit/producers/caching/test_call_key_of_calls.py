@@ -1,4 +1,4 @@
-"""A call is the same as another by what is called, on which object, and with which parameters: by nothing less."""
+"""Two calls are the same if the function, its object and its parameters are the same."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_two_closures_of_one_function_share_nothing(kept):
     assert (of("ana")(1), of("bob")(1)) == (("ana", 1), ("bob", 1))
 
 
-def test_a_closure_that_is_gone_leaves_its_results_to_nobody(kept):
+def test_results_of_a_deleted_closure_serve_no_other(kept):
     for number in range(50):
         assert kept.call("t", lambda number=number: number) == number
         gc.collect(0)
 
 
-def test_the_same_function_shares_however_it_is_called(kept):
+def test_function_shares_results_however_its_arguments_are_written(kept):
     calls = []
 
     def search(query, units="m", *, page=1):
@@ -88,7 +88,7 @@ def test_the_same_function_shares_however_it_is_called(kept):
         lambda: None,
     ],
 )
-def test_calls_are_the_same_exactly_where_the_function_sees_the_same(function):
+def test_calls_are_the_same_exactly_if_the_function_sees_the_same_arguments(function):
     seen, hashed, told_apart = {}, {}, []
     keys = call_key.CallKeys(lambda args, kwargs: repr((args, sorted(kwargs.items()))), None, receiver=False)
     for args in ((), (1,), (1, 2), (2, 1), (1, 2, 3), (3,)):
@@ -107,7 +107,7 @@ def test_calls_are_the_same_exactly_where_the_function_sees_the_same(function):
     assert not told_apart or {each.kind.name for each in rigid} & {"VAR_POSITIONAL", "POSITIONAL_ONLY"}
 
 
-def test_a_default_that_can_not_be_told_from_others_does_no_harm(kept):
+def test_default_without_a_hash_is_left_out(kept):
     nothing, calls = object(), []
 
     @kept.guard("s")
@@ -119,14 +119,14 @@ def test_a_default_that_can_not_be_told_from_others_does_no_harm(kept):
     assert [search(1, 5), search(1, 1), search(1, page=2)] == [2, 3, 4]
 
 
-def test_arguments_that_do_not_fit_are_the_functions_to_refuse(kept):
+def test_arguments_that_do_not_fit_raise_the_functions_own_error(kept):
     guarded = kept.guard("s")(lambda one: one)
     for _ in range(2):
         with pytest.raises(TypeError, match="positional argument"):
             guarded(1, 2)
 
 
-def test_a_decorators_wrapper_is_taken_at_its_own_word(kept):
+def test_uses_the_signature_of_a_decorators_wrapper(kept):
     def in_units_of_the_user(function):
         @functools.wraps(function)
         def wrapper(city, units=None):
@@ -175,7 +175,7 @@ def test_objects_do_not_share_the_results_of_their_methods(gear):
     assert (client.kind(), special.kind(), client.kind()) == ("Client", "Special", "Client")
 
 
-def test_nor_where_parameters_says_what_identifies_a_call(gear):
+def test_objects_share_nothing_even_if_parameters_identifies_the_call(gear):
     client, _ = clients(gear, cache=KEPT, parameters=lambda *_args: "all alike")
     assert (client("one").query("x"), client("two").query("x")) == ("one:x", "two:x")
     ask = gear.guard("w", cache=KEPT, parameters=lambda *_args: "all alike")
@@ -193,7 +193,7 @@ def test_nor_where_parameters_says_what_identifies_a_call(gear):
     assert [ask(Asks(name).bound)() for name in "ef"] == ["e", "f"]
 
 
-def test_an_object_shares_with_itself(gear):
+def test_calls_of_one_object_share_results(gear):
     calls = []
 
     class Client:
@@ -207,7 +207,7 @@ def test_an_object_shares_with_itself(gear):
     assert calls == ["x"]
 
 
-def test_methods_that_are_called_by_hand_share_by_their_object(kept):
+def test_bound_methods_given_to_call_share_by_object(kept):
     class Client(Tenant):
         def query(self, text):
             calls.append(text)
@@ -220,7 +220,7 @@ def test_methods_that_are_called_by_hand_share_by_their_object(kept):
     assert (found, calls) == (["one", "two", "one", "two", "one"], ["x", "x"])
 
 
-def test_objects_do_not_share_a_flight(gear):
+def test_objects_do_not_share_a_call_in_flight(gear):
     entered, release, found = threading.Semaphore(0), threading.Event(), []
 
     class Client(Tenant):
@@ -242,7 +242,7 @@ def test_objects_do_not_share_a_flight(gear):
     assert sorted(found) == ["a", "b"]
 
 
-def test_an_object_of_a_class_without_weak_references_shares_nothing_and_it_is_said(gear, caplog):
+def test_object_without_weak_references_shares_nothing_and_logs_it(gear, caplog):
     class Client:
         __slots__ = ("name",)
 
@@ -257,7 +257,7 @@ def test_an_object_of_a_class_without_weak_references_shares_nothing_and_it_is_s
     assert caplog.text.count("calls of query share nothing: add __weakref__ to the __slots__") == 1
 
 
-def test_a_method_under_a_decorator_keeps_its_objects_apart(gear):
+def test_objects_of_a_decorated_method_share_nothing(gear):
     def logged(function):
         @functools.wraps(function)
         def wrapper(*args, **kwargs):
@@ -316,10 +316,10 @@ def test_different_parameters_are_different_calls(gear, one, other):
     assert len(calls) == 2
 
 
-def test_a_call_with_what_can_not_be_told_from_others_is_made_and_the_way_out_is_said(gear, caplog):
+def test_call_without_a_hash_is_made_and_logs_what_to_do(gear, caplog):
     names = gear.guard("t", cache=KEPT, on_duplicate="refuse")(lambda query: query.name)
     assert [names(Unknown(name)) for name in "abcd"] == list("abcd")
-    assert caplog.text.count("parameters of t have no hash: FormlessError: A value of type Unknown") == 1
+    assert caplog.text.count("parameters of t have no hash: UnhashableParameterError: A value of type Unknown") == 1
     assert "Give parameters=" in caplog.text
     named = gear.guard("u", cache=KEPT, parameters=lambda query: query.name)(lambda query: query)
     first = Unknown("a")
@@ -327,7 +327,7 @@ def test_a_call_with_what_can_not_be_told_from_others_is_made_and_the_way_out_is
     assert named(Unknown("a")) is first
 
 
-def test_equal_calls_of_a_method_are_duplicates_of_each_other_and_of_no_other_objects(gear):
+def test_duplicates_of_a_method_are_counted_per_object(gear):
     client, _ = clients(gear, on_duplicate="refuse", duplicate_after=2)
     one, two = client("one"), client("two")
     assert (one.query("x"), two.query("x")) == ("one:x", "two:x")
@@ -335,7 +335,7 @@ def test_equal_calls_of_a_method_are_duplicates_of_each_other_and_of_no_other_ob
         one.query("x")
 
 
-def test_the_hash_of_an_event_is_of_the_parameters_alone_however_they_were_written():
+def test_hash_of_an_event_is_of_the_parameters_alone():
     gear = Switchgear.local(parameters_key=b"k")
     hashes = []
     gear._gate.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
@@ -355,7 +355,7 @@ def test_the_hash_of_an_event_is_of_the_parameters_alone_however_they_were_writt
     assert hashes[-1] is None
 
 
-async def test_coroutine_functions_are_told_apart_as_well(gear):
+async def test_coroutine_functions_share_results_of_the_same_call(gear):
     async def page(url, size=1):
         await asyncio.sleep(0)
         return url, size
@@ -368,7 +368,7 @@ async def test_coroutine_functions_are_told_apart_as_well(gear):
     assert found[0] is found[1]
 
 
-def test_signatures_are_kept_for_so_many_functions_and_no_more(kept, monkeypatch):
+def test_number_of_remembered_signatures_is_bounded(kept, monkeypatch):
     monkeypatch.setattr(call_key, "MOST_SIGNATURES", 3)
     functions = [lambda number, add=number: number + add for number in range(10)]
     assert [kept.call("t", function, 1) for function in functions * 2] == [*range(1, 11)] * 2

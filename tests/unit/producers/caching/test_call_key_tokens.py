@@ -1,4 +1,4 @@
-"""Every living object has one number, and no other object ever has it."""
+"""Every living object has one number that no other object ever gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Unhashable:
     __hash__ = None
 
 
-def test_an_object_keeps_its_number_and_no_two_have_the_same():
+def test_object_keeps_its_number_and_no_two_share_one():
     tokens = Tokens()
     things = [Thing() for _ in range(100)]
     numbers = [tokens.of(thing) for thing in things]
@@ -26,14 +26,14 @@ def test_an_object_keeps_its_number_and_no_two_have_the_same():
     assert len(set(numbers)) == 100
 
 
-def test_a_number_is_never_given_again_although_addresses_are():
+def test_number_is_never_reused_although_addresses_are():
     tokens = Tokens()
     seen = [(id(thing), tokens.of(thing)) for thing in (Thing() for _ in range(1_000))]
     assert len({address for address, _ in seen}) < 1_000
     assert len({number for _, number in seen}) == 1_000
 
 
-def test_an_object_that_is_gone_is_forgotten_also_one_of_a_cycle():
+def test_forgets_an_object_that_was_collected():
     tokens = Tokens()
     thing = Thing()
     thing.itself = thing
@@ -44,14 +44,14 @@ def test_an_object_that_is_gone_is_forgotten_also_one_of_a_cycle():
     assert len(tokens) == 0
 
 
-def test_it_need_not_be_hashable_but_must_take_a_weak_reference():
+def test_object_needs_weak_references_but_no_hash():
     tokens = Tokens()
     assert tokens.of(Unhashable()) != tokens.of(Unhashable())
     with pytest.raises(TypeError, match="weak reference"):
         tokens.of(3)
 
 
-def test_threads_agree_on_the_numbers():
+def test_threads_get_the_same_numbers():
     tokens, things = Tokens(), [Thing() for _ in range(200)]
     found: list[list[int]] = []
 

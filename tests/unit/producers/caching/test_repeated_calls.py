@@ -1,4 +1,4 @@
-"""The very same call, again and again in one session, is counted."""
+"""Equal calls of one session are counted within a window."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def watch(clock):
     return DuplicateWatch(window_s=300, clock=clock)
 
 
-def test_the_first_call_is_one_and_each_repetition_one_more(watch):
+def test_counts_the_first_call_as_one_and_each_repetition_as_one_more(watch):
     assert [watch.noted("s", "search", "k") for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("other", [("t", "search", "k"), ("s", "fetch", "k"), ("s", "search", "j")])
-def test_another_session_tool_or_parameter_is_another_call(watch, other):
+def test_call_of_another_session_tool_or_parameter_is_another_call(watch, other):
     watch.noted("s", "search", "k")
     assert watch.noted(*other) == 1
 
 
-def test_what_is_called_between_does_not_hide_a_loop(watch):
+def test_calls_in_between_do_not_hide_a_loop(watch):
     counts = [watch.noted("s", tool, "k") for _ in range(4) for tool in ("a", "b")]
     assert counts == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_slow_poll_is_no_loop(watch, clock):
+def test_slow_poll_is_not_a_loop(watch, clock):
     counts = []
     for _ in range(50):
         counts.append(watch.noted("s", "status", "k"))
@@ -44,26 +44,26 @@ def test_a_slow_poll_is_no_loop(watch, clock):
     assert max(counts) <= 2
 
 
-def test_a_call_is_forgotten_after_the_window(watch, clock):
+def test_call_does_not_count_after_the_window(watch, clock):
     for _ in range(9):
         watch.noted("s", "search", "k")
     clock.now += 301
     assert watch.noted("s", "search", "k") == 1
 
 
-def test_a_very_long_pause_is_no_trouble(watch, clock):
+def test_counts_from_one_after_a_very_long_pause(watch, clock):
     watch.noted("s", "search", "k")
     clock.now += 1e9
     assert watch.noted("s", "search", "k") == 1
 
 
-def test_a_clock_that_goes_back_loses_nothing(watch, clock):
+def test_clock_that_goes_back_loses_no_count(watch, clock):
     watch.noted("s", "search", "k")
     clock.now -= 500
     assert watch.noted("s", "search", "k") == 2
 
 
-def test_the_call_made_longest_ago_is_forgotten_first(clock):
+def test_forgets_the_call_made_longest_ago_first(clock):
     watch = DuplicateWatch(limit=2, clock=clock)
     watch.noted("s", "a", "k")
     watch.noted("s", "b", "k")
@@ -74,7 +74,7 @@ def test_the_call_made_longest_ago_is_forgotten_first(clock):
     assert watch.noted("s", "b", "k") == 1
 
 
-def test_an_ended_session_is_forgotten_alone(watch):
+def test_forgets_an_ended_session_and_no_other(watch):
     watch.noted("s", "search", "k")
     watch.noted("t", "search", "k")
     watch.forget("s")
@@ -83,7 +83,7 @@ def test_an_ended_session_is_forgotten_alone(watch):
 
 
 @given(st.lists(st.floats(0, 200, allow_nan=False), max_size=80))
-def test_the_count_lies_between_the_window_and_a_tenth_less(waits):
+def test_window_is_at_most_a_tenth_shorter(waits):
     clock = Clock()
     watch = DuplicateWatch(window_s=100, clock=clock)
     made = []
@@ -104,12 +104,12 @@ def test_the_count_lies_between_the_window_and_a_tenth_less(waits):
         ("clock", 5),
     ],
 )
-def test_an_argument_that_is_impossible_is_named(name, wrong):
+def test_names_an_argument_that_is_out_of_range(name, wrong):
     with pytest.raises(SettingsError, match=name):
         DuplicateWatch(**{"clock": Clock(), name: wrong})
 
 
-def test_a_call_that_is_taken_back_was_none(watch, clock):
+def test_call_that_is_taken_back_does_not_count(watch, clock):
     for _ in range(2):
         watch.noted("s", "search", "k")
     clock.now += 100
@@ -122,7 +122,7 @@ def test_a_call_that_is_taken_back_was_none(watch, clock):
     watch.taken_back("s", "search", "never noted")
 
 
-def test_forgetting_a_session_leaves_the_others(watch):
+def test_forgets_a_session_twice_without_effect_on_others(watch):
     for session in ("a", "b"):
         for tool in ("t", "u"):
             watch.noted(session, tool, "k")
@@ -130,12 +130,3 @@ def test_forgetting_a_session_leaves_the_others(watch):
     watch.forget("a")
     assert len(watch) == 2
     assert [watch.noted(session, "t", "k") for session in ("a", "b")] == [1, 2]
-
-
-def test_what_was_pushed_out_is_forgotten_with_its_session(clock):
-    small = DuplicateWatch(limit=2, clock=clock)
-    for number in range(100):
-        small.noted(f"s-{number}", "t", "k")
-    for number in range(100):
-        small.forget(f"s-{number}")
-    assert (len(small), small._sessions) == (0, {})

@@ -1,4 +1,4 @@
-"""Different parameters never look alike, equal ones always do, and what can't be told has no form."""
+"""Different parameters have different hashes, equal ones have the same hash, and unknown types have none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, HttpUrl, SecretStr
 
-from switchgear.caching.call_key import FormlessError, parameters_hash
+from switchgear.caching.parameters_hash import UnhashableParameterError, parameters_hash
 
 KEY = b"a deployment's secret"
 
@@ -78,32 +78,14 @@ class Slotted:
     name: Any
 
 
-class Text(str):
-    """Text that knows more than its letters."""
-
-    __slots__ = ("origin",)
-
-
-class Tail(Path):
-    """A path of somebody's own."""
-
-    _flavour = getattr(type(Path()), "_flavour", None)
-
-
-Pair = namedtuple("Pair", "one two")  # noqa: PYI024 - such are in the world
+Pair = namedtuple("Pair", "one two")  # noqa: PYI024 - users have these
 OtherPair = namedtuple("OtherPair", "one two")  # noqa: PYI024
-
-
-def text_of(origin):
-    made = Text("x")
-    made.origin = origin
-    return made
 
 
 ALL_DIFFERENT = [
     None, float("inf"), float("-inf"), float("nan"), "null", "inf",
     {1: 2}, {"1": 2}, {1.0: 1}, {"1.0": 1}, {True: 1}, {None: 1}, {"null": 1},
-    b"abc", bytearray(b"abc"), "YWJj", "616263", memoryview(b"abc"),
+    b"abc", bytearray(b"abc"), "YWJj", "616263",
     date(2024, 1, 1), "2024-01-01", datetime(2024, 1, 1), datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, fold=1),  # noqa: DTZ001
     datetime(2024, 1, 1, tzinfo=ZoneInfo("Europe/Oslo")), datetime(2024, 1, 1, tzinfo=ZoneInfo("Europe/Rome")),
     time(1), timedelta(1), timezone(timedelta(hours=1)),
@@ -114,15 +96,14 @@ ALL_DIFFERENT = [
     Model(name="x", tenant="a"), Model(name="x", tenant="b"), Model(), Model(name=None),
     SecretStr("ana"), SecretStr("bob"), "ana", ByCity(SecretStr("ana")), ByCity(SecretStr("bob")),
     Colour.RED, Word.RED, "red", "RED", Rights.READ, Rights.READ | Rights.WRITE, Rights(0),
-    uuid.UUID(int=1), str(uuid.UUID(int=1)), Path("a"), PurePosixPath("a"), "a", Tail("a"), HttpUrl("https://a.example/"),
+    uuid.UUID(int=1), str(uuid.UUID(int=1)), Path("a"), PurePosixPath("a"), "a", HttpUrl("https://a.example/"),
     Pair(1, 2), OtherPair(1, 2), (1, 2), [1, 2], Counter("a"), OrderedDict(a=1), {"a": 1},
-    text_of("here"), text_of("there"), "x",
-    array.array("b", [1]), array.array("h", [1]), np.array([1]), np.array([1], "int8"), np.int64(1), np.float64(1.5),
+    "x", np.array([1]), np.array([1], "int8"), np.int64(1), np.float64(1.5),
     np.array([[1]]), np.array(["2024-01-01"], "M8[D]"), np.zeros(5000), ...,
 ]  # fmt: skip
 
 
-def test_different_values_have_different_forms_whatever_they_look_like():
+def test_values_of_different_types_have_different_hashes():
     seen: dict[str, Any] = {}
     for value in ALL_DIFFERENT:
         found = hashed(value)
@@ -130,7 +111,7 @@ def test_different_values_have_different_forms_whatever_they_look_like():
         seen[found] = value
 
 
-def test_a_difference_deep_inside_shows():
+def test_difference_deep_inside_changes_the_hash():
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 7
     assert hashed({"a": [ByCity((one,))]}) != hashed({"a": [ByCity((other,))]})
@@ -147,33 +128,31 @@ def test_a_difference_deep_inside_shows():
         lambda: SecretStr("ana"),
         lambda: Pair(1, None),
         lambda: np.arange(6).reshape(2, 3),
-        lambda: memoryview(b"abc"),
         lambda: datetime(2024, 1, 1, tzinfo=UTC),
         lambda: HttpUrl("https://a.example/x"),
-        lambda: Tail("a"),
     ],
 )
-def test_equal_values_have_one_form(make):
+def test_equal_values_have_the_same_hash(make):
     assert hashed(make()) == hashed(make())
 
 
-def test_a_path_has_one_form_whatever_was_asked_of_it():
+def test_path_has_the_same_hash_after_its_parts_were_read():
     asked = Path("/a/b.c")
     assert (hash(asked), asked.suffix, asked.parent) != ()
     assert hashed(asked) == hashed(Path("/a/b.c"))
 
 
-def test_sets_and_dicts_have_one_form_whatever_their_order():
+def test_order_of_sets_and_dicts_does_not_change_the_hash():
     assert hashed({0, 8}) == hashed({8, 0})
     assert hashed(frozenset("abc")) == hashed(frozenset("cba"))
     assert hashed({1: 2, 3: 4}) == hashed({3: 4, 1: 2})
     assert hashed({"a": 1, "b": 2}) == hashed({"b": 2, "a": 1})
 
 
-def test_the_form_of_everything_is_the_same_in_another_process():
+def test_hash_of_every_type_is_the_same_in_another_process():
     values = "{8, 0, 'x'}, {1: (2,)}, b'x', float('inf'), 1.5j, frozenset('abc')"
     code = (
-        "from switchgear.caching.call_key import parameters_hash\n"
+        "from switchgear.caching.parameters_hash import parameters_hash\n"
         f"print(*[parameters_hash({KEY!r}, [each]) for each in ({values},)])"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -183,14 +162,24 @@ def test_the_form_of_everything_is_the_same_in_another_process():
 
 
 class Plain:
-    """Nobody knows what makes two of these equal."""
+    """What makes two of these equal isn't known."""
 
 
-class Told:
-    """Its repr can't be trusted."""
+class WithRepr:
+    """Its repr may leave something out."""
 
     def __repr__(self):
-        return "Told()"
+        return "WithRepr()"
+
+
+class Text(str):
+    """It may hold more than its letters."""
+
+    __slots__ = ("origin",)
+
+
+class Undecorated(ByCity):
+    """It may hold more than the fields."""
 
 
 @dataclass
@@ -220,7 +209,11 @@ def of_tenant(tenant):
         of_tenant("ana"),
         object(),
         Plain(),
-        Told(),
+        WithRepr(),
+        Text("x"),
+        Undecorated("x"),
+        memoryview(b"x"),
+        array.array("b", [1]),
         len,
         lambda: 1,
         Plain,
@@ -243,8 +236,8 @@ def of_tenant(tenant):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_can_not_be_told_from_others_has_no_form(value):
-    with pytest.raises(FormlessError, match="Give parameters="):
+def test_value_of_an_unknown_type_has_no_hash(value):
+    with pytest.raises(UnhashableParameterError, match="Give parameters="):
         hashed(value)
 
 
@@ -263,7 +256,7 @@ ANYTHING = st.recursive(
 
 
 @given(JSON)
-def test_what_json_has_stays_as_it_is(value):
+def test_hashes_json_values_as_they_are(value):
     import hashlib  # noqa: PLC0415 - for this comparison alone
 
     plain = msgspec.json.encode([[value], {}], order="deterministic")
@@ -272,7 +265,7 @@ def test_what_json_has_stays_as_it_is(value):
 
 
 @given(ANYTHING, ANYTHING)
-def test_two_values_look_alike_only_where_they_are_alike_to_the_letter(one, other):
+def test_different_values_have_different_hashes(one, other):
     if repr(one) == repr(other):
         assert hashed(one) == hashed(other)
     elif one != other:
