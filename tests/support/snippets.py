@@ -1,4 +1,4 @@
-"""The code blocks of a document, so that tests run what people copy."""
+"""The code blocks of a document, so that tests run what readers copy."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def snippets(document: str, language: str) -> list[str]:
-    """Every fenced block of ``language`` in ``document`` (a path from the repository's root), in order."""
+    """Return the fenced blocks of ``language`` in ``document`` (a path from the repository's root), in order."""
     text = (REPOSITORY / document).read_text()
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @dataclass
 class Program:
-    """What a reader copies: a python block that begins with an import or a comment, and those after it that go on with it."""
+    """A program as a reader copies it: a python block that begins with an import or a comment, and the blocks that continue it."""
 
     document: str
     line: int
     blocks: list[str] = field(default_factory=list)
     outputs: list[str | None] = field(default_factory=list)
-    """What each block prints, where the document shows it in an ``output`` block right after it; ``…`` stands for anything."""
+    """What each block prints, if the document shows it in an ``output`` block right after it. ``…`` stands for any text."""
 
     @property
     def name(self) -> str:
-        """For the test's report: the document and the line of the first block."""
+        """Return the document and the line of the first block, for the test's report."""
         return f"{Path(self.document).name}:{self.line}"
 
     @property
     def code(self) -> str:
-        """All of it."""
+        """Return all blocks as one text."""
         return "\n".join(self.blocks)
 
     @property
     def connects(self) -> bool:
-        """It wants a broker."""
+        """Return whether the program needs a broker."""
         return '"localhost:9092"' in self.code or ".from_env(" in self.code
 
     @property
     def tests(self) -> bool:
-        """It is a file for pytest."""
+        """Return whether the program is a file for pytest."""
         return re.search(r"^(async )?def test_", self.code, re.MULTILINE) is not None
 
     def addressed(self, bootstrap_servers: str, topic_prefix: str) -> str:
-        """The program against a test's own broker and topics; one that uses ``from_env`` has them from its environment."""
+        """Return the code with the address and topics of a test. A program with ``from_env`` reads them from its environment."""
         return self.code.replace('"localhost:9092"', f'"{bootstrap_servers}", topic_prefix="{topic_prefix}"')
 
     def run(self) -> None:
-        """Run it here, block by block, and compare what it prints.
+        """Run the program in this process, block by block, and compare what it prints.
 
         Raises:
-            AssertionError: a block prints something else than the document says.
+            AssertionError: A block prints something else than the document says.
         """
         namespace: dict[str, object] = {"__name__": "__main__"}
         context = contextvars.copy_context()
@@ -70,24 +70,24 @@ class Program:
                     context.run(exec, compiled, namespace)
                 if wanted is not None:
                     check_output(wanted, printed.getvalue())
-        finally:  # a program's end closes its clients; it has none here
+        finally:  # in a process of its own, the end would close the clients
             for made in namespace.values():
                 if isinstance(made, Switchgear):
                     made.close(0.2)
 
 
 def check_output(wanted: str, printed: str) -> None:
-    """Compare line by line; ``…`` in ``wanted`` stands for anything within its line.
+    """Compare line by line. ``…`` in ``wanted`` stands for any text within its line.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: They differ.
     """
     pattern = r"[^\n]*".join(re.escape(part) for part in wanted.strip().split("…"))
     assert re.fullmatch(pattern, printed.strip()), f"the document says\n{wanted}\nbut this is printed\n{printed}"
 
 
 def programs(document: str) -> list[Program]:
-    """The programs of ``document`` in order. A block that does not begin with an import or a comment goes on with the last one."""
+    """Return the programs of ``document`` in order. A block that begins with neither an import nor a comment continues the last one."""
     text = (REPOSITORY / document).read_text()
     found: list[Program] = []
     fences = re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -106,7 +106,7 @@ def programs(document: str) -> list[Program]:
 
 
 def files(document: str) -> dict[str, str]:
-    """The files that ``document`` shows: python blocks whose first line is a comment with the path, in order."""
+    """Return the files that ``document`` shows: python blocks whose first line is a comment with the path."""
     found: dict[str, str] = {}
     for block in snippets(document, "python"):
         named = re.match(r"# ([\w/]+\.py)\b", block)
@@ -116,7 +116,7 @@ def files(document: str) -> dict[str, str]:
 
 
 def written(document: str, folder: Path) -> Path:
-    """Write the files of ``document`` into ``folder``; one that is there already is added to."""
+    """Write the files of ``document`` into ``folder``. An existing file is extended."""
     for name, code in files(document).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

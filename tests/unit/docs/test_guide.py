@@ -1,4 +1,4 @@
-"""What the guide shows runs as it stands, prints what it says, and is typed; what wants a broker runs in tests/integration."""
+"""The programs of the guide run, print what the page says and are typed. Those that need a broker run in tests/integration."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FOR_PYTEST = [program for program in PROGRAMS if program.tests]
 
 
 @pytest.mark.parametrize("program", ALONE, ids=lambda program: program.name)
-def test_a_program_of_the_guide_runs_as_it_stands(program, tmp_path, monkeypatch):
+def test_program_of_the_guide_runs_and_prints_what_the_page_says(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program.run()
 
 
-def test_the_tests_of_the_guide_pass(tmp_path):
+def test_tests_that_the_guide_shows_pass(tmp_path):
     for number, program in enumerate(FOR_PYTEST):
         (tmp_path / f"test_guide_{number}.py").write_text(program.code)
     if not FOR_PYTEST:
@@ -37,7 +37,7 @@ def test_the_tests_of_the_guide_pass(tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_the_programs_of_the_guide_are_typed(tmp_path):
+def test_programs_of_the_guide_have_correct_types(tmp_path):
     for number, program in enumerate(PROGRAMS):
         (tmp_path / f"p{number:03d}.py").write_text(f"# {program.name}\n{program.code}")
     found = subprocess.run(
@@ -54,7 +54,7 @@ def test_the_programs_of_the_guide_are_typed(tmp_path):
 
 
 @pytest.mark.parametrize("page", sorted((REPOSITORY / "docs" / "guide").glob("*.md")), ids=lambda page: page.name)
-def test_a_page_of_the_guide_shows_no_python_that_is_not_run(page):
+def test_page_of_the_guide_shows_only_python_that_runs(page):
     shown = snippets(str(page.relative_to(REPOSITORY)), "python")
     run = [block for program in PROGRAMS if program.document.endswith(f"/{page.name}") for block in program.blocks]
     assert shown == run

@@ -17,14 +17,14 @@ from tests.support.snippets import REPOSITORY
 REFERENCE = REPOSITORY / "docs" / "reference"
 
 
-def test_the_python_page_has_every_public_name():
+def test_python_page_has_every_public_name():
     page = (REFERENCE / "python.md").read_text()
     named = set(re.findall(r"^::: (\S+)$", page, re.MULTILINE))
     assert {f"switchgear.{name}" for name in switchgear.__all__} <= named
     assert {f"switchgear.testing.{name}" for name in switchgear.testing.__all__} <= named
 
 
-def test_the_http_page_has_every_route():
+def test_http_page_has_every_route():
     page = (REFERENCE / "http-api.md").read_text()
     named = set(re.findall(r"^\| `(GET|POST|PUT|DELETE) ([^`]+)` \|", page, re.MULTILINE))
     app = create_app(SimpleNamespace(folder=None, embedded=False), Settings(), registry=CollectorRegistry())
@@ -32,7 +32,7 @@ def test_the_http_page_has_every_route():
     assert named == {(method, path) for method, path in served if method != "HEAD"}
 
 
-def test_the_policy_page_has_every_value_with_its_defaults():
+def test_policy_page_has_every_value_with_its_defaults():
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \|", (REFERENCE / "policy.md").read_text(), re.MULTILINE)
     cusum = {
         f"cusum.{name}": [f"{getattr(Cusum(), name):g}".replace("1e+06", "1000000")] * 2 for name in Cusum.model_fields

@@ -29,11 +29,11 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_the_site_builds_without_a_broken_link_or_reference(site):
+def test_site_builds_without_a_broken_link_or_reference(site):
     assert (site / "index.html").is_file()
 
 
-def test_the_pages_of_the_site_load_nothing_from_another_host(site):
+def test_pages_of_the_site_load_nothing_from_another_host(site):
     for page in site.rglob("*.html"):
         loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="(\w+:[^"]*|//[^"]*)"', page.read_text())
         loaded += re.findall(
