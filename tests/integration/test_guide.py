@@ -1,4 +1,4 @@
-"""The programs of the guide that want a broker run as they stand; only its address and the topics' prefix are the test's own."""
+"""The programs of the guide that need a broker run. Only the address and the topic prefix are those of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONNECTED = [program for program in guide() if program.connects and not program.
 
 
 @pytest.mark.parametrize("program", CONNECTED, ids=lambda program: program.name)
-def test_a_program_of_the_guide_runs_against_a_broker(program, settings, tmp_path):
+def test_program_of_the_guide_runs_with_a_broker(program, settings, tmp_path):
     code = program.addressed(settings.kafka_bootstrap_servers, settings.topic_prefix)
     log = tmp_path / "program.log"
     with python(code, log=log, extra=settings_environment(settings)) as child:

@@ -1,4 +1,4 @@
-"""What the README and docs/events.md show runs as it stands; only addresses and the topics' prefix are the test's own."""
+"""The programs and commands of README.md and docs/events.md run. Only addresses and topic prefixes are those of the test."""
 
 import asyncio
 import json
@@ -21,19 +21,19 @@ TOOL = "mcp:stocks:get_quote"
 
 
 def addressed(snippet, settings):
-    """The snippet against the test's own broker and topics; what is replaced must be there."""
+    """Return the snippet with the broker and topics of the test. What is replaced must be there."""
     code = snippet.replace('"localhost:9092"', f'"{settings.kafka_bootstrap_servers}"')
     assert code != snippet
     return code.replace('"switchgear.circuits"', f'"{settings.topics.circuits}"')
 
 
 def guarding(log, **settings):
-    """The guard example, started; it reads ``settings`` from its environment, as `make up` says to export them."""
+    """Start the guard example with ``settings`` in its environment, as `make up` prints them."""
     return python(GUARD, log=log, extra={f"SWITCHGEAR_{name.upper()}": value for name, value in settings.items()})
 
 
 def attempts(guard):
-    """What each attempt printed, once the example has ended. Nothing else is printed."""
+    """Wait for the end of the example, and return what each attempt printed. Nothing else is printed."""
     assert guard.wait_for_exit(60) == 0, guard.output()
     return [line.partition(": ")[2] for line in guard.output().splitlines()]
 
@@ -44,24 +44,24 @@ def check_failures_then_refusals(lines):
     assert all(line.startswith(f"refused. The tool {TOOL} is unavailable (circuit open).") for line in lines[5:])
 
 
-def telling_when_it_reads(subscriber):
-    """The subscriber reads from the end: what is told before it knows where that is, it misses."""
+def reporting_its_position(subscriber):
+    """Return the subscriber with a line that it prints when it knows its position. It misses records from before."""
     before = "        async for record in consumer:\n"
     assert subscriber.count(before) == 1
-    told = (
+    position = (
         "        for partition in consumer.assignment():\n"
         "            await consumer.position(partition)\n"
-        "        print('it reads from here', flush=True)\n"
+        "        print('ready to read', flush=True)\n"
     )
-    return subscriber.replace(before, told + before)
+    return subscriber.replace(before, position + before)
 
 
-def test_the_guard_example_opens_after_five_failures_and_then_refuses(settings, tmp_path):
+def test_guard_example_of_the_readme_refuses_after_five_failures(settings, tmp_path):
     with python(GUARD, log=tmp_path / "guard.log", extra=settings_environment(settings)) as guard:
         check_failures_then_refusals(attempts(guard))
 
 
-def test_the_guard_example_is_the_same_without_kafka(tmp_path):
+def test_guard_example_of_the_readme_prints_the_same_without_kafka(tmp_path):
     away = f"127.0.0.1:{any_free_port()}"
     with guarding(tmp_path / "guard.log", kafka_bootstrap_servers=away) as guard:
         assert guard.wait_for_exit(60) == 0, guard.output()
@@ -70,14 +70,14 @@ def test_the_guard_example_is_the_same_without_kafka(tmp_path):
     assert sum("events that Kafka did not acknowledge" in line for line in shown) == 1
 
 
-def test_the_subscriber_is_notified_when_two_guards_open_the_fleets_circuit(make_settings, tmp_path):
+def test_subscriber_of_the_readme_is_notified_when_two_guards_open_the_fleets_circuit(make_settings, tmp_path):
     settings = make_settings(worker_http=f"127.0.0.1:{any_free_port()}")
     worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
-    alerts = python(telling_when_it_reads(addressed(SUBSCRIBE, settings)), log=tmp_path / "alerts.log")
+    alerts = python(reporting_its_position(addressed(SUBSCRIBE, settings)), log=tmp_path / "alerts.log")
     with all_ended(worker, alerts):
         worker.wait_for_output("ready")
-        alerts.wait_for_output("it reads from here")
-        guards = [  # the fleet's circuit wants evidence of two processes
+        alerts.wait_for_output("ready to read")
+        guards = [  # the fleet's circuit needs evidence from two processes
             python(GUARD, log=tmp_path / f"guard{number}.log", extra=settings_environment(settings))
             for number in (1, 2)
         ]
@@ -86,7 +86,7 @@ def test_the_subscriber_is_notified_when_two_guards_open_the_fleets_circuit(make
         alerts.wait_for_output(f"{TOOL} is open: cusum", timeout_s=30)
 
 
-def test_three_runs_of_the_guard_example_open_the_fleets_circuit_and_the_commands_show_it(make_settings, tmp_path):
+def test_three_runs_of_the_guard_example_open_the_fleets_circuit_and_commands_show_it(make_settings, tmp_path):
     lines = [shlex.split(line, comments=True) for line in FIRST.splitlines()]
     assert lines[1:] == [["python", "first.py"]] * 3 + [["switchgear", "circuits"]]
     settings = make_settings(
@@ -130,7 +130,7 @@ def test_three_runs_of_the_guard_example_open_the_fleets_circuit_and_the_command
         assert all(line.startswith(f"refused. The tool {TOOL} is unavailable") for line in third)
 
 
-async def test_the_emitter_example_sends_its_event(settings, tmp_path):
+async def test_emitter_example_of_the_events_page_sends_its_event(settings, tmp_path):
     code = addressed(EMIT, settings).replace(
         'service="billing"', f'service="billing", topic_prefix="{settings.topic_prefix}"'
     )
@@ -141,7 +141,7 @@ async def test_the_emitter_example_sends_its_event(settings, tmp_path):
     assert (event["tool_name"], event["status"], event["service"]) == ("stripe:charge", "timeout", "billing")
 
 
-def test_the_two_commands_are_those_of_the_makefile():
+def test_two_commands_of_the_readme_are_those_of_the_makefile():
     shown = [line.split("#")[0].strip() for line in COMMANDS.splitlines()]
     assert shown == ["make up", "make test"]
     for command, does in (("make up", "switchgear up --demo"), ("make test", "-m pytest")):
@@ -151,7 +151,7 @@ def test_the_two_commands_are_those_of_the_makefile():
         assert does in planned.stdout
 
 
-def test_the_questions_are_answered(make_settings, tmp_path):
+def test_questions_of_the_readme_are_answered(make_settings, tmp_path):
     settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
     calls = tmp_path / "calls.jsonl.gz"
     calls.write_text('{"tool_name": "mcp:stocks:get_quote", "status": "success", "execution_time_ms": 6000}\n')
@@ -170,7 +170,7 @@ def test_the_questions_are_answered(make_settings, tmp_path):
                 assert "mcp:stocks:get_quote" in done.stdout
 
 
-def test_an_operator_steps_in_and_out_again(settings, tmp_path):
+def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(settings, tmp_path):
     lines = [shlex.split(line, comments=True) for line in STEPS.splitlines()]
     assert [line[:2] for line in lines] == [["switchgear", "open"], ["switchgear", "auto"]]
     calls = tmp_path / "calls.jsonl"

@@ -1,4 +1,4 @@
-"""What the how-to tests share: a page's files in a folder, its commands as child processes, and what reached Kafka."""
+"""Helpers of the how-to tests: the commands of a page as child processes, and the events that reached Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import shlex
 import socket
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,42 +19,43 @@ from switchgear_schemas.settings import Settings
 from tests.support.processes import Child, environment
 from tests.support.recount import read_topic
 from tests.support.snippets import snippets
+from tests.support.waiting import until
 
 TOOL = "mcp:weather:get_forecast"
 
 
 def command_of(page: str, program: str) -> list[str]:
-    """The line of ``page`` that starts ``program``, to be run by this interpreter."""
+    """Return the line of ``page`` that starts ``program``, as a command for this interpreter."""
     lines = "\n".join(snippets(page, "sh")).splitlines()
     (line,) = [line for line in lines if line.startswith(f"{program} ")]
     return [sys.executable, "-m", *shlex.split(line)]
 
 
 def start(command: list[str], folder: Path, settings: Settings, **extra: str) -> Child:
-    """Run ``command`` in ``folder`` with ``settings`` as its environment, its output in ``program.log`` there."""
+    """Start ``command`` in ``folder``, with ``settings`` as its environment and its output in ``program.log``."""
     by_name = {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": by_host_name(settings)}  # as people write it
     return Child(command, folder / "program.log", environment(settings, by_name | extra), folder)
 
 
 def by_host_name(settings: Settings) -> str:
-    """The test's broker by a name that has to be resolved."""
+    """Return the address of the test's broker with a host name."""
     return settings.kafka_bootstrap_servers.replace("127.0.0.1", "localhost")
 
 
 def get(url: str, times: int = 1, at_once: int = 4) -> list[httpx.Response]:
-    """Ask for ``url`` that often, each time by a connection of its own, so that every worker process has its share."""
+    """Get ``url`` several times, each over a new connection, so that every worker process gets some requests."""
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(lambda _: httpx.get(url, timeout=30), range(times)))
 
 
 def serving(port: int) -> bool:
-    """Whether a server listens there."""
+    """Return whether a server listens on ``port``."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def events(settings: Settings) -> list[dict[str, Any]]:
-    """Every event that is in Kafka now."""
+    """Return the events in Kafka."""
     with ThreadPoolExecutor(1) as pool:  # the test may be running in an event loop
         records = pool.submit(
             asyncio.run, read_topic(settings.kafka_bootstrap_servers, settings.topics.executions)
@@ -64,20 +64,17 @@ def events(settings: Settings) -> list[dict[str, Any]]:
 
 
 def statuses(settings: Settings) -> Counter[str]:
-    """How many events of each status are in Kafka now."""
+    """Return the number of events in Kafka by status."""
     return Counter(event["status"] for event in events(settings))
 
 
 def until_events(settings: Settings, enough: Callable[[list[dict[str, Any]]], object], seconds: float = 30) -> None:
-    """Wait until the events in Kafka are ``enough``."""
-    deadline = time.monotonic() + seconds
-    while not enough(found := events(settings)):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
+    """Wait until the events in Kafka satisfy ``enough``."""
+    until(lambda: enough(events(settings)), seconds, state=lambda: events(settings))
 
 
 def seconds_of(answer: httpx.Response) -> int:
-    """The ``Retry-After`` of a refused request."""
+    """Return the ``Retry-After`` of a refused request."""
     assert answer.status_code == 503, answer.text
     assert answer.json() == {"detail": f"{TOOL} is unavailable"}
     return int(answer.headers["Retry-After"])

@@ -1,4 +1,4 @@
-"""docs/howto/celery.md with a real prefork worker; the queue is an SQLite file, which needs no server."""
+"""docs/howto/celery.md with a real prefork worker. The queue is an SQLite file, which needs no server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for result in [forecast.delay(city) for city in sys.argv[1:]]:
 
 
 class Queue:
-    """The page's tasks in a folder, workers of theirs, and somebody who sends them work."""
+    """The tasks of the page in a folder, with their workers and a sender of tasks."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings = written(PAGE, folder), settings
@@ -38,19 +38,19 @@ class Queue:
         }
 
     def change(self, old: str, new: str) -> None:
-        """Change the page's code, which must have ``old``."""
+        """Replace ``old``, which must be there, in the code of the page."""
         code = (self.folder / "tasks.py").read_text()
         assert old in code
         (self.folder / "tasks.py").write_text(code.replace(old, new))
 
     @contextmanager
     def worker(self, *options: str) -> Iterator[Child]:
-        """One that the page's command starts, when it is ready."""
+        """Start a worker with the command of the page, and wait until it is ready."""
         with start([*command_of(PAGE, "celery"), *options], self.folder, self.settings, **self.variables) as child:
             yield child.wait_for_output(" ready.")
 
     def send(self, *cities: str) -> Counter[str]:
-        """Have forecasts made; how often each result came."""
+        """Send tasks, and return how often each result came."""
         variables = environment(self.settings, self.variables)
         done = subprocess.run(
             [sys.executable, "-c", SEND, *cities], cwd=self.folder, env=variables, capture_output=True, text=True,
@@ -67,7 +67,7 @@ def queue(settings, tmp_path):
     return Queue(tmp_path, settings)
 
 
-def test_no_event_is_lost_where_each_task_ends_its_process_also_one_that_is_not_connected_yet(queue, settings):
+def test_celery_loses_no_event_when_each_task_ends_its_process(queue, settings):
     queue.change(", start_wait_s=2", "")
     with queue.worker("--max-tasks-per-child", "1") as worker:
         assert queue.send(*["Oslo"] * 6) == {"sunny in Oslo": 6}
@@ -78,7 +78,7 @@ def test_no_event_is_lost_where_each_task_ends_its_process_also_one_that_is_not_
     assert len({event["emitter_id"] for event in found}) == 6, "six processes sent one each"
 
 
-def test_a_refused_task_comes_back_when_the_circuit_lets_it_through(queue, settings):
+def test_refused_celery_task_returns_when_the_circuit_lets_it_through(queue, settings):
     quick = "BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=2)"
     queue.change("import CircuitOpenError,", "import BreakerPolicy, CircuitOpenError,")
     queue.change('service="forecasts"', f'service="forecasts", local_policies={quick}')

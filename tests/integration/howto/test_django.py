@@ -1,4 +1,4 @@
-"""docs/howto/django.md: a real project under gunicorn, forked before and after the import, and under ASGI."""
+"""docs/howto/django.md: a real project with gunicorn, forked before and after the import, and with ASGI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = "docs/howto/django.md"
 
 @pytest.fixture
 def project(tmp_path):
-    """What ``django-admin startproject shop .`` makes, with the files of the page."""
+    """Return the folder of a project by ``django-admin startproject shop .``, with the files of the page."""
     folder = tmp_path / "project"
     folder.mkdir()
     subprocess.run([sys.executable, "-m", "django", "startproject", "shop", "."], cwd=folder, check=True, timeout=60)
@@ -41,7 +41,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def serve(settings, project):
-    """``serve(*options)``: the project by the page's command; its process and its address."""
+    """Return ``serve(*options)``, which starts the project with the page's command and returns its process and address."""
     started = []
 
     def begin(*options):
@@ -56,7 +56,7 @@ def serve(settings, project):
         child.__exit__()
 
 
-def test_five_failures_open_a_worker_s_circuit_and_a_refused_request_is_a_503_with_retry_after(serve, settings):
+def test_django_answers_503_with_retry_after_once_five_failures_opened_the_circuit(serve, settings):
     child, url = serve("--workers", "1")
     assert [answer.text for answer in get(f"{url}/Oslo")] == ["sunny in Oslo"]
     assert [answer.status_code for answer in get(f"{url}/Atlantis", 6, at_once=1)] == [500] * 5 + [503]
@@ -69,7 +69,7 @@ def test_five_failures_open_a_worker_s_circuit_and_a_refused_request_is_a_503_wi
 
 
 @pytest.mark.parametrize("options", [[], ["--preload"], ["--max-requests", "9"]], ids=["plain", "preload", "recycled"])
-def test_every_worker_sends_its_events_also_the_last_ones_before_its_end(serve, settings, options):
+def test_every_gunicorn_worker_sends_its_last_events_before_it_ends(serve, settings, options):
     child, url = serve(*options)
     answers = get(f"{url}/Oslo", 12)
     until_events(settings, lambda found: len({event["emitter_id"] for event in found}) > 1 or get(f"{url}/Oslo", 8))
@@ -80,7 +80,7 @@ def test_every_worker_sends_its_events_also_the_last_ones_before_its_end(serve, 
     assert len(events(settings)) >= before + 12
 
 
-def test_a_client_that_was_started_before_the_fork_works_in_every_worker(serve, project, settings):
+def test_client_started_before_the_fork_works_in_every_gunicorn_worker(serve, project, settings):
     with (project / "shop" / "tools.py").open("a") as tools:
         tools.write("\n\nassert gear.start(wait=30)\n")
     asyncio.run(publish(settings, circuit("other", "open", 1)))
@@ -92,7 +92,7 @@ def test_a_client_that_was_started_before_the_fork_works_in_every_worker(serve, 
     assert len({event["emitter_id"] for event in events(settings)}) == 2
 
 
-def test_the_middleware_refuses_in_async_views_too(project):
+def test_django_middleware_refuses_in_async_views_too(project):
     code = """
 import asyncio, os
 os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"

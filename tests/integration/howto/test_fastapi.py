@@ -1,4 +1,4 @@
-"""docs/howto/fastapi.md under a real server, with one process and with several."""
+"""docs/howto/fastapi.md with a real server, of one process and of several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = "docs/howto/fastapi.md"
 
 @pytest.fixture
 def serve(settings, tmp_path):
-    """``serve(*options)``: the page's application by the page's command; its process and its address."""
+    """Return ``serve(*options)``, which starts the application with the page's command and returns its process and address."""
     written(PAGE, tmp_path)
     started = []
 
@@ -33,7 +33,7 @@ def serve(settings, tmp_path):
         child.__exit__()
 
 
-def test_five_failures_open_the_circuit_and_a_refused_request_is_a_503_with_retry_after(serve, settings):
+def test_fastapi_answers_503_with_retry_after_once_five_failures_opened_the_circuit(serve, settings):
     child, url = serve()
     assert httpx.get(f"{url}/Oslo", timeout=30).json() == "sunny in Oslo"
     assert [httpx.get(f"{url}/Atlantis").status_code for _ in range(6)] == [500] * 5 + [503]
@@ -45,7 +45,7 @@ def test_five_failures_open_the_circuit_and_a_refused_request_is_a_503_with_retr
     assert ("forecasts", "rejected") in found
 
 
-def test_every_worker_process_sends_its_events_also_the_last_ones_before_the_end(serve, settings):
+def test_every_uvicorn_worker_sends_its_last_events_before_it_ends(serve, settings):
     child, url = serve("--workers", "2")
     answers = get(f"{url}/Oslo", 20)
     until_events(settings, lambda found: len({event["emitter_id"] for event in found}) == 2 or get(f"{url}/Oslo", 8))
@@ -56,14 +56,14 @@ def test_every_worker_process_sends_its_events_also_the_last_ones_before_the_end
     assert len(events(settings)) >= before + 40
 
 
-def test_the_first_request_knows_what_the_fleet_decided_before_the_start(serve, settings):
+def test_first_fastapi_request_knows_the_circuits_that_were_open_before_the_start(serve, settings):
     asyncio.run(publish(settings, circuit(TOOL, "open", 1, until=50)))
     _child, url = serve()
     (answer,) = get(f"{url}/Oslo")
     assert seconds_of(answer) <= 50
 
 
-def test_the_application_starts_and_guards_without_kafka(serve):
+def test_fastapi_application_starts_and_guards_without_kafka(serve):
     child, url = serve(SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS=f"localhost:{any_free_port()}")
     assert [httpx.get(f"{url}/Atlantis", timeout=30).status_code for _ in range(6)] == [500] * 5 + [503]
     child.kill9()  # its end would wait for Kafka

@@ -1,4 +1,4 @@
-"""docs/howto/installing.md: the wheel, and an environment that holds the SDK and its dependencies alone."""
+"""docs/howto/installing.md: the wheel, and an environment with only the SDK and its dependencies."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PACKAGES = [REPOSITORY / folder for folder in (
 
 @dataclass(frozen=True)
 class Bare:
-    """An environment without any extra, and the wheel that was installed into it."""
+    """An environment without extras, and the wheel that was installed into it."""
 
     folder: Path
     wheel: Path
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run one of its programs, away from the repository."""
+        """Run a program of the environment, outside the repository."""
         return subprocess.run(
             [self.folder / "bin" / command[0], *command[1:]], env=environment(extra=variables), cwd=self.folder,
             capture_output=True, text=True, timeout=60, check=False,
@@ -44,7 +44,7 @@ class Bare:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """Made as the page says, but without a network: by the installed build tool, and with the dependencies that are here."""
+    """Return an environment made as the page says, without a network: the build tool and the dependencies are those of this one."""
     folder = tmp_path_factory.mktemp("bare")
     pip(*["wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir"], str(folder / "dist"))
     (wheel,) = (folder / "dist").glob("switchgear-*.whl")
@@ -69,7 +69,7 @@ def pip(*arguments: str) -> None:
 
 
 def needed_by(name: str) -> set[str]:
-    """The distributions that ``name`` needs without any extra, and those need in turn."""
+    """Return the distributions that ``name`` needs without extras, directly or indirectly."""
     found: set[str] = set()
     for text in metadata.requires(name) or ():
         requirement = Requirement(text)
@@ -78,7 +78,7 @@ def needed_by(name: str) -> set[str]:
     return found
 
 
-def test_the_page_s_check_runs_with_the_sdk_alone(bare):
+def test_check_of_the_installing_page_runs_with_the_sdk_alone(bare):
     (check,) = programs(PAGE)
     done = bare.run("python", "-c", check.code)
     assert done.stderr == ""
@@ -87,7 +87,7 @@ def test_the_page_s_check_runs_with_the_sdk_alone(bare):
     assert where.startswith(str(bare.folder))
 
 
-def test_the_programs_of_the_start_page_run_and_send_their_events_with_the_sdk_alone(bare, settings):
+def test_programs_of_the_start_page_send_their_events_with_the_sdk_alone(bare, settings):
     address, prefix = by_host_name(settings), settings.topic_prefix
     for program in programs("docs/guide/start.md"):
         done = bare.run(
@@ -98,7 +98,7 @@ def test_the_programs_of_the_start_page_run_and_send_their_events_with_the_sdk_a
     assert statuses(settings)["success"] >= 1
 
 
-def test_the_readme_s_first_snippet_loses_no_event_with_the_sdk_alone(bare, settings):
+def test_first_snippet_of_the_readme_loses_no_event_with_the_sdk_alone(bare, settings):
     address, prefix = by_host_name(settings), settings.topic_prefix
     (bare.folder / "first.py").write_text(programs("README.md")[0].addressed(address, prefix))
     done = bare.run("python", "first.py", SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS=address, SWITCHGEAR_TOPIC_PREFIX=prefix)
@@ -116,14 +116,14 @@ def test_every_public_name_can_be_imported_with_the_sdk_alone(bare):
     assert bare.run("python", "-c", code).stderr == ""
 
 
-def test_the_command_says_which_extras_it_needs_where_the_sdk_is_alone(bare):
+def test_command_names_the_extras_that_it_needs_when_only_the_sdk_is_installed(bare):
     done = bare.run("switchgear", "circuits")
     assert done.returncode == 1
     assert "Install switchgear with an extra" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_wheel_holds_every_file_of_the_packages(bare):
+def test_wheel_contains_every_file_of_the_packages(bare):
     here = {
         str(file.relative_to(package.parent))
         for package in PACKAGES
@@ -134,7 +134,7 @@ def test_the_wheel_holds_every_file_of_the_packages(bare):
         assert here <= set(archive.namelist())
 
 
-def test_the_extras_of_the_page_exist(bare):
+def test_extras_of_the_installing_page_exist(bare):
     text = (REPOSITORY / PAGE).read_text()
     named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))))
     named |= {extra for asked in re.findall(r"'\.\[(.*?)\]'", text) for extra in asked.split(",")}

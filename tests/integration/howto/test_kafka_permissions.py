@@ -1,4 +1,4 @@
-"""docs/howto/kafka-permissions.md: with exactly these permissions everything works, and with one missing the process says which."""
+"""docs/howto/kafka-permissions.md: these permissions are enough, and a process reports a missing one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXECUTIONS, CIRCUITS = "switchgear.executions", "switchgear.circuits"
 
 @pytest.fixture(scope="module")
 def plain(secured):
-    """Settings of the listener where everybody may do everything; the page's topics exist."""
+    """Return the settings of the listener without permissions. The topics of the page exist."""
     settings = load_settings(kafka_bootstrap_servers=secured.plain, topic_partitions=4)
     asyncio.run(ensure_topics(settings))
     return settings
@@ -39,7 +39,7 @@ def plain(secured):
 
 @pytest.fixture(scope="module")
 def give(secured, plain):
-    """``give(line, …)``: run lines of the page, for the users that they name or for ``users``."""
+    """Return ``give(line, …)``, which runs lines of the page for the users that they name or for ``users``."""
 
     def at_once(*lines, users=()):
         def one(line):
@@ -58,7 +58,7 @@ def give(secured, plain):
 
 @pytest.fixture(scope="module", autouse=True)
 def _services(give):
-    """One service has what the page gives it, one may only read, one may only write."""
+    """Give one service the permissions of the page, one only reading, one only writing."""
     write, read = SERVICE
     give(write, users=("forecasts", "writer"))
     give(read, users=("forecasts", "reader"))
@@ -66,7 +66,7 @@ def _services(give):
 
 @pytest.fixture
 def log_in(secured):
-    """``log_in(user)``: a client of that user."""
+    """Return ``log_in(user)``, which returns a client of that user."""
     made = []
 
     def make(user):
@@ -87,7 +87,7 @@ def log_in(secured):
 
 @pytest.fixture
 def denied(secured):
-    """``denied(user)``: what the broker denied to it, from its log."""
+    """Return ``denied(user)``, which returns what the broker denied to that user, from its log."""
 
     def look(user):
         return re.findall(
@@ -99,7 +99,7 @@ def denied(secured):
 
 @pytest.fixture
 def of(secured, tmp_path):
-    """``of(user)``: the settings of its processes."""
+    """Return ``of(user)``, which returns the settings of that user's processes."""
 
     def make(user):
         return load_settings(
@@ -112,7 +112,7 @@ def of(secured, tmp_path):
     return make
 
 
-def test_a_service_and_emit_need_the_two_permissions_of_the_page_and_no_more(log_in, of, plain, denied, tmp_path):
+def test_service_and_emit_need_only_the_two_permissions_of_the_page(log_in, of, plain, denied, tmp_path):
     gear = log_in("forecasts")
     assert gear.start(wait=40), gear.status()
     gear.call("search", int)
@@ -127,7 +127,7 @@ def test_a_service_and_emit_need_the_two_permissions_of_the_page_and_no_more(log
     assert denied("forecasts") == []
 
 
-def test_a_service_that_may_not_write_says_so_and_sends_what_waited_when_it_may(give, log_in, caplog):
+def test_service_without_write_permission_reports_it_and_sends_the_waiting_events_later(give, log_in, caplog):
     gear = log_in("reader")
     assert gear.start(wait=40), gear.status()
     gear.call("waited", int)
@@ -138,7 +138,7 @@ def test_a_service_that_may_not_write_says_so_and_sends_what_waited_when_it_may(
     assert gear.flush(40), gear.status()
 
 
-def test_a_service_that_may_not_read_says_so_and_calls_tools_all_the_same(give, log_in, denied, caplog):
+def test_service_without_read_permission_reports_it_and_calls_tools(give, log_in, denied, caplog):
     gear = log_in("writer")
     gear.start()
     says = f"The Kafka user 'writer' may not read the topic {CIRCUITS}. Allow it the operation Read there."
@@ -151,7 +151,7 @@ def test_a_service_that_may_not_read_says_so_and_calls_tools_all_the_same(give, 
     assert gear.start(wait=40), gear.status()
 
 
-def test_worker_sink_and_operator_need_what_the_page_gives_them(give, of, plain, denied, tmp_path):
+def test_worker_sink_and_operator_need_only_the_permissions_of_the_page(give, of, plain, denied, tmp_path):
     give(*OURS)
     operator, storing = of("operator"), of("sink")
     worker = switchgear("worker", log=tmp_path / "worker.log", settings=of("worker"))
@@ -177,6 +177,6 @@ def test_worker_sink_and_operator_need_what_the_page_gives_them(give, of, plain,
 
 
 async def send(settings, value):
-    """Send a record as it is to the executions."""
+    """Send ``value`` unchanged to the executions topic."""
     async with AIOKafkaProducer(bootstrap_servers=settings.kafka_bootstrap_servers) as producer:
         await producer.send_and_wait(settings.topics.executions, value, key=b"search")

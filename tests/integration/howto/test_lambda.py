@@ -1,4 +1,4 @@
-"""docs/howto/lambda.md in a process that is stopped as soon as the handler returned, and killed in the end."""
+"""docs/howto/lambda.md in a process that is stopped when the handler returns, and killed at the end."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from handler import handler
 for line in sys.stdin:
     answer = json.dumps(handler(json.loads(line), None))
     print(answer, flush=True)
-    os.kill(os.getpid(), signal.SIGSTOP)  # as the platform: nothing runs any more, in no thread
+    os.kill(os.getpid(), signal.SIGSTOP)  # as Lambda does: no thread runs any more
 """
 
 
 class Frozen:
-    """A process of the function: frozen but for the time of an invocation."""
+    """A process of the function, frozen between invocations."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def invoke(self, city: str) -> dict[str, object]:
-        """Let it run for one invocation; it is frozen when this returns."""
+        """Run one invocation. The process is frozen when this returns."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.send_signal(signal.SIGCONT)
@@ -46,7 +46,7 @@ class Frozen:
 
 @pytest.fixture
 def instance(settings, tmp_path):
-    """One instance of the page's function; killed at the end."""
+    """Return an instance of the page's function, which is killed at the end."""
     written("docs/howto/lambda.md", tmp_path)
     variables = environment(settings, {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": by_host_name(settings)})
     with subprocess.Popen(
@@ -57,7 +57,7 @@ def instance(settings, tmp_path):
         process.kill()
 
 
-def test_the_event_of_each_invocation_is_in_kafka_while_the_process_is_frozen(instance, settings):
+def test_event_of_each_lambda_invocation_is_in_kafka_while_the_process_is_frozen(instance, settings):
     for number in range(1, 4):
         assert instance.invoke("Oslo") == {"statusCode": 200, "body": "sunny in Oslo"}
         assert statuses(settings) == {"success": number}
@@ -65,7 +65,7 @@ def test_the_event_of_each_invocation_is_in_kafka_while_the_process_is_frozen(in
     assert {event["tool_name"] for event in events(settings)} == {TOOL}
 
 
-def test_the_first_invocation_knows_what_the_fleet_decided_before(instance, settings):
+def test_first_lambda_invocation_knows_the_circuits_that_were_open_before(instance, settings):
     asyncio.run(publish(settings, circuit(TOOL, "open", 1, until=50)))
     answer = instance.invoke("Oslo")
     assert answer["statusCode"] == 503
@@ -74,9 +74,7 @@ def test_the_first_invocation_knows_what_the_fleet_decided_before(instance, sett
     assert statuses(settings) == {"rejected": 1}
 
 
-def test_a_process_that_was_frozen_while_the_fleet_opened_the_circuit_refuses_within_a_few_invocations(
-    instance, settings
-):
+def test_lambda_process_that_was_frozen_while_the_circuit_opened_refuses_within_a_few_invocations(instance, settings):
     assert instance.invoke("Oslo")["statusCode"] == 200
     asyncio.run(publish(settings, circuit(TOOL, "open", 1, until=50)))
     assert 503 in [instance.invoke("Oslo")["statusCode"] for _ in range(20)]

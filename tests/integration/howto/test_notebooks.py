@@ -15,7 +15,7 @@ CELLS = [(program.code, program.outputs[0]) for program in programs("docs/howto/
 
 @pytest.fixture
 def run(settings, monkeypatch, tmp_path):
-    """``run(*cells)``: run them in one kernel, which is shut down at the end; what each printed."""
+    """Return ``run(*cells)``, which runs cells in one kernel, shuts it down, and returns what each cell printed."""
     monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", by_host_name(settings))
     monkeypatch.setenv("SWITCHGEAR_TOPIC_PREFIX", settings.topic_prefix)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
@@ -29,14 +29,14 @@ def run(settings, monkeypatch, tmp_path):
     return execute
 
 
-def test_the_cells_print_what_the_page_says_and_their_events_are_in_kafka(run, settings):
+def test_notebook_cells_print_what_the_page_says_and_send_their_events(run, settings):
     printed = run(*(code for code, _ in CELLS))
     for text, (_, wanted) in zip(printed, CELLS, strict=True):
         check_output(wanted, text)
     assert statuses(settings) == {"success": 1}
 
 
-def test_cells_that_run_again_leave_one_client_and_lose_no_event_also_without_a_flush(run, settings):
+def test_notebook_cells_that_run_again_leave_one_client_and_lose_no_event(run, settings):
     (make, _), (call, _), _ = CELLS
     count = "import threading; print(sum('switchgear' in thread.name for thread in threading.enumerate()))"
     printed = run(make, call, call, make, call, count)

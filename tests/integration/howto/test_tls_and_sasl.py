@@ -1,4 +1,4 @@
-"""docs/howto/tls-and-sasl.md: each way to log in, by the variables and the code of the page."""
+"""docs/howto/tls-and-sasl.md: each way to log in, with the variables and the code of the page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _topics(secured):
 
 @pytest.fixture
 def ours(secured):
-    """``ours(text)``: the page's text with the test's own broker, password and files."""
+    """Return ``ours(text)``, which replaces the broker, password and files in a text of the page by those of the test."""
     certfile, keyfile = secured.authority.sign("client")
     put = {
         ADDRESSES[0]: secured.sasl_ssl, ADDRESSES[1]: secured.mutual_tls, "planner": USER, "secret": PASSWORD,
@@ -51,7 +51,7 @@ def ours(secured):
 
 @pytest.fixture
 def check(ours, secured, tmp_path):
-    """``check(code, variables)``: what a program of the page prints with these variables."""
+    """Return ``check(code, variables)``, which returns what a program of the page prints with these variables."""
 
     def run(code, variables):
         given = {name: ours(value) for name, value in variables.items()}
@@ -68,11 +68,11 @@ def check(ours, secured, tmp_path):
     [BY_PASSWORD, BY_PASSWORD | {"SWITCHGEAR_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512"}, BY_CERTIFICATE],
     ids=["PLAIN", "SCRAM-SHA-512", "certificate"],
 )
-def test_the_check_of_the_page_is_true_with_the_variables_of_the_page(check, variables):
+def test_tls_check_is_true_with_the_variables_of_the_page(check, variables):
     assert check(CODE["check.py"], variables) == snippets(PAGE, "output")[0]
 
 
-def test_the_check_is_false_with_a_wrong_password_and_says_why(check):
+def test_tls_check_is_false_with_a_wrong_password_and_gives_the_reason(check):
     quick = CODE["check.py"].replace("10", "2") + "    gear.close(0)\n"
     said = check(quick, BY_PASSWORD | {"SWITCHGEAR_KAFKA_SASL_PASSWORD": "wrong"})
     assert "reads: False" in said
@@ -80,6 +80,6 @@ def test_the_check_is_false_with_a_wrong_password_and_says_why(check):
     assert "Authentication failed" in said
 
 
-def test_the_code_of_the_page_connects(check, ours):
+def test_code_of_the_tls_page_connects(check, ours):
     code = ours(CODE["in_code.py"]).replace(f'service="{USER}"', f'service="{USER}", topic_prefix="tls."')
     assert check(f"{code}\nprint(gear.start(wait=40))\ngear.close()", {}) == "True\n"
