@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker.rules import Breach, Thresholds, breach_of, thresholds_of
+from switchgear.breaker.rules import Breach, Thresholds, thresholds_of
 from switchgear.breaker.values import Result, ResultKind
 from switchgear.breaker.windows import CountWindow, TimeWindow, panes_of
 
@@ -143,23 +143,34 @@ class Evidence:
 
         Return None if no rule is breached, or if too few of the processes that called had bad calls.
         """
-        window = self.window
-        found = breach_of(
-            self.limits,
-            streak=self.streak,
-            calls=window.calls,
-            failed=window.failed,
-            slow=window.slow,
-            tokens=window.tokens,
-            cusum=self.cusum,
-            cusum_sample=(self.cusum_calls, self.cusum_failed),
-        )
+        found = self._first_breach()
         if found is None or self.failers is None or self.callers is None:
             return None if found is None else (found, None)
-        failing = self.failers.count(window.oldest)
-        if failing < min(self.limits.minimum_reporters, self.callers.count(window.oldest)):
+        oldest = self.window.oldest
+        failing = self.failers.count(oldest)
+        if failing < min(self.limits.minimum_reporters, self.callers.count(oldest)):
             return None
         return found, failing
+
+    def _first_breach(self) -> Breach | None:  # noqa: PLR0911 - one return per rule
+        """Return the first breached rule, in the order of the documentation."""
+        limits, window, streak = self.limits, self.window, self.streak
+        calls, failed = window.calls, window.failed
+        if streak >= limits.consecutive:
+            return Breach("consecutive_failures", streak, limits.consecutive, streak, streak)
+        if failed >= limits.count:
+            return Breach("failure_count", failed, limits.count, calls, failed)
+        if calls >= limits.minimum_calls:
+            if failed / calls >= limits.rate:
+                return Breach("failure_rate", failed / calls, limits.rate, calls, failed)
+            if window.slow / calls >= limits.slow_rate:
+                return Breach("slow_call_rate", window.slow / calls, limits.slow_rate, calls, failed)
+        if window.tokens >= limits.tokens:
+            return Breach("wasted_tokens", window.tokens, limits.tokens, calls, failed)
+        if limits.cusum is not None and self.cusum >= limits.height:
+            unit, height = limits.cusum.unit, limits.cusum.height
+            return Breach("cusum", self.cusum * unit, height * unit, self.cusum_calls, self.cusum_failed)
+        return None
 
     def adapt(self, policy: BreakerPolicy, now: float) -> None:
         """Go on under another policy, and keep what still has a meaning.

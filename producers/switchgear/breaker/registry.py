@@ -65,7 +65,7 @@ class CircuitsByRecency(ABC, Generic[C]):
         self._max_tools = max_tools
         self._max_circuits = max_circuits_per_tool
         self._idle_s = idle_s
-        self._shelves: dict[str, RecencyIndex[C]] = {}
+        self._indexes: dict[str, RecencyIndex[C]] = {}
         self._overflow: C | None = None
         self.retired = 0
         """Circuits that retired."""
@@ -73,11 +73,11 @@ class CircuitsByRecency(ABC, Generic[C]):
         """Look-ups that found no room."""
 
     def __len__(self) -> int:
-        return sum(len(shelf.circuits) for shelf in self._shelves.values())
+        return sum(len(index.circuits) for index in self._indexes.values())
 
     def __iter__(self) -> Iterator[C]:
-        for shelf in self._shelves.values():
-            yield from shelf.circuits.values()
+        for index in self._indexes.values():
+            yield from index.circuits.values()
 
     # ---- for the subclass
 
@@ -91,31 +91,31 @@ class CircuitsByRecency(ABC, Generic[C]):
 
     def _find(self, tool_name: str, now: float, user_id: str, session_id: str) -> C:
         """Return the circuit that decides on a call. A new name gets a new circuit."""
-        shelf = self._shelves.get(tool_name)
-        if shelf is None:
-            shelf = self._new_shelf(tool_name, now)
-            if shelf is None:
+        index = self._indexes.get(tool_name)
+        if index is None:
+            index = self._new_index(tool_name, now)
+            if index is None:
                 return self._let_through(now)
-        circuit_id = circuit_id_of(tool_name, shelf.policy, user_id, session_id)
-        return shelf.circuits.get(circuit_id) or self._new_circuit(shelf, tool_name, circuit_id, now)
+        circuit_id = circuit_id_of(tool_name, index.policy, user_id, session_id)
+        return index.circuits.get(circuit_id) or self._new_circuit(index, tool_name, circuit_id, now)
 
-    def _new_shelf(self, tool_name: str, now: float) -> RecencyIndex[C] | None:
-        if len(self._shelves) >= self._max_tools:
+    def _new_index(self, tool_name: str, now: float) -> RecencyIndex[C] | None:
+        if len(self._indexes) >= self._max_tools:
             self._make_room_for_tool(now)
-            if len(self._shelves) >= self._max_tools:
+            if len(self._indexes) >= self._max_tools:
                 return None
-        shelf = self._shelves[tool_name] = RecencyIndex(self._policy_of(tool_name))
-        return shelf
+        index = self._indexes[tool_name] = RecencyIndex(self._policy_of(tool_name))
+        return index
 
-    def _new_circuit(self, shelf: RecencyIndex[C], tool_name: str, circuit_id: str, now: float) -> C:
-        if len(shelf.circuits) >= self._max_circuits:
-            self._retire_some(shelf, now)
-            if len(shelf.circuits) >= self._max_circuits:
+    def _new_circuit(self, index: RecencyIndex[C], tool_name: str, circuit_id: str, now: float) -> C:
+        if len(index.circuits) >= self._max_circuits:
+            self._retire_some(index, now)
+            if len(index.circuits) >= self._max_circuits:
                 self.overflowed += 1
                 circuit_id = tool_name
-        circuit = shelf.circuits.get(circuit_id)
+        circuit = index.circuits.get(circuit_id)
         if circuit is None:  # the tool's own circuit may be one beyond the limit
-            circuit = shelf.circuits[circuit_id] = self._hold(Breaker(circuit_id, shelf.policy, now))
+            circuit = index.circuits[circuit_id] = self._hold(Breaker(circuit_id, index.policy, now))
         return circuit
 
     def _let_through(self, now: float) -> C:
@@ -124,23 +124,23 @@ class CircuitsByRecency(ABC, Generic[C]):
             self._overflow = self._hold(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), now))
         return self._overflow
 
-    def _retire_some(self, shelf: RecencyIndex[C], now: float) -> None:
+    def _retire_some(self, index: RecencyIndex[C], now: float) -> None:
         """Look at the circuits that were looked at longest ago. Those that stay move to the end."""
-        for _ in range(min(LOOKED_AT, len(shelf.circuits))):
-            circuit_id = next(iter(shelf.circuits))
-            circuit = shelf.circuits.pop(circuit_id)
+        for _ in range(min(LOOKED_AT, len(index.circuits))):
+            circuit_id = next(iter(index.circuits))
+            circuit = index.circuits.pop(circuit_id)
             if self._may_retire(circuit, now):
                 self.retired += 1
             else:
-                shelf.circuits[circuit_id] = circuit
+                index.circuits[circuit_id] = circuit
 
     def _make_room_for_tool(self, now: float) -> None:
-        for _ in range(min(LOOKED_AT, len(self._shelves))):
-            tool_name = next(iter(self._shelves))
-            shelf = self._shelves.pop(tool_name)
-            self._retire_some(shelf, now)
-            if shelf.circuits:
-                self._shelves[tool_name] = shelf
+        for _ in range(min(LOOKED_AT, len(self._indexes))):
+            tool_name = next(iter(self._indexes))
+            index = self._indexes.pop(tool_name)
+            self._retire_some(index, now)
+            if index.circuits:
+                self._indexes[tool_name] = index
 
 
 def candidates(targets: Sequence[str], is_open: Callable[[str], bool], *, max_open_percent: float = 100.0) -> list[str]:

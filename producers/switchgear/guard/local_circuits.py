@@ -201,8 +201,8 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
             return found
         with self._lock:  # another thread may have made it since
             found = self._find(tool, self._clock(), user_id, session_id or "")
-            shelf = self._shelves.get(tool)
-            if shelf is not None and shelf.policy.scope == "tool":
+            index = self._indexes.get(tool)
+            if index is not None and index.policy.scope == "tool":
                 self.circuits[tool] = found
             return found
 
@@ -211,15 +211,15 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
         found = self.circuits.get(tool)
         if found is not None:
             return found
-        shelf = self._shelves.get(tool)
-        if shelf is None:
+        index = self._indexes.get(tool)
+        if index is None:
             return None
-        return shelf.circuits.get(circuit_id_of(tool, shelf.policy, user_id, session_id or ""))
+        return index.circuits.get(circuit_id_of(tool, index.policy, user_id, session_id or ""))
 
     def all_now(self) -> list[LocalCircuit]:
         """Return every circuit of this moment. Other threads may make more meanwhile."""
         with self._lock:
-            return [circuit for shelf in list(self._shelves.values()) for circuit in list(shelf.circuits.values())]
+            return [circuit for index in list(self._indexes.values()) for circuit in list(index.circuits.values())]
 
     def not_closed(self) -> dict[str, CircuitState]:
         """Return the state of every circuit that isn't closed, by circuit id."""

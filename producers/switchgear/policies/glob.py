@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -67,7 +67,7 @@ def coverings(patterns: Sequence[str]) -> Iterator[str]:
         TooManyCoveringsError: The search takes more than :data:`MAX_STEPS`.
     """
     fresh = next((letter for letter in _FRESH if not any(letter in pattern for pattern in patterns)), _FRESH[0])
-    search = Search(fresh)
+    search = _Search(fresh)
     seen: set[frozenset[int]] = set()
     waiting: deque[frozenset[int]] = deque()
 
@@ -92,17 +92,16 @@ def coverings(patterns: Sequence[str]) -> Iterator[str]:
                 yield from reached([*covering, index])
 
 
-class Search:
+class _Search:
     """Searches for names that several globs share, as a walk through all of them at once.
 
     Args:
         fresh: A character for places where any one matches.
-        steps: Most places of the globs to walk through, in all searches together.
     """
 
-    def __init__(self, fresh: str, steps: int = MAX_STEPS) -> None:
+    def __init__(self, fresh: str) -> None:
         self._fresh = fresh
-        self._left = steps
+        self._left = MAX_STEPS
 
     def common_name(self, patterns: Sequence[str]) -> str | None:
         """Return a name that every pattern covers, or None.
@@ -117,48 +116,40 @@ class Search:
     def _walk(self, patterns: Sequence[str]) -> str | None:
         globs = [_TOKEN.findall(pattern) for pattern in patterns]
         start = tuple(_past_stars(glob, {0}) for glob in globs)
-        came: dict[tuple[frozenset[int], ...], str] = {start: ""}
+        names = {start: ""}
         waiting = deque([start])
         while waiting:
             places = waiting.popleft()
             if all(len(glob) in place for glob, place in zip(globs, places, strict=True)):
-                return came[places]
+                return names[places]
             self._left -= 1
             if self._left < 0:
                 raise TooManyCoveringsError
-            for letter in self._letters(globs, places):
+            tokens = [
+                glob[at] for glob, place in zip(globs, places, strict=True) for at in sorted(place) if at < len(glob)
+            ]
+            for letter in dict.fromkeys((self._fresh, *(letter for token in tokens for letter in _letters(token)))):
                 after = tuple(_step(glob, place, letter) for glob, place in zip(globs, places, strict=True))
-                if all(after) and after not in came:
-                    came[after] = came[places] + letter
+                if all(after) and after not in names:
+                    names[after] = names[places] + letter
                     waiting.append(after)
         return None
 
-    def _letters(self, globs: list[list[str]], places: tuple[frozenset[int], ...]) -> dict[str, None]:
-        """Return the characters to try next. The first one is in no pattern."""
-        found = {self._fresh: None}
-        for glob, place in zip(globs, places, strict=True):
-            for at in sorted(place):
-                if at < len(glob):
-                    found |= dict.fromkeys(_letters(glob[at]))
-        return found
+
+def _letters(part: str) -> list[str]:
+    """Return the characters to try for a part. Of a class those are one of all characters, and those that it names."""
+    if len(part) == 1:
+        return [] if part in "*?" else [part]
+    found = next((letter for letter in map(chr, range(33, 127)) if _covers(part, letter)), None)
+    return [letter for letter in (found, *part[1:-1]) if letter is not None and _covers(part, letter)]
 
 
-def _letters(token: str) -> str:
-    """Return the characters to try for a token."""
-    if len(token) == 1:
-        return token.strip("*?")
-    covers = _class(token)
-    tried = [chr(code) for code in range(33, 127)]
-    return "".join([letter for letter in tried if covers(letter)][:1]) + "".join(
-        letter for letter in token[1:-1] if covers(letter)
-    )
-
-
-def _class(token: str) -> Callable[[str], bool]:
-    return lambda letter: fnmatch.fnmatchcase(letter, token)
+def _covers(part: str, letter: str) -> bool:
+    return part in {"?", letter} or (len(part) > 1 and fnmatch.fnmatchcase(letter, part))
 
 
 def _past_stars(tokens: list[str], places: set[int]) -> frozenset[int]:
+    """Return the places, and those behind a ``*`` at which they are: it may stand for no character."""
     found = set(places)
     for place in places:
         at = place
@@ -169,13 +160,12 @@ def _past_stars(tokens: list[str], places: set[int]) -> frozenset[int]:
 
 
 def _step(tokens: list[str], places: frozenset[int], letter: str) -> frozenset[int]:
+    """Return the places after one more character."""
     after = set()
     for place in places:
-        if place == len(tokens):
-            continue
-        wanted = tokens[place]
-        if wanted == "*":
-            after.add(place)
-        elif wanted in {"?", letter} or (len(wanted) > 1 and _class(wanted)(letter)):
-            after.add(place + 1)
+        if place < len(tokens):
+            if tokens[place] == "*":
+                after.add(place)
+            elif _covers(tokens[place], letter):
+                after.add(place + 1)
     return _past_stars(tokens, after)
