@@ -1,4 +1,4 @@
-"""ResultCache: the last results of one tool, for the calls that a circuit refuses and for repeated ones."""
+"""Keep the last results of tools, for repeated calls and for calls that a circuit refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from switchgear.caching.repeated_calls import DuplicateWatch
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.numeric import is_number, is_whole
-from switchgear.runtime.fork import ForkSafe
+from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.errors import SettingsError
 
@@ -22,17 +22,17 @@ log: Final = logging.getLogger("switchgear.cache")
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """How long a tool's results may be used again. Opt-in, a tool at a time: only its author knows what may be old.
+    """How long the results of a tool may be used again. Set it per tool: only the author of a tool knows how old they may be.
 
     Attributes:
-        ttl_s: Seconds for which a result is fresh. 0: never, results serve only where the circuit refuses.
-        stale_for_s: Seconds after that for which it may still serve where the circuit refuses, marked as stale.
-        max_entries: Results kept; the one used longest ago goes first.
-        mark_stale: Makes what is served of a stale result and its age in seconds, e.g. adds a note for the model. Without
-            it the result is served as it was. A stale result that it fails on is not served.
+        ttl_s: Seconds for which a result is fresh. With 0, results serve only while the circuit refuses.
+        stale_for_s: Seconds after that for which a result may serve while the circuit refuses. It is then marked as stale.
+        max_entries: The most results to keep. When more come, the one used longest ago is dropped.
+        mark_stale: A function that takes a stale result and its age in seconds and returns what to serve, for example with a
+            note for the model. Without it, the result is served as it is. If it fails, the result isn't served.
 
     Raises:
-        SettingsError: naming the field, for a value out of its type or range.
+        SettingsError: A value is of the wrong type or out of range. The message names the field.
     """
 
     ttl_s: float = 60.0
@@ -40,37 +40,39 @@ class CachePolicy:
     max_entries: int = 256
     mark_stale: Callable[[Any, float], Any] | None = field(
         default=None, hash=False
-    )  # an object with __call__ may have none
+    )  # a callable object may not be hashable
 
     def __post_init__(self) -> None:
         for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
             if not is_number(value) or not value >= 0:
-                hint = "A timedelta has total_seconds()." if hasattr(value, "total_seconds") else ""
-                raise SettingsError(f"cache: {name} is a number of seconds from 0, not {value!r}.", hint=hint)
+                hint = "Use its total_seconds()." if hasattr(value, "total_seconds") else ""
+                raise SettingsError(f"cache: {name} must be a number of seconds from 0, not {value!r}.", hint=hint)
         if self.ttl_s + self.stale_for_s <= 0:
-            raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint="No result would ever be used again.")
+            raise SettingsError(
+                "cache: ttl_s and stale_for_s are both 0.", hint="Set one of them, or leave the cache out."
+            )
         if not is_whole(self.max_entries) or self.max_entries < 1:
-            raise SettingsError(f"cache: max_entries is a whole number from 1, not {self.max_entries!r}.")
+            raise SettingsError(f"cache: max_entries must be a whole number from 1, not {self.max_entries!r}.")
         mark = self.mark_stale
         if mark is not None and (not callable(mark) or inspect.iscoroutinefunction(mark)):
             raise SettingsError(
-                f"cache: mark_stale is a function of the result and its age in seconds, not {mark!r:.100}.",
+                f"cache: mark_stale must be a function of the result and its age in seconds, not {mark!r:.100}.",
                 hint="It is called and not awaited: leave out the async." if callable(mark) else "",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """A result found. It is the very object that was put: who reads it must not change it."""
+    """A cached result. ``value`` is the very object that was stored: don't change it."""
 
     value: Any
     age_s: float
     stale: bool
-    """Past ``ttl_s``: for a refused call only. ``value`` is what ``mark_stale`` made of it."""
+    """It is older than ``ttl_s``, and ``value`` is what ``mark_stale`` returned."""
 
 
-class ResultCache(ForkSafe):
-    """Thread-safe; bounded by ``policy.max_entries``. Exceptions are never put here.
+class ResultCache:
+    """The results of one tool, at most ``policy.max_entries``. Thread-safe. It holds no exceptions.
 
     Args:
         policy: See :class:`CachePolicy`.
@@ -78,23 +80,23 @@ class ResultCache(ForkSafe):
     """
 
     def __init__(self, policy: CachePolicy, clock: Callable[[], float]) -> None:
-        super().__init__()
         self.policy = policy
         self._clock = clock
         self._complaints = BoundedLog(log, clock=clock)
-        self._lock = threading.Lock()
         self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+        self._reset_lock()
+        call_in_child(self._reset_lock)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: str, *, stale: bool = True, tool: str = "a result") -> Cached | None:
-        """The result under ``key``; None where there is none, or none young enough.
+        """Return the result under ``key``, or None if there is none that is young enough.
 
         Args:
-            key: Of the call.
-            stale: A stale result will do; it is marked for whoever asks.
-            tool: Whose results these are, for the log.
+            key: The key of the call.
+            stale: Return a stale result too, marked.
+            tool: The name of the tool, for the log.
         """
         policy = self.policy
         with self._lock:
@@ -111,53 +113,49 @@ class ResultCache(ForkSafe):
             return Cached(value, age_s, stale=False)
         if not stale:
             return None
-        if policy.mark_stale is not None:  # a user's code: never under the lock, never a reason for the call to fail
+        if (
+            policy.mark_stale is not None
+        ):  # code of the user's: without the lock, and the call must not fail because of it
             try:
                 value = policy.mark_stale(value, age_s)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the call goes on without
-                self._complaints.warning(f"mark_stale of {tool} failed, the stale result is not served", error)
+            except Exception as error:  # noqa: BLE001 - it may fail in any way
+                self._complaints.warning(f"mark_stale of {tool} failed, so the stale result is not served", error)
                 return None
         return Cached(value, age_s, stale=True)
 
     def put(self, key: str, value: Any) -> None:
-        """Remember the result of a call that ended well, as of now."""
+        """Store the result of a successful call, as of now."""
         with self._lock:
             self._entries[key] = (value, self._clock())
             self._entries.move_to_end(key)
             while len(self._entries) > self.policy.max_entries:
                 self._entries.popitem(last=False)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._entries.clear()
-
-    def forked(self) -> None:
-        """In a child of a fork: its own lock; the results are as good here."""
+    def _reset_lock(self) -> None:
         self._lock = threading.Lock()
 
 
 MOST_CACHES: Final = 1_000
-"""Tools with a cache; the one used longest ago goes first."""
+"""The most caches to keep. When more come, the one used longest ago is dropped."""
 
 
-class Stores(ForkSafe):
-    """One cache a tool and policy, one watch for duplicates, single flights. Thread-safe.
+class Stores:
+    """The caches, the counts of repeated calls and the single flights of one client. Thread-safe.
 
     Args:
         clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__()
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may call a tool amid any of these
         self._caches: OrderedDict[tuple[str, CachePolicy], ResultCache] = OrderedDict()
         self.duplicates = DuplicateWatch(clock=clock)
         self.flights = SingleFlight()
+        self._reset_lock()
+        call_in_child(self._reset_lock)
 
     def cache(self, tool: str, policy: CachePolicy) -> ResultCache:
-        """The cache of ``tool``: two guards with the same tool and policy share it."""
+        """Return the cache of ``tool``. Two guards with the same tool and policy share it."""
         with self._lock:
             found = self._caches.get((tool, policy))
             if found is None:
@@ -168,6 +166,5 @@ class Stores(ForkSafe):
                 self._caches.move_to_end((tool, policy))
             return found
 
-    def forked(self) -> None:
-        """In a child of a fork: its own lock."""
-        self._lock = threading.RLock()
+    def _reset_lock(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may call a tool while its thread holds it

@@ -1,4 +1,4 @@
-"""Usage: what one call cost in tokens and money, as the tool or an extractor tells it."""
+"""What a call costs in tokens and money."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any, Final
 from switchgear_schemas.errors import SwitchgearError
 
 MOST: Final = 2**53
-"""Up to here every reader of JSON keeps whole numbers, and sums of many fit what an event may carry."""
+"""The largest number: every JSON reader keeps whole numbers up to here, and sums of many fit into an event."""
 
 
 class ReportError(SwitchgearError, ValueError):
-    """What was told of a call is impossible; the message names the field. The caller's mistake, never the tool's failure."""
+    """A report of a call has an impossible value. It is a mistake of the caller, not a failure of the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Work of one call: tokens of the model, never cache reads (a cap that counts them is a timer), and US dollars."""
+    """What one call cost: tokens of the model, and US dollars.
+
+    Leave cache reads out: a budget that counts them runs out with time, not with work.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -28,7 +31,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """All of them: what a session's budget and the rule ``wasted_tokens`` count."""
+        """All tokens. A session's budget and the rule ``wasted_tokens`` count them."""
         return self.input_tokens + self.output_tokens + self.cache_creation_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -41,31 +44,33 @@ class Usage:
 
 
 UsageExtractor = Callable[[Any], Usage | int | None]
-"""From a call's result to what it cost; a plain number is tokens of output, None is nothing known."""
+"""Takes a call's result and returns what it cost. A plain number is output tokens, None means unknown."""
 
 NOTHING = Usage()
 
 
-def usage_of(told: Usage | int | None) -> Usage:
-    """What an extractor or a tool told, as a Usage of whole, finite numbers from 0 on; None is nothing.
+def usage_of(reported: Usage | int | None) -> Usage:
+    """Return what an extractor or a tool reported as a checked Usage. None is no usage.
 
     Raises:
-        ReportError: it is neither a Usage nor a number, or one of its numbers is impossible.
+        ReportError: It is neither a Usage nor a number, or one of its numbers is impossible.
     """
-    if told is None or told is NOTHING:
+    if reported is None or reported is NOTHING:
         return NOTHING
-    if isinstance(told, Usage):
-        return usage_from(told.input_tokens, told.output_tokens, told.cache_creation_tokens, told.cost_usd)
-    if isinstance(told, (str, bool)) or not hasattr(told, "__float__"):
-        raise ReportError(f"A usage is a Usage or a number of tokens, not {type(told).__name__}.")
-    return Usage(output_tokens=whole("output_tokens", told))
+    if isinstance(reported, Usage):
+        return usage_from(
+            reported.input_tokens, reported.output_tokens, reported.cache_creation_tokens, reported.cost_usd
+        )
+    if isinstance(reported, (str, bool)) or not hasattr(reported, "__float__"):
+        raise ReportError(f"The usage must be a Usage or a number of tokens, not {type(reported).__name__}.")
+    return Usage(output_tokens=whole("output_tokens", reported))
 
 
 def usage_from(input_tokens: object, output_tokens: object, cache_creation_tokens: object, cost_usd: object) -> Usage:
-    """The numbers as a Usage, each checked.
+    """Return the numbers as a checked Usage.
 
     Raises:
-        ReportError: naming the one that is impossible.
+        ReportError: A number is impossible. The message names it.
     """
     if not (input_tokens or output_tokens or cache_creation_tokens or cost_usd):
         return NOTHING
@@ -78,10 +83,10 @@ def usage_from(input_tokens: object, output_tokens: object, cache_creation_token
 
 
 def whole(field: str, value: object) -> int:
-    """``value`` as a whole number: an estimate such as 1.5 is rounded up, None is 0.
+    """Return ``value`` as a whole number. An estimate such as 1.5 is rounded up, None is 0.
 
     Raises:
-        ReportError: it is no finite number from 0 on.
+        ReportError: It is no finite number from 0.
     """
     if type(value) is int and 0 <= value <= MOST:
         return value
@@ -89,23 +94,23 @@ def whole(field: str, value: object) -> int:
 
 
 def amount(field: str, value: object) -> float:
-    """``value`` as a finite number from 0 on; None is 0.
+    """Return ``value`` as a finite number. None is 0.
 
     Raises:
-        ReportError: it is none.
+        ReportError: It is no finite number from 0.
     """
     if value is None:
         return 0.0
     if isinstance(value, (str, bytes, bool)):
-        raise ReportError(f"{field} is a number, not {value!r:.100}.")
+        raise ReportError(f"{field} must be a number, not {value!r:.100}.")
     try:
         number = float(value)  # type: ignore[arg-type]  # NumPy's and Decimal's numbers too
     except OverflowError:
         number = math.inf
     except (TypeError, ValueError):
-        raise ReportError(f"{field} is a number, not {type(value).__name__}.") from None
+        raise ReportError(f"{field} must be a number, not {type(value).__name__}.") from None
     if number < 0:
-        raise ReportError(f"{field} can't be less than nothing: {number:g}.")
-    if not number <= MOST:  # also not a number at all
-        raise ReportError(f"{field} is a finite number up to 2**53, not {number}.")
+        raise ReportError(f"{field} must be at least 0, not {number:g}.")
+    if not number <= MOST:  # NaN too
+        raise ReportError(f"{field} must be a finite number up to 2**53, not {number}.")
     return number

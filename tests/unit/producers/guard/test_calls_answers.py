@@ -82,7 +82,7 @@ def test_an_answer_of_a_fallback_tool_or_function_names_it(gear, open_circuit):
 
 
 def test_what_is_not_guarded_is_told(gear):
-    with pytest.raises(SwitchgearError, match=r"is not guarded\. Give a guarded function"):
+    with pytest.raises(SwitchgearError, match=r"is not guarded\. Pass a guarded function"):
         gear.answer(len, "abc")
     with pytest.raises(SwitchgearError, match="needs the function that calls t"):
         gear.answer("t")
@@ -161,7 +161,7 @@ def test_a_marker_that_fails_is_logged_once_a_minute_with_its_tool(remote, caplo
         with pytest.raises(CircuitOpenError):
             guarded("x")
     assert [record.getMessage() for record in caplog.records if "mark_stale" in record.getMessage()] == [
-        "mark_stale of t failed, the stale result is not served: TypeError: string indices must be integers, not 'str'"
+        "mark_stale of t failed, so the stale result is not served: TypeError: string indices must be integers, not 'str'"
     ]
 
 

@@ -37,7 +37,7 @@ def fail(gear, tool, error=None):
 # -- circuits ---------------------------------------------------------------------------------------------------------
 
 
-def test_its_circuits_start_closed_and_end_with_it(gear):
+def test_circuits_of_a_session_start_closed_and_end_with_it(gear):
     for _ in range(2):
         fail(gear, "search")
     assert gear.is_open("search")
@@ -88,7 +88,7 @@ def test_events_carry_the_session_and_the_user():
     ]
 
 
-def test_hooks_are_told_of_a_sessions_circuits():
+def test_hooks_are_notified_of_the_circuits_of_a_session():
     changes = []
     gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=changes.append)])
     with gear.session():
@@ -100,7 +100,7 @@ def test_hooks_are_told_of_a_sessions_circuits():
 # -- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_budget_is_of_all_tools_together(gear):
+def test_a_token_budget_counts_all_tools_together(gear):
     with gear.session("s-1", token_budget=100) as session:
         gear.try_acquire("a").success(input_tokens=30, output_tokens=20)
         fail(gear, "b")
@@ -117,7 +117,7 @@ def test_a_token_budget_is_of_all_tools_together(gear):
     assert gear.try_acquire("a")
 
 
-def test_a_failure_limit_is_not_evaded_by_switching_tools(gear):
+def test_switching_tools_does_not_evade_the_failure_limit(gear):
     with gear.session("s-1", max_failures=3) as session:
         for tool in "abc":
             fail(gear, tool)
@@ -129,13 +129,13 @@ def test_a_failure_limit_is_not_evaded_by_switching_tools(gear):
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
-def test_a_cancelled_call_is_nobodys_failure(gear, error):
+def test_a_cancelled_call_does_not_count_as_a_failure(gear, error):
     with gear.session(max_failures=1) as session:
         fail(gear, "a", error)
         assert session.status().failures == 0
 
 
-def test_a_refused_call_is_no_failure_and_no_call(gear):
+def test_a_refused_call_counts_neither_as_a_call_nor_as_a_failure(gear):
     with gear.session(max_failures=3, max_calls=3) as session:
         for _ in range(2):
             fail(gear, "a")
@@ -144,7 +144,7 @@ def test_a_refused_call_is_no_failure_and_no_call(gear):
         assert (session.status().failures, session.status().calls_left) == (2, 1)
 
 
-def test_exactly_so_many_calls_are_let_through_also_by_threads_at_once(gear):
+def test_lets_exactly_max_calls_through_when_threads_call_at_once(gear):
     session = gear.session(max_calls=10)
     barrier = threading.Barrier(8)
 
@@ -158,7 +158,7 @@ def test_exactly_so_many_calls_are_let_through_also_by_threads_at_once(gear):
     assert (session.status().calls, session.status().refused) == (10, 30)
 
 
-def test_a_call_that_was_never_made_is_given_back(gear):
+def test_a_released_call_does_not_count(gear):
     with gear.session(max_calls=1) as session:
         gear.try_acquire("a").release()
         assert session.status().calls == 0
@@ -166,7 +166,7 @@ def test_a_call_that_was_never_made_is_given_back(gear):
         assert not gear.try_acquire("a")
 
 
-def test_tokens_are_known_while_the_call_runs_and_counted_once(gear):
+def test_tokens_reported_during_the_call_count_at_once_and_only_once(gear):
     with gear.session(token_budget=10) as session, gear.permit("a") as permit:
         permit.tokens(3)
         permit.tokens(Usage(input_tokens=2, cost_usd=0.5))
@@ -176,7 +176,7 @@ def test_tokens_are_known_while_the_call_runs_and_counted_once(gear):
     assert (session.status().tokens, session.status().cost_usd) == (9, 0.5)
 
 
-def test_tokens_that_several_threads_of_a_call_report_at_once_are_all_counted(gear):
+def test_tokens_reported_by_several_threads_of_a_call_are_all_counted(gear):
     with gear.session() as session:
         inside = gear.try_acquire("a")
     outside = gear.try_acquire("a")
@@ -195,7 +195,7 @@ def test_tokens_that_several_threads_of_a_call_report_at_once_are_all_counted(ge
     assert sum(usage.tokens for usage in outside.usage) == 800
 
 
-def test_a_permit_that_two_threads_report_at_once_is_counted_once(gear):
+def test_a_permit_reported_by_two_threads_at_once_counts_once(gear):
     with gear.session() as session:
         permits = [gear.try_acquire("a") for _ in range(500)]
     barrier = threading.Barrier(4)
@@ -211,23 +211,23 @@ def test_a_permit_that_two_threads_report_at_once_is_counted_once(gear):
     assert (session.status().failures, session.status().tokens) == (500, 500)
 
 
-def test_tokens_of_the_model_itself_may_be_counted_in(gear):
+def test_spend_counts_tokens_of_the_model(gear):
     with gear.session(token_budget=10) as session:
         session.spend(4)
         session.spend(Usage(input_tokens=6))
         assert not gear.try_acquire("a")
-    with pytest.raises(SwitchgearError, match="less than nothing"):
+    with pytest.raises(SwitchgearError, match="must be at least 0"):
         session.spend(-1)
 
 
 @pytest.mark.parametrize("name", ["token_budget", "max_failures", "max_calls"])
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "ten"])
-def test_an_impossible_limit_is_told_by_its_name(gear, name, limit):
+def test_rejects_an_impossible_limit_and_names_it(gear, name, limit):
     with pytest.raises(SwitchgearError, match=f"{name} must be"):
         gear.session(**{name: limit})
 
 
-def test_the_refusal_tells_the_model_to_finish(gear):
+def test_the_text_of_the_refusal_asks_the_model_to_finish(gear):
     with gear.session("s-1", max_calls=1):
         gear.try_acquire("a")
         refusal = gear.try_acquire("b")
@@ -242,7 +242,7 @@ def test_the_refusal_tells_the_model_to_finish(gear):
     assert (type(again), again.text) == (SessionExhaustedError, error.text)
 
 
-def test_an_exhausted_session_falls_back_on_no_tool(gear):
+def test_an_exhausted_session_does_not_fall_back_on_another_tool(gear):
     asked = []
     gear.guard("backup")(lambda: asked.append("backup"))
     for fallback in ("backup", lambda: asked.append("function")):
@@ -257,7 +257,7 @@ def test_an_exhausted_session_falls_back_on_no_tool(gear):
 # -- where it holds ---------------------------------------------------------------------------------------------------
 
 
-async def test_nested_calls_tasks_and_threads_of_asyncio_know_their_session(gear):
+async def test_nested_calls_tasks_and_asyncio_threads_are_in_the_session(gear):
     @gear.guard("inner")
     async def inner():
         await asyncio.to_thread(lambda: gear.call("in-thread", lambda: 1))
@@ -284,7 +284,7 @@ async def test_sessions_of_tasks_at_once_do_not_mix(gear):
     assert await asyncio.gather(*(work(f"s-{n}", n) for n in range(1, 20))) == list(range(1, 20))
 
 
-def test_a_bare_thread_enters_by_with(gear):
+def test_a_bare_thread_is_in_the_session_after_it_entered_it(gear):
     session = gear.session("s-1")
     seen = []
 
@@ -302,7 +302,7 @@ def test_a_bare_thread_enters_by_with(gear):
     assert session.status().calls == 1
 
 
-def test_the_same_session_may_be_entered_within_itself_and_again(gear):
+def test_a_session_can_be_entered_within_itself_and_again(gear):
     session = gear.session("s-1")
     for _ in range(2):
         with session:
@@ -313,7 +313,7 @@ def test_the_same_session_may_be_entered_within_itself_and_again(gear):
     assert session.status().calls == 2
 
 
-def test_leaving_restores_the_one_around_also_after_an_exception(gear):
+def test_leaving_a_session_restores_the_outer_one_after_an_exception_too(gear):
     with gear.session("outer") as outer:
         with pytest.raises(KeyError), gear.session("inner"):
             raise KeyError
@@ -321,7 +321,7 @@ def test_leaving_restores_the_one_around_also_after_an_exception(gear):
     assert not session_stack.get()
 
 
-def test_an_inner_session_has_fresh_circuits_and_counts_against_the_outer_one(gear):
+def test_an_inner_session_has_fresh_circuits_and_counts_in_the_outer_one(gear):
     with gear.session("outer", token_budget=10, max_calls=4) as outer:
         for _ in range(2):
             fail(gear, "a")
@@ -333,7 +333,7 @@ def test_an_inner_session_has_fresh_circuits_and_counts_against_the_outer_one(ge
         assert (inner.status().calls, outer.status().calls) == (1, 3)
 
 
-def test_another_clients_calls_are_not_in_the_session(gear):
+def test_calls_of_another_client_are_not_in_the_session(gear):
     other = Switchgear.local(local_policies=QUICK)
     with gear.session(max_calls=1) as session:
         for _ in range(3):
@@ -341,7 +341,7 @@ def test_another_clients_calls_are_not_in_the_session(gear):
         assert session.status().calls == 0
 
 
-def test_leaving_where_it_was_not_entered_harms_nobody(gear):
+def test_leaving_a_session_that_was_not_entered_here_does_nothing(gear):
     session = gear.session()
     session.__exit__(None, None, None)
     with gear.session("other") as other:
@@ -349,11 +349,11 @@ def test_leaving_where_it_was_not_entered_harms_nobody(gear):
         assert session_stack.get() == (other,)
 
 
-def test_without_a_name_each_session_has_one_of_its_own(gear):
+def test_sessions_without_an_id_get_different_ids(gear):
     assert gear.session().session_id != gear.session().session_id
 
 
-def test_when_every_fallback_is_open_the_primary_is_tried_within_the_limits(gear):
+def test_if_every_fallback_is_open_the_tool_itself_is_called_within_the_limits(gear):
     gear.guard("b")(lambda: "b")
     guarded = gear.guard("a", fallback="b")(lambda: "a")
     with gear.session(max_calls=5) as session:

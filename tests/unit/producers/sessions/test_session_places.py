@@ -33,7 +33,7 @@ def all_of(*work):
         return [found.result(60) for found in [pool.submit(begun, function) for function in work]]
 
 
-def test_no_refused_call_makes_another_one_be_refused_as_exhausted(gear):
+def test_a_refused_call_takes_no_place_from_another_call(gear):
     session = gear.session(max_calls=2)
     with session:
         gear.try_acquire("down").failure(ConnectionError())
@@ -54,7 +54,7 @@ def test_no_refused_call_makes_another_one_be_refused_as_exhausted(gear):
     assert (session.status().calls, session.status().refused) == (1, 0)
 
 
-def test_nor_one_that_the_session_around_refuses(gear):
+def test_a_call_that_the_outer_session_refuses_takes_no_place_in_the_inner_one(gear):
     outer, inner = gear.session(max_calls=1), gear.session(max_calls=2)
     with outer:
         gear.try_acquire("t")
@@ -78,7 +78,7 @@ def test_nor_one_that_the_session_around_refuses(gear):
     assert (outer.status().calls, inner.status().calls) == (1, 0)
 
 
-def test_of_threads_within_each_other_exactly_so_many_are_let_through_and_nobody_waits_for_ever(gear):
+def test_lets_exactly_max_calls_through_when_threads_nest_sessions_in_opposite_orders(gear):
     one, other = gear.session(max_calls=700), gear.session(max_calls=700)
 
     def work(outer, inner):
@@ -90,7 +90,7 @@ def test_of_threads_within_each_other_exactly_so_many_are_let_through_and_nobody
     assert one.status().calls == other.status().calls == 700
 
 
-def test_the_last_places_are_taken_by_calls_though_probes_are_refused_beside_them(gear):
+def test_refused_probes_do_not_take_the_last_places(gear):
     session = gear.session(max_calls=50)
 
     def work(tool):
@@ -109,7 +109,7 @@ def test_the_last_places_are_taken_by_calls_though_probes_are_refused_beside_the
     assert session.status().calls == 50
 
 
-def test_a_session_that_is_over_takes_no_probe(gear):
+def test_an_exhausted_session_takes_no_probe(gear):
     policy = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001)
     with gear.session(max_calls=1, policies=policy) as session:
         gear.try_acquire("t").failure(ConnectionError())
@@ -118,7 +118,7 @@ def test_a_session_that_is_over_takes_no_probe(gear):
         assert session.status().circuits == {"t": "open"}, "its circuit was not asked"
 
 
-def test_a_broken_tool_is_not_tried_all_the_same_past_the_limit(gear):
+def test_a_broken_tool_is_not_called_beyond_the_limit(gear):
     with gear.session(max_calls=1) as session:
         gear.try_acquire("t")
         answer = gear._runtime.unguarded("t")
@@ -127,7 +127,7 @@ def test_a_broken_tool_is_not_tried_all_the_same_past_the_limit(gear):
         assert session.status().calls == 1
 
 
-def test_a_forgotten_call_that_is_collected_while_the_session_counts_is_given_back(gear):
+def test_a_permit_that_is_released_while_the_session_counts_does_not_deadlock(gear):
     with gear.session() as session:
         permit = gear.try_acquire("t")
         with session.owner.session_lock:  # as the collector does, which may run anywhere
@@ -166,7 +166,7 @@ def lease(gear):
     )
 
 
-async def test_a_call_that_waits_for_a_probe_holds_no_place(connected):
+async def test_a_call_that_waits_for_a_probe_takes_no_place(connected):
     with connected.session(max_calls=1) as session:
         waiting = asyncio.ensure_future(connected.acall("t", asyncio.sleep, 0, "t"))
         await asyncio.sleep(0.01)
@@ -177,7 +177,7 @@ async def test_a_call_that_waits_for_a_probe_holds_no_place(connected):
         assert session.status().calls == 1
 
 
-async def test_one_that_has_its_probe_when_no_place_is_left_gives_it_to_the_next(connected):
+async def test_a_call_that_gets_a_probe_but_no_place_returns_the_probe(connected):
     with connected.session(max_calls=1) as session:
         waiting = asyncio.ensure_future(connected.acall("t", asyncio.sleep, 0, "t"))
         await asyncio.sleep(0.01)
@@ -191,7 +191,7 @@ async def test_one_that_has_its_probe_when_no_place_is_left_gives_it_to_the_next
     permit.release()
 
 
-async def test_one_that_is_cancelled_while_it_waits_gives_no_place_back_that_it_never_had(connected):
+async def test_a_call_cancelled_while_it_waits_for_a_probe_returns_no_place(connected):
     with connected.session(max_calls=2) as session:
         waiting = asyncio.ensure_future(connected.acall("t", asyncio.sleep, 0))
         await asyncio.sleep(0.01)

@@ -34,12 +34,12 @@ def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(told, found):
 @pytest.mark.parametrize(
     "wrong", [-1, -0.5, float("nan"), float("inf"), 2**60, 10**400, "5", b"5", True, [1], object()]
 )
-def test_an_impossible_number_is_told_by_its_field(field, wrong):
+def test_rejects_an_impossible_number_and_names_its_field(field, wrong):
     with pytest.raises(SwitchgearError, match=f"^{field} "):
         usage_of(Usage(**{field: wrong}))
 
 
-def test_a_number_that_is_none_does_not_make_a_budget_endless():
+def test_a_usage_that_is_not_a_number_does_not_disable_the_budget():
     gear = Switchgear.local()
     with gear.session("s-1", token_budget=10) as session:
         guarded = gear.guard("t", usage=lambda tokens: Usage(output_tokens=tokens, cost_usd=tokens))(
@@ -51,7 +51,7 @@ def test_a_number_that_is_none_does_not_make_a_budget_endless():
         assert (guarded(4.5), session.status().tokens, session.status().cost_usd) == (4.5, 5, 4.5)
 
 
-def test_estimates_of_a_stream_that_breaks_off_count_as_wasted_and_its_error_goes_through():
+def test_tokens_of_a_stream_that_fails_count_as_wasted():
     gear = Switchgear.local(local_policies=BreakerPolicy(wasted_tokens=4))
 
     @gear.guard("t", usage=lambda text: Usage(output_tokens=len(text) / 4))
@@ -65,7 +65,7 @@ def test_estimates_of_a_stream_that_breaks_off_count_as_wasted_and_its_error_goe
     assert gear.is_open("t")
 
 
-def test_twenty_processes_that_estimate_open_the_fleets_circuit():
+def test_failures_with_estimated_tokens_open_the_circuit_of_the_fleet():
     fleet = InMemoryFleet(BreakerPolicy(failure_count=20, sliding_window_size=600))
     for number in range(20):
         gear = fleet.gear(f"p-{number}")
