@@ -1,1 +1,1 @@
-"""Caching."""
+"""Keep results, share calls in flight, and count repeated calls, by the identity of a call."""

@@ -1,1 +1,1 @@
-"""Compat."""
+"""Classes with the names and behaviour of other libraries, on this one."""

@@ -1,1 +1,1 @@
-"""Fallback."""
+"""Choose what to call when a circuit refuses a call."""

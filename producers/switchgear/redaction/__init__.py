@@ -1,1 +1,1 @@
-"""Redaction."""
+"""Remove secrets from texts before they leave the process."""

@@ -1,1 +1,1 @@
-"""Runtime."""
+"""Threads, forks and the lifetime of a client."""

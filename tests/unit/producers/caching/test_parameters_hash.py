@@ -1,4 +1,4 @@
-"""Equal parameters hash equally, under a key, and nothing else shows."""
+"""Equal parameters have the same hash with the same key, and the hash shows nothing else."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def hashed(value: Any) -> str:
 
 
 class Words:
-    """A cached property in a class that others are made of."""
+    """A base class with a cached property."""
 
     @cached_property
     def words(self) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """``/status/503?retry-after=17`` answers so, with a body of JSON; ``/close``, ``/cut``, ``/slow`` and ``/html`` misbehave."""
+    """Serve ``/status/503?retry-after=17`` with that status, header and a JSON body; ``/close``, ``/cut``, ``/slow`` and ``/html`` misbehave."""
 
     protocol_version = "HTTP/1.1"
 
@@ -76,8 +76,8 @@ def url(http_server):
 
 
 @pytest.fixture
-def nobody():
-    """An address where nobody listens."""
+def unreachable():
+    """An address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -53,7 +53,7 @@ def test_reads_the_status_in_a_code_of_aws():
 
 
 def amid_a_stream(event, body):
-    """What botocore's own parser makes of an exception that Bedrock sends instead of the next event."""
+    """Return what botocore's parser makes of an exception that Bedrock sends instead of the next event."""
     model = botocore.session.get_session().get_service_model("bedrock-runtime")
     shape = model.operation_model("ConverseStream").output_shape.members["stream"]
     parser = botocore.parsers.create_parser("rest-json")._event_stream_parser
@@ -128,8 +128,8 @@ def raised(call):
     raise AssertionError("nothing was raised")
 
 
-def test_classifies_errors_of_a_real_aws_client(make_client, nobody, url):
-    refused = raised(make_client(nobody).list_buckets)
+def test_classifies_errors_of_a_real_aws_client(make_client, unreachable, url):
+    refused = raised(make_client(unreachable).list_buckets)
     assert isinstance(refused, botocore.exceptions.EndpointConnectionError)
     assert classify(refused) == Classification("transport")
     slow = raised(make_client(f"{url}/slow").list_buckets)

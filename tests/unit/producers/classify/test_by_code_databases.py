@@ -25,8 +25,8 @@ def test_classifies_errors_of_redis(error, expected):
     assert classify(error) == Classification(expected)
 
 
-def test_unreachable_redis_has_class_transport(nobody):
-    port = int(nobody.rpartition(":")[2])
+def test_unreachable_redis_has_class_transport(unreachable):
+    port = int(unreachable.rpartition(":")[2])
     with (
         redis.Redis(port=port, host="127.0.0.1", retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0)) as client,
         pytest.raises(redis.ConnectionError) as found,
@@ -36,7 +36,7 @@ def test_unreachable_redis_has_class_transport(nobody):
 
 
 def of(module, *names, **fields):
-    """An exception whose bases have these names, the last one first."""
+    """Return an exception whose bases have these names, the last one first."""
     kind = Exception
     for name in reversed(names):
         kind = type(name, (kind,), {"__module__": module})

@@ -26,7 +26,7 @@ def details(seconds, nanos=0):
 
 
 def _answer(request, context):
-    """The request says which code to end with, and with which trailing metadata."""
+    """End with the code and the trailing metadata that the request names."""
     code, _, trailing = request.decode().partition(" ")
     if code == "SLEEP":
         while context.is_active():
@@ -113,9 +113,9 @@ async def test_reads_retry_info_over_the_wire(address):
     assert classify(await raised_async(address, "UNAVAILABLE retry-info")) == Classification("transport", 12.5)
 
 
-async def test_deadline_is_timeout_and_missing_server_is_transport(address, nobody):
+async def test_deadline_is_timeout_and_missing_server_is_transport(address, unreachable):
     assert classify(raised(address, "SLEEP", timeout=0.2)).error_class == "timeout"
-    gone = nobody.removeprefix("http://")
+    gone = unreachable.removeprefix("http://")
     assert classify(raised(gone, "x", timeout=5)).error_class == "transport"
     assert classify(await raised_async(gone, "x", timeout=5)).error_class == "transport"
 

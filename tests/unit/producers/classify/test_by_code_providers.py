@@ -84,8 +84,8 @@ def test_late_answer_has_class_timeout(url, client):
     assert classify(error) == Classification("timeout")
 
 
-def test_unreachable_provider_has_class_transport(url, nobody, client):
-    refused = raised(client, nobody)
+def test_unreachable_provider_has_class_transport(url, unreachable, client):
+    refused = raised(client, unreachable)
     assert isinstance(refused, (openai.APIConnectionError, anthropic.APIConnectionError))
     assert classify(refused) == Classification("transport")
     assert classify(raised(client, f"{url}/close")) == Classification("transport")

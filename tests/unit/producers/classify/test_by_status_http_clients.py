@@ -94,7 +94,7 @@ async def test_classifies_the_status_of_a_real_answer(url, client, status, expec
 @pytest.mark.parametrize("client", [of_httpx, of_httpx_async, of_httpx2, of_urllib])
 @pytest.mark.parametrize("status", [302, 304])
 async def test_redirect_that_is_raised_has_class_tool(url, client, status):
-    """httpx raises for one it does not follow; urllib for one that names no place, and for a 304."""
+    """httpx raises for a redirect that it doesn't follow, urllib for one without a location and for a 304."""
     assert classify(await raised(client, f"{url}/status/{status}")) == Classification("tool")
 
 
@@ -135,8 +135,8 @@ async def test_reads_a_wait_until_a_date(url, client):
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_refused_connection_has_class_transport(nobody, client):
-    assert classify(await raised(client, nobody)) == Classification("transport")
+async def test_refused_connection_has_class_transport(unreachable, client):
+    assert classify(await raised(client, unreachable)) == Classification("transport")
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
@@ -168,13 +168,13 @@ async def test_late_answer_has_class_timeout(url, client):
     ],
 )
 async def test_outage_in_text_knows_the_words_of_real_clients(url, client, path, expected):
-    """As a server of MCP passes it on."""
+    """The text is as an MCP server passes it on."""
     assert outage_in_text(str(await raised(client, f"{url}/{path}"))) == expected
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
-async def test_outage_in_text_knows_refused_connections_of_real_clients(nobody, client):
-    assert outage_in_text(str(await raised(client, nobody))) == "transport"
+async def test_outage_in_text_knows_refused_connections_of_real_clients(unreachable, client):
+    assert outage_in_text(str(await raised(client, unreachable))) == "transport"
 
 
 @pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp])
@@ -225,10 +225,10 @@ def test_timed_out_connection_of_requests_has_class_timeout():
     assert classify(requests.ConnectTimeout()).error_class == "timeout"
 
 
-def test_reason_inside_a_wrapper_decides(nobody, url):
+def test_reason_inside_a_wrapper_decides(unreachable, url):
     with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=0.2) as pool:
         with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
-            pool.request("GET", nobody)
+            pool.request("GET", unreachable)
         with pytest.raises(urllib3.exceptions.MaxRetryError) as slow:
             pool.request("GET", f"{url}/slow")
     assert classify(refused.value).error_class == "transport"

@@ -31,7 +31,7 @@ from switchgear_schemas.execution import ErrorClass
 
 
 def foreign(module: str, name: str, *bases: type[BaseException], **fields) -> BaseException:
-    """An exception of a library that need not be installed."""
+    """Return an exception of a library that need not be installed."""
     made = type(name, bases or (Exception,), {"__module__": module})("message")
     for field, value in fields.items():
         setattr(made, field, value)
@@ -198,7 +198,7 @@ def test_refusal_of_another_tool_has_class_policy():
 
 
 class SpitefulError(Exception):
-    """Every attribute of it raises."""
+    """An exception whose attributes raise."""
 
     def __getattribute__(self, name):
         if name.startswith("__"):

@@ -85,7 +85,7 @@ def raised_from(outer, cause):
 
 
 class ToolFailedError(Exception):
-    """A tool's own type, which says nothing."""
+    """A tool's own type of unknown class."""
 
 
 def test_exception_of_unknown_class_has_the_class_of_its_cause():
@@ -137,7 +137,7 @@ def test_group_with_an_unknown_member_counts():
 
 
 class BadAnswerError(ValueError):
-    """A tool's own type, for whatever it could not use."""
+    """A tool's own type of class invalid_input."""
 
 
 @pytest.mark.parametrize("mistake", [ValueError, TypeError, BadAnswerError])

@@ -19,7 +19,7 @@ def failed(text="it failed"):
 
 
 class CallToolResult:
-    """As FastMCP's and the first MCP SDK's."""
+    """A result as in FastMCP and MCP SDK 1."""
 
     def __init__(self, *, camel: bool, value: object = True) -> None:
         self.content = [SimpleNamespace(type="text", text="it failed")]
@@ -41,9 +41,9 @@ def test_failed_call_tool_result_has_class_tool(kind, camel):
 
 def test_failed_dict_of_mcp_or_anthropic_has_class_tool():
     assert classify_result(failed()) == Classification("tool")
-    told = {"type": "tool_result", "tool_use_id": "t", "content": "it failed", "is_error": True}
-    assert classify_result(told) == Classification("tool")
-    assert result_text(told) == "it failed"
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "it failed", "is_error": True}
+    assert classify_result(block) == Classification("tool")
+    assert result_text(block) == "it failed"
 
 
 @pytest.mark.parametrize(

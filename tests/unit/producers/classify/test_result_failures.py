@@ -13,7 +13,7 @@ from switchgear.testing import InMemoryFleet
 
 
 class Unreadable(Mapping):
-    """A mapping whose look-ups fail."""
+    """A mapping whose lookups fail."""
 
     def __getitem__(self, key):
         raise RuntimeError(key)
@@ -26,7 +26,7 @@ class Unreadable(Mapping):
 
 
 class CallToolResult:
-    """Has the shape of the MCP SDK's."""
+    """A result as in the MCP SDK."""
 
     isError = True  # noqa: N815 - MCP's name
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 import pytest
@@ -10,12 +9,13 @@ import pytest
 from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
 from switchgear.compat.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
 from switchgear_schemas.errors import SettingsError
+from tests.support.waiting import until
 
 COOLDOWN = 0.1
 
 
 class Tool:
-    """A tool that works or does not, and counts its calls."""
+    """A tool that succeeds or fails, and counts its calls."""
 
     def __init__(self, answer="answered"):
         self.answer = answer
@@ -41,10 +41,7 @@ def fail(tool, times=3):
 
 
 def after_cooldown(gear, name):
-    deadline = time.monotonic() + 20
-    while gear.is_open(name):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not gear.is_open(name))
 
 
 # -- enable tool resilience -------------------------------------------------------------------------------------------
@@ -92,7 +89,7 @@ def test_opens_after_five_consecutive_failures_for_sixty_seconds_by_default():
     (tool,) = wrap_tools(gear, {"t": down}).values()
     fail(tool, 4)
     down.error = None
-    tool()  # consecutive: a success begins anew
+    tool()  # a success ends the run of failures
     down.error = ConnectionError()
     fail(tool, 5)
     with pytest.raises(CircuitOpenError) as refused:
@@ -264,10 +261,10 @@ async def test_wraps_coroutine_functions():
 
 
 def test_passes_other_arguments_to_the_client():
-    told = []
-    gear = from_spectra(quick, classify=told.append, parameters_key=b"k")
+    errors = []
+    gear = from_spectra(quick, classify=errors.append, parameters_key=b"k")
     gear.try_acquire("t").failure(KeyError("x"))
-    assert len(told) == 1
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize(
@@ -318,7 +315,7 @@ def configure_in_steps(opts):
     [
         (configure_later, "configure must be a plain function.*leave out the async"),
         (configure_in_steps, "configure must be a plain function"),
-        (lambda opts: configure_later(opts), "configure returned an awaitable"),  # noqa: PLW0108 - itself it is told earlier
+        (lambda opts: configure_later(opts), "configure returned an awaitable"),  # noqa: PLW0108 - a coroutine function is rejected earlier
         (
             lambda _opts: SpectraOptions(failure_threshold=1),
             "configure returned other options.*Set them on the options",

@@ -1,4 +1,4 @@
-"""What the model is told is the truth of the running session: its tools, and the sentence for its prompt."""
+"""The list of tools and the notice are those of the running session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence for the system prompt: true, short, safe, and the same to the byte until something happens."""
+"""The notice is correct, short and safe, and stays the same to the byte until something happens."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_local_and_fleet_circuits_are_in_the_notice(board):
 
 
 def test_notice_stays_the_same_to_the_byte_while_nothing_happens(board, clock, wall):
-    """Also where the monotonic and the wall clock drift apart, right at the edge of a second."""
+    """The clocks drift apart a little at the edge of a second."""
     circuits, views = [opened("a", at=0.0, wait_s=60.0)], {"b": view("b")}
     texts = set()
     for step in range(590):
@@ -290,7 +290,7 @@ def test_follows_the_wall_clock_after_it_was_set(board, clock, wall):
 
 
 def test_expired_half_open_state_is_shown_as_the_next_wait(board, clock, wall):
-    """The breaker moves when it is asked; the sentence is the same before and after."""
+    """The breaker changes its state at the next call. The notice is the same before and after."""
     circuit = opened("a", wait_s=60)
     limit = circuit.breaker.policy.max_wait_duration_in_half_open_state_s
     circuit.breaker.try_acquire(60)

@@ -1,4 +1,4 @@
-"""The notice and the tool list of processes that share their circuits."""
+"""The notice and the tool list agree in all processes of a fleet."""
 
 from __future__ import annotations
 

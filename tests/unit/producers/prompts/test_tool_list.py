@@ -1,4 +1,4 @@
-"""A tool list without the tools whose circuit refuses, whatever shape its items have."""
+"""The tool list has no tool whose circuit refuses calls, in every format of items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def search(_query: str) -> str:
 
 @dataclass
 class Tool:
-    """As MCP, LangChain and the OpenAI agents have it."""
+    """A tool as in MCP, LangChain and OpenAI agents."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What stands after a telling name leaves no process, however it is written; what stands beside it does."""
+"""Values of secret names are removed in every notation, and the text around them stays."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ PIECES = [
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_takes_linear_time(piece):
-    """Without the bound that a message has: four times the text takes some four times as long, not sixteen."""
+    """Without the bound of a message, four times the text takes about four times as long, not sixteen."""
 
     def took(characters):
         text = (piece * characters)[:characters]

@@ -1,4 +1,4 @@
-"""Secrets leave no process in an error message; ordinary words do."""
+"""Secrets are removed from error messages, and ordinary words stay."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_cuts_a_long_message_with_an_ellipsis():
     ],
 )
 def test_removes_a_secret_that_the_cut_divides(form, between, end):
-    """The one before it shrinks, so what stood at the cut is within what is shown."""
+    """The secret before it becomes shorter, so the text at the cut is in the result."""
     head = "token='" + "A" * 3_000 + "'"
     text = head + (f"{between}x" * 4_000)[: end - len(head) - len(form) - 1] + between + form
     assert "01234" not in redact(text + f"{between}and so on" * 10)

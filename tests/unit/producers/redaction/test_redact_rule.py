@@ -1,4 +1,4 @@
-"""``Switchgear(redact=…)``: a user's own rule for error messages, wherever they are shown."""
+"""A user's rule, ``Switchgear(redact=…)``, applies to every error message."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=0.02
 
 
 class Notes(Hooks):
-    """Writes down what it is told, and in which thread."""
+    """Records its calls and their threads."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.calls: list[object] = []
         self.threads: set[str] = set()
 
     def _note(self, what: object) -> None:
-        self.told.append(what)
+        self.calls.append(what)
         self.threads.add(threading.current_thread().name)
 
     def on_transition(self, change: CircuitChange) -> None:
@@ -66,11 +66,11 @@ def failing_calls(gear: Switchgear, tool: str, count: int) -> None:
 
 
 def test_hooks_run_in_the_order_they_were_given() -> None:
-    told: list[str] = []
-    first = FunctionHooks(on_rejected=lambda _: told.append("first"))
-    second = FunctionHooks(on_rejected=lambda _: told.append("second"))
+    calls: list[str] = []
+    first = FunctionHooks(on_rejected=lambda _: calls.append("first"))
+    second = FunctionHooks(on_rejected=lambda _: calls.append("second"))
     HookList([first, second]).on_rejected(REJECTION)
-    assert told == ["first", "second"]
+    assert calls == ["first", "second"]
 
 
 def test_wants_only_overridden_methods() -> None:
@@ -97,7 +97,7 @@ def test_failing_hook_is_logged_once_a_minute_and_the_next_one_runs(caplog: pyte
     assert "Failing.on_rejected" in caplog.text
     assert "4 more since the last report" in caplog.text
     assert "ValueError: t" in caplog.text, "with its trace"
-    assert len(notes.told) == hooks.failures == 6
+    assert len(notes.calls) == hooks.failures == 6
 
 
 @pytest.mark.parametrize(
@@ -123,18 +123,18 @@ def test_exception_of_a_hook_does_not_reach_the_call(run: Callable[[HookList], N
 
 
 class PanicError(BaseException):
-    """As pyo3's panics and gevent's timeouts are: no Exception."""
+    """Derived from BaseException, as panics of pyo3 and timeouts of gevent are."""
 
 
 @pytest.mark.parametrize("error", [PanicError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit])
 def test_background_catches_everything_that_a_hook_raises(error: type[BaseException]) -> None:
-    told: list[object] = []
+    calls: list[object] = []
     escaped: list[BaseException] = []
 
     def fail(_: object) -> None:
         raise error
 
-    hooks = HookList([FunctionHooks(on_transition=fail, on_drop=fail), FunctionHooks(on_drop=told.append)])
+    hooks = HookList([FunctionHooks(on_transition=fail, on_drop=fail), FunctionHooks(on_drop=calls.append)])
 
     def background() -> None:
         try:
@@ -146,7 +146,7 @@ def test_background_catches_everything_that_a_hook_raises(error: type[BaseExcept
     thread = threading.Thread(target=background)
     thread.start()
     thread.join(60)
-    assert (escaped, told, hooks.failures) == ([], [3], 2)
+    assert (escaped, calls, hooks.failures) == ([], [3], 2)
 
 
 def test_base_exception_of_a_hook_reaches_the_caller() -> None:
@@ -203,7 +203,7 @@ def test_log_names_a_failing_hook_without_its_arguments(caplog: pytest.LogCaptur
 
 
 class Nameless(Hooks):
-    """Its method is an object of the user's own."""
+    """A hook whose method is an object."""
 
     def __init__(self, method: Callable[[object], None]) -> None:
         self.on_rejected = method  # type: ignore[method-assign,assignment]
@@ -246,7 +246,7 @@ def test_hooks_run_in_order_in_the_callers_thread() -> None:
         gear.call("t", broken)
     threading.Event().wait(0.05)
     assert gear.call("t", lambda: 2) == 2
-    assert notes.told == [
+    assert notes.calls == [
         ("success", None, None, False),
         ("error", "transport", "ConnectionError", False),
         ("error", "transport", "ConnectionError", False),
@@ -273,7 +273,7 @@ def test_change_has_its_reason_and_wait() -> None:
 
 
 def test_hook_may_use_its_client() -> None:
-    """No lock is held: a hook that asks about the very circuit does not wait for itself."""
+    """Hooks run without a lock, so a hook may ask about the circuit that changed."""
     seen: list[bool] = []
     gear: Switchgear
 
@@ -302,8 +302,8 @@ def test_fallback_of_a_guarded_function_calls_on_fallback() -> None:
 
     failing_calls(gear, "a", 2)
     assert first() == "other"
-    assert ("fallback", "a", "b") in notes.told
-    assert notes.told.index(("rejected", "a", "open")) < notes.told.index(("fallback", "a", "b"))
+    assert ("fallback", "a", "b") in notes.calls
+    assert notes.calls.index(("rejected", "a", "open")) < notes.calls.index(("fallback", "a", "b"))
 
 
 def test_circuits_of_a_session_call_on_transition() -> None:
@@ -311,7 +311,7 @@ def test_circuits_of_a_session_call_on_transition() -> None:
     gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
     with gear.session("s"):
         failing_calls(gear, "t", 2)
-    assert ("local", "closed", "open") in notes.told
+    assert ("local", "closed", "open") in notes.calls
 
 
 async def test_coroutine_functions_call_hooks() -> None:
@@ -327,7 +327,7 @@ async def test_coroutine_functions_call_hooks() -> None:
     for _ in range(2):
         with pytest.raises(ConnectionError):
             await work(fail=True)
-    assert [told[0] for told in notes.told if isinstance(told, tuple)] == ["success", "error", "error", "local"]
+    assert [call[0] for call in notes.calls if isinstance(call, tuple)] == ["success", "error", "error", "local"]
 
 
 def test_threads_report_every_change_once() -> None:

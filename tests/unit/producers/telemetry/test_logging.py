@@ -17,7 +17,7 @@ def broken() -> None:
 
 
 def said(caplog: pytest.LogCaptureFixture, logger: str) -> list[logging.LogRecord]:
-    """What ``logger`` said: threads of other tests' clients may log meanwhile."""
+    """Return the records of ``logger``. Threads of other tests may log at the same time."""
     return [record for record in caplog.records if record.name == logger]
 
 
@@ -73,7 +73,7 @@ def test_structlog_shows_the_fields(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class Kept:
-    """Where structlog's events end up."""
+    """Collects the events of structlog."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, object]] = []

@@ -24,7 +24,7 @@ POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30)
 
 
 class Telemetry:
-    """A client with the hooks, and what they left behind."""
+    """A client with the hooks, and the spans and metrics that they recorded."""
 
     def __init__(self) -> None:
         self.spans = InMemorySpanExporter()

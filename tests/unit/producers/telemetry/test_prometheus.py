@@ -20,7 +20,7 @@ from switchgear.telemetry.prometheus import OTHER, CallCounts, SwitchgearCollect
 from switchgear_schemas.policy import BreakerPolicy
 
 POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 def broken() -> None:
@@ -41,8 +41,8 @@ def registry_of(collector: SwitchgearCollector) -> CollectorRegistry:
 
 @pytest.fixture
 def away(tmp_path: Path) -> Iterator[Switchgear]:
-    """A client with a spool whose Kafka is away."""
-    gear = Switchgear(NOBODY, local_policies=POLICY, spool_dir=tmp_path / "spool")
+    """Return a client with a spool while Kafka is down."""
+    gear = Switchgear(UNREACHABLE, local_policies=POLICY, spool_dir=tmp_path / "spool")
     yield gear
     gear.close(0)
 
@@ -122,7 +122,7 @@ def test_adds_up_tools_beyond_the_limit() -> None:
 
 
 def test_registering_does_not_ask_the_client() -> None:
-    gear = Switchgear(NOBODY)
+    gear = Switchgear(UNREACHABLE)
     registry_of(SwitchgearCollector(gear))
     status = gear.status()
     assert status.emitter is not None

@@ -129,7 +129,7 @@ def test_client_disconnected_for_long_uses_its_own_breaker(fleet):
     fleet.cut(gear)
     fleet.advance(11)
     assert gear.status().follower.age_s == 11
-    assert gear.try_acquire(TOOL)  # the wait is over, nobody can be asked, and its own breaker has nothing against it
+    assert gear.try_acquire(TOOL)  # the wait is over, no worker can be asked, and its own breaker is closed
 
 
 @pytest.mark.parametrize(("wanted", "passes"), [("deny", False), ("local", True), ("last_known", False)])
@@ -262,7 +262,7 @@ def test_forgets_a_collected_client(fleet):
     assert len(fleet._clients) == 1
 
 
-# -- what would do nothing is told -------------------------------------------------------------------------------------
+# -- impossible arguments -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("for_s", [0, -5, "x", float("inf"), float("nan"), 1e12, True])

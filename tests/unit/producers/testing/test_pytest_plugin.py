@@ -37,7 +37,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 
 @pytest.mark.parametrize("folder", [".", "checks"])
 def test_fixtures_work_in_a_users_suite(tmp_path, folder):
-    """In a folder that pytest takes no ``pytest_plugins`` from, by its configuration."""
+    """The folder is one from which pytest accepts no ``pytest_plugins``, by its configuration."""
     (tmp_path / folder).mkdir(exist_ok=True)
     if folder == ".":
         (tmp_path / "conftest.py").write_text('pytest_plugins = ["switchgear.testing.pytest_plugin"]\n')
