@@ -1,7 +1,6 @@
-"""ClockOffset: from the monotonic clock, which the guard reads, to the calendar, which its events carry.
+"""The distance between the monotonic clock, which the guard reads, and the calendar, which its events carry.
 
-A guarded call reads the monotonic clock twice, for its duration; a third reading would cost it as much as the rest of what it
-leaves behind (65 of 130 ns, measured). So the calendar is worked out in the background.
+A guarded call reads only the monotonic clock, because another reading would make it slower. The background adds the distance.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from collections.abc import Callable
 from typing import Final
 
 NOTICED_S: Final = 0.05
-"""A change of the two clocks' distance by more is a machine that slept or a clock that was set; below, it is being steered."""
+"""A larger change means that the machine slept or the clock was set. Below it the clock is being adjusted."""
 LOOK_EVERY_S: Final = 1.0
 _KEPT: Final = 64
 
 
 class ClockOffset:
-    """Remembers how far the clocks are apart, and since when: an event from before the machine slept keeps its own time.
+    """Remembers how far the clocks are apart, and since when. An event from before the machine slept keeps its time.
 
     Args:
-        clock: monotonic seconds, as the guard reads them.
-        wall: seconds since 1970.
+        clock: Returns monotonic seconds, as the guard reads them.
+        wall: Returns seconds since 1970.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
@@ -31,7 +30,7 @@ class ClockOffset:
         self._wall = wall
         self._earlier: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self.since = 0.0
-        """Instant of the monotonic clock from which ``offset`` holds."""
+        """Time of the monotonic clock from which ``offset`` holds."""
         self.offset = wall() - clock()
         """Seconds to add to the monotonic clock."""
 
@@ -45,7 +44,7 @@ class ClockOffset:
         self.offset = offset
 
     def offset_at(self, instant: float) -> float:
-        """What to add to ``instant`` of the monotonic clock."""
+        """Return what to add to a time of the monotonic clock."""
         if instant >= self.since or not self._earlier:
             return self.offset
         for since, offset in reversed(self._earlier):
@@ -54,7 +53,7 @@ class ClockOffset:
         return self._earlier[0][1]
 
     async def watch(self) -> None:
-        """:meth:`look` every second, for ever."""
+        """Call :meth:`look` every second until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""From an event to the bytes of its record: identity and clock minted where absent, secrets taken out."""
+"""Encoding of events: adds missing ids and times, and takes secrets out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from switchgear_schemas.wire import decode_execution
 
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 _SUCCEEDED: Final = 4
-"""Parts of a :data:`Succeeded`; an event has two."""
+"""Length of a :data:`Succeeded`. An event's item has two parts."""
 
 
 def encode_items(
@@ -31,18 +31,18 @@ def encode_items(
     clock_offset: ClockOffset,
     failed: Callable[[Exception], None],
 ) -> list[RecordBatch]:
-    """Each tool's items in their order; one that can't be encoded is left out, and ``failed`` told why."""
+    """Encode items, in the order of each tool. Call ``failed`` with the error of an item that can't be encoded, and leave it out."""
 
     def together(calls: Sequence[Succeeded]) -> list[RecordBatch]:
         try:
             return encode_successes(calls, emitter_id=emitter_id, service=service, clock_offset=clock_offset)
-        except Exception as error:  # noqa: BLE001 - whatever one of them is, the others must go
+        except Exception as error:  # noqa: BLE001 - one bad call must not stop the others
             if len(calls) == 1:
                 failed(error)
                 return []
             return [batch for call in calls for batch in together([call])]
 
-    if sum(map(len, items)) == _SUCCEEDED * len(items):  # as a rule
+    if sum(map(len, items)) == _SUCCEEDED * len(items):  # the usual case
         return together(cast("Sequence[Succeeded]", items))
     found: list[RecordBatch] = []
     waiting: defaultdict[str, list[Succeeded]] = defaultdict(list)
@@ -52,7 +52,7 @@ def encode_items(
             continue
         try:
             record = _encode_single(*item, emitter_id=emitter_id, service=service)
-        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the others must go
+        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way, and must not stop the others
             failed(error)
             continue
         if earlier := waiting.pop(record.tool, None):
@@ -71,13 +71,19 @@ def _encode_single(event: Event | dict[str, Any], ended_at: float, *, emitter_id
 
 
 def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str) -> bytes:
-    """Encode the guard's own event; ``ended_at`` in seconds since 1970, by this machine's clock.
+    """Encode the guard's own event.
 
-    A failure must count whatever its words are: text that UTF-8 can't hold (half of a surrogate pair, as file names have) goes with
-    question marks, and metadata that JSON can't hold go as the reason why not.
+    A failure must count whatever its text is. Characters that UTF-8 can't encode, such as half of a surrogate pair, become question
+    marks. Metadata that JSON can't hold are replaced by the reason.
+
+    Args:
+        event: The event. Missing ids and times are set in it.
+        ended_at: Seconds since 1970, by this machine's clock.
+        emitter_id: Set if the event has none.
+        service: Set if the event has none.
 
     Raises:
-        AttributeError, ValueError: the tool's name is no text.
+        AttributeError, ValueError: The tool's name is not valid text.
     """
     event.tool_name.encode()
     if event.metric_id is None:
@@ -93,10 +99,10 @@ def encode_event(event: Event, ended_at: float, *, emitter_id: str, service: str
     try:
         return _encode(event)
     except Exception:  # noqa: BLE001 - metadata are a user's objects
-        return _encode(_holdable(event))
+        return _encode(_encodable(event))
 
 
-def _holdable(event: Event) -> Event:
+def _encodable(event: Event) -> Event:
     fields: dict[str, Any] = msgspec.structs.asdict(event)
     clean: dict[str, Any] = {name: _text(value) if isinstance(value, str) else value for name, value in fields.items()}
     try:
@@ -111,11 +117,14 @@ def _text(value: str) -> str:
 
 
 def encode_fields(fields: dict[str, Any], ended_at: float, *, emitter_id: str, service: str) -> tuple[str, bytes]:
-    """Encode and check a user's event; returns its tool name and bytes. Unknown fields are kept.
+    """Encode and check a user's event. Unknown fields are kept.
+
+    Returns:
+        The tool's name, and the encoded event.
 
     Raises:
-        InvalidExecutionError: naming the field, where it is not an execution.
-        msgspec.EncodeError, TypeError, ValueError: it holds what JSON can't.
+        InvalidExecutionError: It is not an execution. The error names the field.
+        msgspec.EncodeError, TypeError, ValueError: It has a value that JSON can't hold.
     """
     completed = {
         "metric_id": mint_metric_id(),

@@ -1,4 +1,4 @@
-"""Event: a ToolExecution as the guard writes it, cheap to make and cheap to encode."""
+"""The guard's form of a ToolExecution, which is cheap to make and to encode."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from switchgear_schemas.enums import ErrorClass, ServedBy, Status
 
 
 class Event(msgspec.Struct, omit_defaults=True):
-    """The fields of ToolExecution, with its names, units and defaults; what has its default is not sent.
+    """The fields of ToolExecution, with its names, units and defaults. A field with its default is not sent.
 
-    ``metric_id``, ``recorded_at``, ``emitter_id`` and ``service`` are filled in by the emitter where absent.
+    The emitter fills in ``metric_id``, ``recorded_at``, ``emitter_id`` and ``service`` if they are missing.
     """
 
     tool_name: str

@@ -1,11 +1,11 @@
-"""The asynchronous core of the emitter: records in, acknowledgements out. Lives in one event loop.
+"""The asynchronous core of the emitter: records in, acknowledgements out. It lives in one event loop.
 
-One queue a partition, one batch a queue in flight: aiokafka has one request a broker in flight anyway, so while one is under
-way the next batches fill, and order within a tool is kept through every retry. Batches are built with ``create_batch``
-and ``send_batch``: 0.8 µs of CPU an event where ``send`` costs 6.0 (measured).
+Each partition has a queue with one batch in flight. aiokafka has one request per broker in flight anyway, so the next batches fill
+meanwhile, and the order of each tool is kept through every retry. Batches are made with ``create_batch`` and ``send_batch``, which
+is much cheaper than ``send``.
 
-The producer is idempotent: whatever aiokafka retries by itself lands once. When a batch fails for good its producer is
-retired (see ``verdict``): a fresh one takes over at once, the old one is closed when its last batch is answered.
+The producer is idempotent: what aiokafka retries by itself is written once. When a batch fails for good its producer is retired
+(see ``send_failure``): another one takes over at once, and the old one is closed when its last batch is answered.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from switchgear_schemas.enums import MAX_EVENT_BYTES
 log: Final = logging.getLogger("switchgear.emitter")
 
 LARGEST_RECORD: Final = 4 * MAX_EVENT_BYTES
-"""Beyond the executions topic's own limit nothing is sent: a request past the broker's limit would cost the connection."""
+"""Larger records are refused here. A request above the broker's limit would lose the connection."""
 AWAY_AFTER_S: Final = 1.0
-"""Kafka is taken as away when it has answered nothing for so long: more than a start or a change of leader takes as a rule."""
+"""Kafka counts as down when it has not answered for this time. A start or a change of leader usually takes less."""
 _LEAST_BATCH_BYTES: Final = 4_096
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_S: Final = 0.1
@@ -40,7 +40,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 
 
 class Outbox:
-    """Sends records to their tool's partition; bounded by ``limit`` records waiting or in flight."""
+    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight."""
 
     def __init__(self, connection: KafkaConnection, topic: str, *, limit: int, compression: str | None) -> None:
         self._connection = connection
@@ -59,40 +59,40 @@ class Outbox:
         self.acknowledged = 0
         self.failed = 0
         self.abandoned = 0
-        """Records without an answer at the end, but for those that are on disk."""
+        """Records without an answer when it ended, except for those on disk."""
         self.failed_attempts = 0
-        """Attempts to connect that failed since the last connection, or since someone set it to 0."""
+        """Failed attempts to connect since the last connection. It may be reset to 0."""
         self.last_error: str | None = None
 
     @property
     def connected(self) -> bool:
-        """A producer is ready."""
+        """Whether a producer is ready."""
         return self._link is not None
 
     @property
     def room_left(self) -> int:
-        """Records that may be offered now."""
+        """How many records may be offered now."""
         return 0 if self._link is None else max(0, self.limit - self.pending)
 
     async def mark(self) -> Mark:
-        """What is here now."""
+        """Return a mark of what is here now."""
         return Mark([(queue, queue.offered) for queue in self._queues.values()])
 
     async def hurry(self) -> None:
-        """Try to connect now, without the rest of the pause between two attempts."""
+        """Try to connect now, without waiting for the end of the pause."""
         self._hurry.set()
 
     def silent_s(self, now: float) -> float:
-        """Seconds that Kafka has answered nothing although something waits for it: a connection, or an acknowledgement."""
+        """Return how long Kafka has not answered although a connection or an acknowledgement is awaited, in seconds."""
         return max(0.0, now - self._progress_at) if self._link is None or self.pending else 0.0
 
     def away_s(self, now: float) -> float | None:
-        """:meth:`silent_s`, from :data:`AWAY_AFTER_S` on; None below: a start, or an answer that takes its time."""
+        """Return :meth:`silent_s`, or None if it is below :data:`AWAY_AFTER_S`."""
         silent = self.silent_s(now)
         return silent if silent >= AWAY_AFTER_S else None
 
     def unanswered(self) -> list[RecordBatch]:
-        """Everything in flight or waiting, in the order of each queue; from now on each is a record of its own."""
+        """Return everything in flight or waiting, in the order of each queue, and keep it as batches of one from now on."""
         found: list[RecordBatch] = []
         for queue in self._queues.values():
             queue.in_flight[:] = singles(queue.in_flight)
@@ -102,7 +102,7 @@ class Outbox:
         return found
 
     async def run(self) -> None:
-        """Keep a producer ready, for ever; cancel to end. Connecting is retried with a growing, jittered pause."""
+        """Keep a producer ready until cancelled. The pause between attempts to connect grows, with jitter."""
         pause = _FIRST_PAUSE_S
         try:
             while True:
@@ -110,7 +110,7 @@ class Outbox:
                     self._link = await open_link(
                         self._connection, self._topic, compression=self._compression, batch_bytes=self._batch_bytes
                     )
-                except Exception as error:  # noqa: BLE001 - whatever keeps us from Kafka, we try again
+                except Exception as error:  # noqa: BLE001 - every failure to connect is retried
                     self.failed_attempts += 1
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
                     stop_if_cancelled()
@@ -128,7 +128,7 @@ class Outbox:
             await self._end()
 
     async def _paused(self, pause: float) -> float:
-        """Wait about ``pause`` seconds, or until someone is in a hurry. Returns the next pause."""
+        """Wait about ``pause`` seconds, or until :meth:`hurry`. Return the next pause."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311 - spreads reconnects
                 await self._hurry.wait()
@@ -137,20 +137,20 @@ class Outbox:
         return min(2 * pause, _LONGEST_PAUSE_S)
 
     async def room(self) -> None:
-        """Wait until connected with room for a record."""
+        """Wait until it is connected and has room for a record."""
         while self._link is None or self.pending >= self.limit:
             self._space.clear()
             await self._space.wait()
 
     def offer(self, batches: Iterable[RecordBatch]) -> None:
-        """Queue records; call after :meth:`room`. Too large a one is refused at once."""
+        """Queue records. Call :meth:`room` before. Records that are too large are refused at once."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
         if not self.pending and self._link is not None:
             self._progress_at = time.monotonic()
         partitions = 1 if self._link is None else self._link.partitions()
         touched = set()
-        queues: dict[str, PartitionQueue] = {}  # by tool: most of many records are of few
+        queues: dict[str, PartitionQueue] = {}  # by tool: many records have few tools
         for batch in self._sendable(batches):
             queue = queues.get(batch.tool)
             if queue is None:
@@ -184,7 +184,7 @@ class Outbox:
             task.add_done_callback(self._tasks.discard)
 
     async def _ship(self, partition: int, queue: PartitionQueue) -> None:
-        """Send the queue's records, batch after batch, until it is empty or the producer is gone."""
+        """Send the queue's records, batch after batch, until it is empty or the producer is retired."""
         try:
             while queue.waiting and (link := self._link) is not None:
                 batch, batches = self._fill(link, queue)
@@ -204,7 +204,9 @@ class Outbox:
                     sent = total(batches)
                     queue.one_by_one = max(0, queue.one_by_one - sent)
                     self._acknowledge(batches, sent)
-                    queue.answered += sent  # last: a flush in another thread ends by it, and then looks at the counts
+                    queue.answered += (
+                        sent  # last, because a flush in another thread ends with it and then reads the counts
+                    )
         finally:
             queue.busy = False
 
@@ -240,7 +242,7 @@ class Outbox:
         self._space.set()
 
     async def _failed(self, queue: PartitionQueue, records: list[RecordBatch], error: Exception, link: Link) -> None:
-        """Put back, or refuse, the records of a failed batch, and have a fresh producer."""
+        """Put the records of a failed batch back, or refuse them, and retire the producer."""
         self._retire(link)
         queue.in_flight = []
         queue.attempts += 1
@@ -263,9 +265,8 @@ class Outbox:
             record.resent = record.resent or verdict is Verdict.UNSURE
         queue.waiting.extendleft(reversed(records))
         if verdict is Verdict.SMALLER:
-            self._batch_bytes = min(
-                self._batch_bytes, link.batch_bytes // 4
-            )  # other queues say it of the same producer
+            # The minimum, because other queues may report the same producer.
+            self._batch_bytes = min(self._batch_bytes, link.batch_bytes // 4)
         elif verdict is Verdict.SPLIT:
             queue.one_by_one = len(records)
         else:
@@ -280,7 +281,7 @@ class Outbox:
             task.add_done_callback(self._tasks.discard)
 
     def _move_to_their_partitions(self) -> None:
-        """Every waiting record to the partition that owns it now: the count may have changed with the producer."""
+        """Move waiting records to their partitions. The number of partitions may have changed with the producer."""
         from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
 
         assert self._link is not None
@@ -296,7 +297,7 @@ class Outbox:
 
     def _note(self, message: str, pause: float) -> None:
         if message != self.last_error:
-            log.warning("%s%s", message, f"; trying again in {pause:.1f} s, and so on" if pause else "")
+            log.warning("%s%s", message, f"; trying again in {pause:.1f} s" if pause else "")
         self.last_error = message
 
     async def _end(self) -> None:

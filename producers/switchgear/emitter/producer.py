@@ -1,4 +1,4 @@
-"""A connected aiokafka producer and what is in flight through it."""
+"""A connected aiokafka producer, and the batches in flight through it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from switchgear_schemas.errors import BrokerUnavailableError
 log: Final = logging.getLogger("switchgear.emitter")
 
 BATCH_BYTES: Final = 786_432
-"""Below Kafka's usual limit of a topic (1 MiB; that of ours is 4), so a record that is too large is always alone in its batch.
+"""Size of a batch. It is below Kafka's default limit of a topic (1 MiB; ours have 4), so a record that is too large is alone in its batch.
 
-A batch costs half a millisecond before its first record: in bursts of 2,000 one of this size took 0.4 µs less an event than three
-of 256 KiB (measured, of 3.5). A topic that takes less is given less.
+Larger batches are cheaper, because each batch has a fixed cost. A topic that takes less gets smaller ones.
 """
 MOST_IN_FLIGHT: Final = 33_554_432
-"""Bytes of batches that aiokafka may put into one request to a broker: well below the 100 MiB that brokers take (``socket.request.max.bytes``)."""
+"""Most bytes in one request to a broker: well below the 100 MiB that brokers accept (``socket.request.max.bytes``)."""
 _CONNECT_LIMIT_S: Final = 20.0
 _IDLE_LIMIT_S: Final = 60.0
 
@@ -44,9 +43,9 @@ class Link:
         """Read the topic's partitions from the broker.
 
         Raises:
-            BrokerUnavailableError: the topic does not exist (and its broker does not make it).
+            BrokerUnavailableError: The topic does not exist.
         """
-        # Of all topics: asking for one by name would wait for it, and may create it with the broker's defaults.
+        # This asks for all topics: asking for one by name would wait for it, and may create it with the broker's defaults.
         known = await self.producer.client.fetch_all_metadata()
         if self._topic not in known.topics():
             raise BrokerUnavailableError(
@@ -56,7 +55,7 @@ class Link:
         self._count = len(await self.producer.partitions_for(self._topic))
 
     def partitions(self) -> int:
-        """How many partitions the topic has, by the newest metadata."""
+        """Return the number of the topic's partitions, by the newest metadata."""
         found = self.producer.client.cluster.partitions_for_topic(self._topic)
         if found:
             self._count = len(found)
@@ -64,7 +63,7 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def carrying(self, size: int) -> AsyncIterator[None]:
-        """From when a batch of ``size`` bytes may be handed over until it was answered."""
+        """Wait until a batch of ``size`` bytes may be sent, and count it as in flight until it is answered."""
         self._batches += 1
         self._idle.clear()
         try:
@@ -90,7 +89,7 @@ class Link:
         await self.close(5.0)
 
     async def close(self, limit_s: float) -> None:
-        """Close within ``limit_s`` seconds: aiokafka's own stop waits for ever on a broker that is gone."""
+        """Close within ``limit_s`` seconds. aiokafka's own stop waits indefinitely for a broker that is gone."""
         if not await clean_up(self.producer.stop(), limit_s, "closing a producer"):
             await clean_up(self.producer.client.close(), limit_s, "closing a producer's connections")
 
@@ -98,23 +97,23 @@ class Link:
 async def open_link(
     connection: KafkaConnection, topic: str, *, compression: str | None, batch_bytes: int = BATCH_BYTES
 ) -> Link:
-    """Connect, obtain a producer id, and learn the topic.
+    """Connect, get a producer id, and read the topic's partitions.
 
     Raises:
-        BrokerUnavailableError: no broker answered in time, or the topic does not exist.
-        SwitchgearError: the user may not write to the topic.
+        BrokerUnavailableError: No broker answered in time, or the topic does not exist.
+        SwitchgearError: The user may not write to the topic.
     """
     with importing:
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
-        import switchgear_schemas.partitioner  # noqa: PLC0415, F401 - which the outbox needs next
+        import switchgear_schemas.partitioner  # noqa: PLC0415, F401 - the outbox needs it next
 
     producer = AIOKafkaProducer(
         **connection.options(),
         acks="all",
         enable_idempotence=True,
         max_batch_size=batch_bytes,
-        max_request_size=2**31 - 1,  # of send() alone; ours are built and bounded by Outbox
+        max_request_size=2**31 - 1,  # applies to send() only; the outbox builds and bounds our batches
         compression_type=compression,
         request_timeout_ms=15_000,
         retry_backoff_ms=100,

@@ -1,10 +1,9 @@
-"""What to do with a batch that failed: a pure function of the error.
+"""What to do with a batch that failed, by its error.
 
-aiokafka retries by itself, under the same sequence numbers and hence without duplicates, whatever the protocol calls
-retriable (a lost connection, a leader that moved, a time-out). What arrives here is final for *its* producer: the
-sequence numbers of the batch are spent, so every later batch of the partition would fail as out of order
-(aiokafka 0.14 ``MessageAccumulator._pop_batch``; the Java client bumps its epoch there). So each of these verdicts also
-retires the producer.
+aiokafka itself retries what the protocol calls retriable (a lost connection, a leader that moved, a time-out), under the same
+sequence numbers and so without duplicates. An error that arrives here is final for its producer: the sequence numbers of the batch
+are used up, so every later batch of the partition would fail as out of order (aiokafka 0.14 ``MessageAccumulator._pop_batch``;
+the Java client increases its epoch there). Every verdict therefore also retires the producer.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-# By name: aiokafka takes 100 ms to import and is not needed to decide.
+# Errors go by name, so that deciding does not need the slow import of aiokafka.
 _TOO_LARGE: Final = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
 _REFUSED: Final = frozenset(
     {
@@ -22,8 +21,8 @@ _REFUSED: Final = frozenset(
         "PolicyViolationError",
     }
 )
-# Not among them: NotLeaderForPartitionError and LeaderNotAvailableError. aiokafka gives up a batch with these when its partition has had
-# no leader for too long, also one that it had sent before and never heard of (MessageAccumulator.drain_by_nodes): it may be written.
+# NotLeaderForPartitionError and LeaderNotAvailableError are not in this set. aiokafka fails a batch with them when its partition has had
+# no leader for too long, even if it had sent the batch and got no answer (MessageAccumulator.drain_by_nodes): it may be written.
 _NOT_WRITTEN: Final = frozenset(
     {
         "OutOfOrderSequenceNumber",
@@ -60,15 +59,15 @@ _OUTAGE: Final = frozenset(
 class Verdict(Enum):
     """What to do with the records of the batch."""
 
-    SMALLER = "the topic takes no batch of this size: in smaller ones"
-    SPLIT = "one by one, to find the one that is refused"
-    REFUSE = "the record is refused: report it and go on"
-    AGAIN = "not written: send again"
-    UNSURE = "perhaps written: send again, marked as resent"
+    SMALLER = "the topic does not take batches of this size, sending smaller ones"
+    SPLIT = "sending one by one, to find the record that is refused"
+    REFUSE = "the record is refused"
+    AGAIN = "not written, sending again"
+    UNSURE = "perhaps written, sending again, marked as resent"
 
 
 def judge(error: BaseException, records: int) -> Verdict:
-    """Decide for a batch of ``records`` records that ended with ``error``."""
+    """Decide about a batch of ``records`` records that failed with ``error``."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _TOO_LARGE:
         return Verdict.SMALLER if records > 1 else Verdict.REFUSE
@@ -78,5 +77,5 @@ def judge(error: BaseException, records: int) -> Verdict:
 
 
 def is_outage(error: BaseException) -> bool:
-    """The cluster, not the record, is at fault: it is waited out for however long, within the buffer's bound."""
+    """Return whether the cluster is at fault and not the record. Such a batch is retried without a limit."""
     return any(kind.__name__ in _OUTAGE for kind in type(error).__mro__)

@@ -1,9 +1,8 @@
-"""The end of the process: every emitter that is still open sends its last events, or keeps them in its spool.
+"""The end of the process: every open emitter sends its last events, or keeps them in its spool.
 
-Most processes end by way of ``atexit``, when the main script and all threads but daemons have ended. Children of
-:mod:`multiprocessing` that are forked (forkserver's too) end with ``os._exit`` instead. They run finalizers of their own, which a
-child forgets before it begins, so these are registered in the child. Daemonic children, such as the workers of a ``Pool``, are
-ended by SIGTERM as a rule: their parent sends it when the work is done.
+Most processes run their ``atexit`` handlers at the end. Forked children of :mod:`multiprocessing` (those of a forkserver too) end with
+``os._exit`` instead, after finalizers of their own. A child forgets its parent's finalizers, so they are registered in the
+child. Daemonic children, such as the workers of a ``Pool``, usually end by SIGTERM: their parent sends it when the work is done.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 
 
 EXIT_TIMEOUT_S: Final = 10.0
-"""Unless a client says another time: a script that has just begun to connect gets through on a busy machine too."""
+"""The default. It is enough for a script that has just begun to connect, on a busy machine too."""
 _JOIN_LIMIT_S: Final = 5.0
 _HOPELESS_JOIN_S: Final = 0.2
 _LEAST_S: Final = 1.0
@@ -38,40 +37,46 @@ _LAST_ATTEMPTS: Final = 2
 
 
 class Leaving(Protocol):
-    """Closed at the end."""
+    """Something to close at the end of the process."""
 
     def leave(self, waited_s: float) -> None:
-        """The process ends; others have taken ``waited_s`` seconds of the time for it already."""
+        """Close it. Others have used ``waited_s`` seconds of the time already."""
 
 
-class _Sign:
-    """What multiprocessing knows us by; it holds it weakly."""
+class _Token:
+    """The object under which multiprocessing registers our function. It is held weakly there."""
 
 
 _open: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
-_sign: Final = _Sign()
+_token: Final = _Token()
 _began: list[float] = []
-"""When the process began to end; empty until then."""
+"""When the process began to end. Empty until then."""
 
 
 def leave_at_exit(one: Leaving) -> None:
-    """Call ``one.leave()`` when the process ends, if anybody still holds it."""
+    """Call ``one.leave()`` at the end of the process. The object is held weakly."""
     _open.add(one)
-    _tell_multiprocessing()
+    _register_with_multiprocessing()
     multiprocessing = sys.modules.get("multiprocessing.process")
     if multiprocessing is not None and multiprocessing.parent_process() is not None:
         _leave_with_the_child()
 
 
 def time_left(limit_s: float, exit_timeout_s: float) -> float:
-    """``limit_s``; when the process ends, no more than is left of ``exit_timeout_s``, that all clients have together."""
+    """Return ``limit_s``. At the end of the process return at most what is left of ``exit_timeout_s``, which all clients share."""
     for began in _began:
         limit_s = min(limit_s, max(0.0, began + exit_timeout_s - time.monotonic()))
     return limit_s
 
 
 class LastFlush:
-    """How long one emitter waits at the end of the process, and when it gives up before."""
+    """Decides how long one emitter waits at the end of the process.
+
+    Args:
+        background: The emitter's thread.
+        outbox: Returns the emitter's outbox, if it has one yet.
+        exit_timeout_s: Longest wait, in seconds.
+    """
 
     def __init__(self, background: Background, outbox: Callable[[], Outbox | None], exit_timeout_s: float) -> None:
         self._background = background
@@ -81,20 +86,20 @@ class LastFlush:
         background.on_start.append(_leave_at_sigterm)
 
     def begin(self, waited_s: float) -> float:
-        """Connect now where that had been put off. Returns the seconds to wait at most."""
+        """Make an outbox that waits between two attempts connect now. Return the longest wait in seconds."""
         self._begun = True
         left = max(0.0, self._exit_timeout_s - waited_s)
         outbox = self._outbox()
         if outbox is None:
             return left
         outbox.failed_attempts = 0
-        with contextlib.suppress(Exception):  # there is no thread any more: nothing to hurry
+        with contextlib.suppress(Exception):  # the thread has ended, so nothing can connect
             self._background.run(outbox.hurry())
         hung_s = 0.0 if outbox.connected else outbox.silent_s(time.monotonic())
         return min(left, max(_LEAST_S, self._exit_timeout_s - hung_s))
 
     def hopeless(self) -> bool:
-        """Two attempts to connect have failed since the process began to end, or a connected broker has stopped answering."""
+        """Return whether to stop waiting: two attempts to connect have failed since the end began, or the broker has stopped answering."""
         outbox = self._outbox()
         if not self._begun or outbox is None:
             return False
@@ -103,7 +108,7 @@ class LastFlush:
         return outbox.failed_attempts >= _LAST_ATTEMPTS
 
     def join_limit_s(self, *, flushed: bool) -> float:
-        """Seconds for the background thread to close its connections."""
+        """Return how long the background thread may take to close its connections, in seconds."""
         return time_left(_HOPELESS_JOIN_S if self._begun and not flushed else _JOIN_LIMIT_S, self._exit_timeout_s)
 
 
@@ -114,19 +119,19 @@ def _leave_all() -> None:
         for each in list(_open):
             try:
                 each.leave(time.monotonic() - began)
-            except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a second SIGTERM: wait no longer
+            except (KeyboardInterrupt, SystemExit):  # Ctrl-C or a second SIGTERM ends the wait
                 began = _began[0] = -math.inf
                 each.leave(math.inf)
             except Exception:
-                log.exception("an emitter could not be closed at the end; the others are")
+                log.exception("an emitter could not be closed at the end of the process")
     finally:
         _began.clear()
 
 
 def _leave_at_sigterm() -> None:
-    """In a daemonic child of multiprocessing that does not handle SIGTERM itself, send the last events at SIGTERM too.
+    """Make a daemonic child of multiprocessing send its last events at SIGTERM, unless it handles SIGTERM itself.
 
-    Called when the first event is there. Python lets none but the main thread handle signals.
+    This runs at the first event. Python lets only the main thread set signal handlers.
     """
     multiprocessing = sys.modules.get("multiprocessing.process")
     if (
@@ -144,10 +149,10 @@ def _leave_and_terminate(_number: int, _frame: object) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _tell_multiprocessing() -> None:
-    util = sys.modules.get("multiprocessing.util")  # who has not imported it has no such children
+def _register_with_multiprocessing() -> None:
+    util = sys.modules.get("multiprocessing.util")  # a process that has not imported it has no such children
     if util is not None:
-        util.register_after_fork(_sign, _leave_with_the_child)
+        util.register_after_fork(_token, _leave_with_the_child)
 
 
 def _leave_with_the_child(_: object = None) -> None:
@@ -156,4 +161,4 @@ def _leave_with_the_child(_: object = None) -> None:
 
 
 atexit.register(_leave_all)
-os.register_at_fork(after_in_child=_tell_multiprocessing)
+os.register_at_fork(after_in_child=_register_with_multiprocessing)

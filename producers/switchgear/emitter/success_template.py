@@ -1,7 +1,7 @@
-"""Plain successes to bytes, many at once: nearly all that an emitter sends, and so most of what it costs.
+"""Encoding of many plain successes at once. Nearly all events are plain successes.
 
-Identities are minted as a run, and the bytes of an event are joined from parts, of which all but the numbers are made once. It takes
-a fifth of what an event of its own does; ``test_success.py`` holds it to what that says.
+The ids are made in one go, and each event is joined from parts, most of which are made once. This takes a fifth of the time of
+:func:`~switchgear.emitter.encode.encode_event`. A test compares the results.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from switchgear_schemas.ids import IDS_IN_RUN, metric_id_run
 
 _encode: Final = msgspec.json.Encoder().encode
 _LAST: Final = 0.999_999_5
-"""The latest in a second that is not yet the next one's first microsecond: sums of two clocks are a fraction of one off."""
+"""The last instant of a second. Sums of two clocks are off by a fraction of a microsecond, and must not reach the next second."""
 
 
 class _Digits(NamedTuple):
-    """A look-up takes a fraction of what formatting does."""
+    """Formatted numbers. Looking them up is much faster than formatting."""
 
     whole: tuple[bytes, ...]
     """0 to 999."""
@@ -45,7 +45,7 @@ def _digits() -> _Digits:
 def encode_successes(
     items: Sequence[Succeeded], *, emitter_id: str, service: str, clock_offset: ClockOffset
 ) -> list[RecordBatch]:
-    """Plain successes by tool, each tool's in their order; durations rounded to microseconds."""
+    """Encode plain successes, one batch per tool, in the order of each tool. Durations are rounded to microseconds."""
     heads = {tool: _head(tool) for tool in {tool for tool, _, _, _ in items}}
     tails = {each: _tail(emitter_id, each, service) for each in {generation for _, _, _, generation in items}}
     values: list[bytes] = []
@@ -63,12 +63,16 @@ def encode_successes(
 def _by_second(
     calls: Sequence[Succeeded], clock_offset: ClockOffset
 ) -> Iterator[tuple[Sequence[Succeeded], int, float]]:
-    """Neighbours that ended in one second, that second (since 1970), and when it began by the monotonic clock."""
+    """Group neighbours that ended in the same second.
+
+    Yields:
+        The calls, the second since 1970, and the start of that second by the monotonic clock.
+    """
     ends = [ended for _, _, ended, _ in calls]
     first, last = min(ends), max(ends)
     offset = clock_offset.offset_at(first)
     second = math.floor(first + offset)
-    if first >= clock_offset.since and last + offset < second + 1:  # as a rule
+    if first >= clock_offset.since and last + offset < second + 1:  # the usual case
         yield calls, second, max(second - offset, last - _LAST)
         return
 
@@ -84,7 +88,7 @@ def _by_second(
 def _values(
     calls: Sequence[Succeeded], heads: dict[str, bytes], tails: dict[int | None, bytes], second: int, base: float
 ) -> list[bytes]:
-    """Of at most :data:`IDS_IN_RUN` calls that ended in the second that began at ``base``."""
+    """Encode at most :data:`IDS_IN_RUN` calls that ended in the second that began at ``base``."""
     join, (whole, three, after_point) = b"".join, _digits()
     start, endings = metric_id_run()
     identity = b',"metric_id":"%b' % start
@@ -110,7 +114,7 @@ def _values(
 
 
 def _head(tool: str) -> bytes:
-    tool.encode()  # a name that is no text must fail here, not on its way to a partition
+    tool.encode()  # a name that is not valid text must fail here, not when its partition is computed
     return b'{"tool_name":%b,"status":"success","execution_time_ms":' % _encode(tool)
 
 

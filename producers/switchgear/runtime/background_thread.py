@@ -1,14 +1,14 @@
-"""The one background thread of a client: it runs everything that talks to Kafka in an event loop of its own.
+"""The background thread of a client, and its event loop. Everything that talks to Kafka runs there.
 
-So the SDK works the same from synchronous code, from threads and from several event loops. The thread is a daemon,
-started at the first need. After ``os.fork`` the child has no such thread: its next need starts a fresh one.
+The SDK therefore works the same from synchronous code, from threads and from several event loops. The thread is a daemon, and
+starts when it is first needed. The child of a fork has no such thread, so it starts another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import encodings.idna  # noqa: F401 - every lookup needs it; a child forked while a thread imports it could look up nothing
+import encodings.idna  # noqa: F401 - every look-up needs it, and a child forked during its import could look up nothing
 import logging
 import socket
 import threading
@@ -25,71 +25,71 @@ T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 START_AGAIN_S: Final = 1.0
-"""After a start that failed; until then who needs the thread is told at once."""
+"""Pause after a failed start. Until then :meth:`Background.loop` raises at once."""
 _LONGEST_PAUSE_S: Final = 5.0
 _POLL_S: Final = 0.005
 _NO_MEANS: Final = (OSError, RuntimeError, MemoryError)
-"""What a start fails by: no file, thread or memory is left."""
-# A forked child must not close its parent's loop: both share one epoll descriptor. Kept, hence never collected.
+"""A start fails with these when no file, thread or memory is left."""
+# A forked child must not close its parent's loop, because both share one epoll descriptor. This list keeps it alive.
 _inherited: Final[list[object]] = []
 
 
 class NotStartedError(SwitchgearError):
-    """The background thread can't be started now, for want of files or threads say; it is tried again at the next need."""
+    """The background thread can't be started now, for example because no file or thread is left."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The background thread can't be started: {why}.", hint="It is tried again once a second.")
 
 
 class Background:
-    """Owner of the thread, its loop, and the jobs that run in it for as long as the client lives."""
+    """Owns the thread, its loop, and the jobs that run in it until it is closed."""
 
     def __init__(self, name: str = "switchgear") -> None:
         self._name = name
         self._jobs: dict[str, Job] = {}
-        self._lock = threading.RLock()  # a signal handler may close, or call a tool, while the thread is started
+        self._lock = threading.RLock()  # a signal handler may close, or call a tool, during the start
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = self._closed = False
         self._failed: tuple[str, float] | None = None
-        """Why the last start failed, and until when none is tried."""
+        """Why the last start failed, and when to try again."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.deaths: dict[str, str] = {}
-        """Last error of every job that ended by one; each was started again."""
+        """The last error of each job that failed. Every job was started again."""
         self.after_death: list[Callable[[], None]] = []
-        """Called when the thread ended by an error; the next :meth:`loop` starts it again."""
+        """Called when the thread has ended. The next :meth:`loop` starts another one."""
         self.on_start: list[Callable[[], None]] = []
-        """Called by whoever starts the thread, when it is started."""
+        """Called in the thread that starts the background thread, after the start."""
         call_in_child(self._reset_in_child)
 
     def add(self, name: str, job: Job) -> None:
-        """Register a job before the thread is started. A job that fails is logged and started again."""
+        """Register a job before the thread starts. A job that fails is logged and started again."""
         self._jobs[name] = job
 
     @property
     def alive(self) -> bool:
-        """The thread runs, or is about to.
+        """Whether the thread runs or is about to.
 
-        ``Thread.is_alive`` is not asked: interrupted by a signal handler that raises, it takes a running thread for stopped ever after.
+        ``Thread.is_alive`` is not used: if a signal handler raises during it, a running thread counts as stopped from then on.
         """
         return self._loop is not None
 
     @property
     def here(self) -> bool:
-        """The caller runs in the thread: what waits for it would wait for itself."""
+        """Whether the caller runs in this thread, so that it must not wait for it."""
         return self._thread is threading.current_thread()
 
     @property
     def closed(self) -> bool:
-        """No job runs again."""
+        """Whether it was closed. No job runs again."""
         return self._closed
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The thread's loop; starts the thread where there is none, or where it died, and does not wait until it is busy with it.
+        """Return the loop. Start the thread if it does not run, without waiting until it does.
 
         Raises:
-            NotStartedError: the thread can't be started now.
-            SwitchgearError: the client is closed.
+            NotStartedError: The thread can't be started now.
+            SwitchgearError: The client is closed.
         """
         loop = self._loop
         if loop is not None:
@@ -104,7 +104,11 @@ class Background:
         return loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine in the loop."""
+        """Run a coroutine in the loop.
+
+        Raises:
+            SwitchgearError: As :meth:`loop`.
+        """
         try:
             loop = self.loop()
         except BaseException:
@@ -113,9 +117,9 @@ class Background:
         return asyncio.run_coroutine_threadsafe(self._own(work), loop)
 
     def start_or_run_here(self, done: Callable[[], bool], limit_s: float) -> None:
-        """Start the thread. Where none can be started, run the jobs here until ``done()``, for at most ``limit_s`` seconds.
+        """Start the thread. If that is impossible, run the jobs in the caller's thread until ``done()`` or ``limit_s`` seconds pass.
 
-        For the end of the interpreter: since Python 3.12 it starts no thread any more.
+        This is for the end of the interpreter: since Python 3.12 no thread can be started then.
         """
         try:
             self.loop()
@@ -123,20 +127,22 @@ class Background:
             self._run_here(done, time.monotonic() + limit_s)
 
     def close(self, timeout: float) -> bool:
-        """Cancel the jobs and end the thread; False when it did not end within ``timeout`` seconds. Any number may call it."""
+        """Cancel the jobs and end the thread. Any number of threads may call it.
+
+        Returns:
+            False if the thread did not end within ``timeout`` seconds.
+        """
         with self._lock:
             first, self._closed = not self._closed, True
             thread, loop, starting = self._thread, self._loop, self._starting
         if thread is None:
             return True
-        if first and loop is not None:  # a second stop would meet the clean-up that the first began
-            with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
+        if first and loop is not None:  # a second stop would interrupt the clean-up that the first one began
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(loop.stop)
-        if (
-            starting and not thread.is_alive()
-        ):  # a signal handler's close amid the start: what it interrupted must go on first
+        if starting and not thread.is_alive():  # a signal handler interrupted the start, which must go on first
             return False
-        if self.here:  # a log handler's close, say: the thread ends when it is back in its loop
+        if self.here:  # a log handler closed it, for example: the thread ends when it is back in its loop
             return False
         thread.join(timeout)
         return not thread.is_alive()
@@ -146,13 +152,13 @@ class Background:
             raise SwitchgearError("This client is closed.", hint="Make a new one.")
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        """With the lock held. The loop is made here: what is asked of it waits in it until the thread has come so far."""
+        """Start the thread, with the lock held. The loop is made here, so that it can take work before the thread runs."""
         if self._starting:
-            raise NotStartedError("it is being started by what this call interrupted")
+            raise NotStartedError("this call interrupted its start")
         if self._failed is not None and time.monotonic() < self._failed[1]:
             raise NotStartedError(self._failed[0])
         loop: asyncio.AbstractEventLoop | None = None
-        turn = [True]  # who takes it decides: the thread, that it runs, or we, interrupted, that it never does
+        turn = [True]  # taken by the thread that runs, or by an interrupted start, after which the thread must not run
         try:
             self._starting = True
             self._loop = None
@@ -161,7 +167,7 @@ class Background:
                 target=self._body, args=(loop, turn), name=f"{self._name}-background", daemon=True
             )
             self._loop = loop
-            self._refuse_if_closed()  # a signal handler may have closed it since
+            self._refuse_if_closed()  # a signal handler may have closed it
             self._thread.start()
         except BaseException as error:
             if _taken(turn):
@@ -223,12 +229,12 @@ class Background:
         pause = 0.1
         while True:
             try:
-                # In a task of its own: a task group that failed in it leaves CPython 3.11's and 3.12's task as if cancelled.
+                # It needs a task of its own: in CPython 3.11 and 3.12 a failed task group leaves its task as if cancelled.
                 await asyncio.create_task(job())
-            except (KeyboardInterrupt, SystemExit, GeneratorExit):  # the loop itself ends by these
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):  # these end the loop itself
                 raise
-            except BaseException as error:  # whatever a library's panic or a test's failure derives from
-                if isinstance(error, asyncio.CancelledError):  # our own end, or one that the job made up
+            except BaseException as error:  # a library's own class may derive from it
+                if isinstance(error, asyncio.CancelledError):  # our own end, or raised by the job
                     stop_if_cancelled()
                 self.deaths[name] = f"{type(error).__name__}: {error}"
                 log.exception("%s failed and is started again in %.1f s", name, pause)
@@ -246,7 +252,7 @@ class Background:
 
 
 def _taken(turn: list[bool]) -> bool:
-    """Whether the caller was the first to ask; one step, whoever else asks."""
+    """Return whether the caller is the first to ask. This is atomic."""
     try:
         return turn.pop()
     except IndexError:
@@ -254,12 +260,12 @@ def _taken(turn: list[bool]) -> bool:
 
 
 async def clean_up(work: Coroutine[Any, Any, None], limit_s: float, what: str) -> bool:
-    """Run a clean-up for at most ``limit_s`` seconds, also when the caller is cancelled meanwhile; errors are logged.
+    """Run a clean-up for at most ``limit_s`` seconds, also if the caller is cancelled meanwhile. Errors are logged.
 
-    ``wait_for`` alone would not do: a cancellation that is already pending ends it before ``work`` has begun.
+    ``wait_for`` is not enough: a cancellation that is already pending ends it before ``work`` begins.
 
     Returns:
-        False when it failed or did not end in time.
+        False if it failed or did not end in time.
     """
     task = asyncio.ensure_future(work)
     deadline = asyncio.get_running_loop().time() + limit_s
@@ -281,7 +287,7 @@ async def clean_up(work: Coroutine[Any, Any, None], limit_s: float, what: str) -
 
 
 def stop_if_cancelled() -> None:
-    """Raise the cancellation that a library swallowed: ``asyncio.wait_for`` of 3.11 does so in a race with an error."""
+    """Raise a cancellation that a library swallowed. ``asyncio.wait_for`` of Python 3.11 can do so when an error comes at the same time."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
@@ -296,16 +302,16 @@ WORKER: Final = "switchgear-worker"
 
 
 class DaemonExecutor(ThreadPoolExecutor):
-    """Runs what would block the loop, such as the lookup of a host name, also while the interpreter ends.
+    """Runs what would block the loop, such as look-ups of host names and disk work, also while the interpreter ends.
 
-    asyncio's own executor takes no work from the moment the main script ends. A client that connects only then could
-    not look up its brokers. Python also waits for that executor's threads, however long a lookup hangs.
+    asyncio's own executor takes no work after the end of the main script, so a client that connects only then could not look up
+    its brokers. Python also waits for that executor's threads, however long a look-up hangs.
 
-    Each piece of work has a daemon thread of its own. There are few: a client has one or two connection attempts under way.
+    Each piece of work has a daemon thread of its own, because there are only a few at a time.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Start ``fn`` in a thread. Without a thread to be had, run it here."""
+        """Run ``fn`` in a thread, or in the caller's thread if none can be started."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -327,23 +333,23 @@ class DaemonExecutor(ThreadPoolExecutor):
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop. Its three files are tried for first: where it lacks one, half a loop is left, which complains when it is collected."""
+    """Make an event loop. Its three files are tried first, because a loop that fails half-way prints a warning when it is collected."""
     with contextlib.ExitStack() as tried:
         for each in (*socket.socketpair(), *socket.socketpair()):
             tried.enter_context(each)
     loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonExecutor())
-    loop.set_debug(False)  # -X dev is for the program's own loops; here it would report every slow import
+    loop.set_debug(False)  # -X dev is for the program's own loops, and would report every slow import here
     return loop
 
 
 def at_shutdown(error: BaseException) -> bool:
-    """Whether a thread can't be started because the interpreter ends, which Python tells in words alone."""
+    """Return whether a thread can't be started because the interpreter ends. Python says so only in the message."""
     return "at interpreter shutdown" in str(error)
 
 
 def finish(loop: asyncio.AbstractEventLoop, own: set[asyncio.Task[Any]]) -> None:
-    """Cancel our own tasks and let them clean up (close their connections), for a bounded time; then whatever is left."""
+    """Cancel our own tasks and give them time to close their connections. Then cancel what is left."""
     _cancel(loop, own, _JOBS_LIMIT_S)
     _cancel(loop, asyncio.all_tasks(loop), _REST_LIMIT_S)
     loop.run_until_complete(loop.shutdown_asyncgens())

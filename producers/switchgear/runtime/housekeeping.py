@@ -1,4 +1,4 @@
-"""Housekeeping: what a client does once a second in the background."""
+"""The client's work once a second in the background."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ EVERY_S: Final = 1.0
 
 
 class Housekeeping:
-    """Sends refusals that waited for their second, tells the hooks what was lost, and looks at the age of the fleet's state.
+    """Sends summed-up refusals, calls the hooks, reports dropped events, and checks the age of the fleet's state.
 
-    Refusals that still wait when the interpreter ends, or the emitter is closed, are sent then; from then on calls look themselves.
+    Refusals that still wait at the end are sent when the emitter closes.
+
+    Args:
+        gate: Has the refusals and the hooks' dispatcher.
+        emitter: Counts the dropped events.
+        availability: Knows the age of the fleet's state.
+        hooks: Notified of dropped events.
     """
 
     def __init__(self, gate: Gate, emitter: Emitter, availability: Availability | None, hooks: HookList | None) -> None:
@@ -26,14 +32,14 @@ class Housekeeping:
         self._emitter = emitter
         self._availability = availability
         self._hooks = hooks
-        self._told_drops = 0
+        self._reported_drops = 0
         if gate.fleet is not None:
             emitter.before_close.append(functools.partial(gate.fleet.refusals.sweep, everything=True))
         if availability is not None:
             emitter.before_close.append(availability.end)
 
     async def run(self) -> None:
-        """For ever."""
+        """Call :meth:`look` every second until cancelled."""
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
         while True:
@@ -41,7 +47,7 @@ class Housekeeping:
             await asyncio.sleep(EVERY_S)
 
     def look(self) -> None:
-        """Once."""
+        """Do the work once."""
         if self._availability is not None:
             self._availability.look()
         if self._gate.fleet is not None:
@@ -50,6 +56,6 @@ class Housekeeping:
             self._gate.reporter.hooks.run()
         if self._hooks is not None and "on_drop" in self._hooks.wants:
             dropped = self._emitter.status().dropped
-            if dropped > self._told_drops:
-                self._hooks.on_drop(dropped - self._told_drops)
-            self._told_drops = dropped  # lower again in a forked child
+            if dropped > self._reported_drops:
+                self._hooks.on_drop(dropped - self._reported_drops)
+            self._reported_drops = dropped  # lower again in a forked child

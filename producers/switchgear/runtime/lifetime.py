@@ -1,4 +1,4 @@
-"""Lifetime: from a client's first call to its end."""
+"""The start, the flush and the end of a client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log: Final = logging.getLogger("switchgear.client")
 
 
 class Lifetime:
-    """The half of :class:`~switchgear.Switchgear` that is about the client itself."""
+    """Base of :class:`~switchgear.Switchgear` with the methods about the client itself."""
 
     _emitter: Emitter | None
     _follower: CircuitFollower | None
@@ -33,16 +33,17 @@ class Lifetime:
     _availability: Availability | None
     _start_wait_s: float
     _begun: bool
-    """The background was started."""
+    """Whether the background was started."""
     _wait_until: float | None = None
-    """When that wait ends, from the first call on; monotonic seconds."""
+    """When the first call stops waiting for the circuits, in monotonic seconds."""
 
     def start(self, wait: float = 0.0) -> bool:
         """Start now instead of at the first call, and wait up to ``wait`` seconds for the fleet's circuits.
 
+        After :meth:`close`, and in a hook that runs in the background thread, it does not wait.
+
         Returns:
-            Whether the circuits are loaded; always True without Kafka. At once after :meth:`close`, and in a hook that runs in
-            the background thread.
+            Whether the circuits are loaded. Always True without Kafka.
         """
         self._begin()
         follower, background = self._follower, self._background
@@ -55,9 +56,12 @@ class Lifetime:
         return loaded
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until every event is acknowledged; False when ``timeout`` seconds did not suffice. Not for event loops.
+        """Wait until every event is acknowledged. Not for event loops.
 
-        In a hook that runs in the background thread it does not wait: that thread is the one that sends.
+        In a hook that runs in the background thread it does not wait, because that thread sends the events.
+
+        Returns:
+            False if ``timeout`` seconds were not enough.
         """
         if self._emitter is None:
             return True
@@ -66,12 +70,12 @@ class Lifetime:
         return self._emitter.flush(0.0 if self._in_background else timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Flush and end the background thread. Calls go on to be guarded, unreported. Closing twice is fine.
+        """Flush, and end the background thread. Later calls are guarded and not reported. You may close more than once.
 
-        In a hook that runs in the background thread it returns at once, and another thread does it: none can wait for itself.
+        In a hook that runs in the background thread it returns at once, and another thread closes the client.
 
         Returns:
-            True when every event was acknowledged.
+            True if every event was acknowledged.
         """
         if self._emitter is None:
             return True
@@ -83,7 +87,7 @@ class Lifetime:
         return self._emitter.close(timeout)
 
     async def aclose(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as close
-        """:meth:`close` for event loops."""
+        """Close like :meth:`close`, in an event loop."""
         import asyncio  # noqa: PLC0415 - see __init__
 
         return await asyncio.to_thread(self.close, timeout)
@@ -121,14 +125,14 @@ class Lifetime:
         if not self._background.closed:
             try:
                 self._background.loop()
-            except (SwitchgearError, RuntimeError) as error:  # no thread to be had: the next event tries again
+            except (SwitchgearError, RuntimeError) as error:  # no thread can be started: the next event tries again
                 from switchgear.runtime.background_thread import at_shutdown  # noqa: PLC0415 - it imports asyncio
 
-                if not at_shutdown(error):  # at the end of the process the main thread sends them
+                if not at_shutdown(error):  # at the end of the process the main thread sends the events
                     log.warning("no events are sent for now: %s", error)
 
     def _start(self) -> None:
-        """Before every call: begin, and wait once for the fleet's circuits, at most ``start_wait_s``."""
+        """Start at the first call, and wait once for the fleet's circuits, at most ``start_wait_s`` seconds."""
         if self._runtime.started:
             return
         left_s = self._left_to_wait()
@@ -146,7 +150,7 @@ class Lifetime:
             self._waited()
 
     def _left_to_wait(self) -> float | None:
-        """Begin. Seconds that this call has to wait; None for a call that need not, or can't: the background would wait for itself."""
+        """Begin, and return how long this call waits, in seconds. Return None if it must not wait."""
         self._begin()
         if self._runtime.started or self._in_background:
             return None
@@ -155,7 +159,7 @@ class Lifetime:
         return self._wait_until - time.monotonic()
 
     def _waited(self) -> None:
-        if self._runtime.started:  # another thread was as fast
+        if self._runtime.started:  # another thread was first
             return
         self._look()
         self._runtime.started = True
@@ -165,7 +169,7 @@ class Lifetime:
             )
 
     def _look(self) -> None:
-        """Have calls heed what was just loaded; the background looks once a second only."""
+        """Make calls use what was just loaded. The background does so only once a second."""
         if self._availability is not None:
             self._availability.look()
 
