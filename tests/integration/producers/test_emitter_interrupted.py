@@ -48,7 +48,7 @@ def emitter(request, settings, background, tmp_path):
     made.close(10)
 
 
-def test_the_next_event_wakes_in_the_place_of_the_interrupted_one(emitter, background):
+def test_the_next_event_wakes_the_background_after_an_interrupted_one(emitter, background):
     background.signals = 1
     with pytest.raises(SoftTimeLimitError):
         emitter.emit(Event("t", "success"))
@@ -56,14 +56,14 @@ def test_the_next_event_wakes_in_the_place_of_the_interrupted_one(emitter, backg
     until(lambda: emitter.status().acknowledged == 3, 60)
 
 
-def test_an_interrupted_event_goes_by_itself(emitter, background):
+def test_an_event_interrupted_by_a_signal_is_sent_without_another_one(emitter, background):
     background.signals = 1
     with pytest.raises(SoftTimeLimitError):
         emitter.emit(Event("t", "success"))
     until(lambda: emitter.status().acknowledged == 2, 60)
 
 
-def test_a_wake_up_that_was_lost_altogether_is_not_final(emitter):
+def test_an_event_whose_wake_up_was_lost_is_sent(emitter):
     """As where the signal comes after the flag is down and before the wake-up: nobody wakes any more."""
     until(lambda: emitter.idle and not len(emitter.buffer))
     emitter.idle = False

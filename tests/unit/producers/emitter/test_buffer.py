@@ -23,7 +23,7 @@ def test_events_come_out_in_the_order_they_went_in():
     assert buffer.take(3) == []
 
 
-def test_a_full_buffer_gives_up_its_oldest_and_counts_it():
+def test_a_full_buffer_drops_its_oldest_event_and_counts_it():
     buffer = Buffer(3)
     for number in range(5):
         buffer.append(item(number))
@@ -32,7 +32,7 @@ def test_a_full_buffer_gives_up_its_oldest_and_counts_it():
     assert buffer.accepted == 5
 
 
-def test_what_was_taken_makes_room():
+def test_taking_events_makes_room_in_the_buffer():
     buffer = Buffer(2)
     buffer.append(item(0))
     buffer.append(item(1))
@@ -41,12 +41,12 @@ def test_what_was_taken_makes_room():
     assert (len(buffer), buffer.dropped) == (2, 0)
 
 
-def test_a_buffer_for_nothing_is_refused():
+def test_a_buffer_with_limit_zero_is_refused():
     with pytest.raises(ValueError, match="at least 1 event"):
         Buffer(0)
 
 
-def test_a_cleared_buffer_starts_anew():
+def test_a_cleared_buffer_has_no_events_and_no_counts():
     buffer = Buffer(1)
     buffer.append(item(0))
     buffer.append(item(1))
@@ -54,7 +54,7 @@ def test_a_cleared_buffer_starts_anew():
     assert (len(buffer), buffer.dropped, buffer.accepted) == (0, 0, 0)
 
 
-def test_no_event_of_many_threads_is_lost_or_counted_twice():
+def test_the_buffer_loses_and_repeats_no_event_of_many_threads():
     buffer = Buffer(1_000)
     taken = []
     done = threading.Event()
@@ -79,7 +79,7 @@ def test_no_event_of_many_threads_is_lost_or_counted_twice():
     assert len(buffer) == 0
 
 
-def test_a_signal_handler_may_ask_for_the_counts_amid_any_method():
+def test_a_signal_handler_can_read_the_counts_during_any_method_of_the_buffer():
     buffer = Buffer(2)
     for number in range(3):
         buffer.append(item(number))
@@ -89,7 +89,7 @@ def test_a_signal_handler_may_ask_for_the_counts_amid_any_method():
     assert (buffer.accepted, buffer.left) == (4, 2)
 
 
-def test_what_has_left_and_what_is_here_is_what_was_accepted():
+def test_events_that_left_and_events_in_the_buffer_add_up_to_the_accepted_ones():
     buffer = Buffer(5)
     for number in range(9):
         buffer.append(item(number))
@@ -97,7 +97,7 @@ def test_what_has_left_and_what_is_here_is_what_was_accepted():
         assert buffer.left + len(buffer) == buffer.accepted
 
 
-def test_a_dict_is_kept_as_it_was_when_it_came():
+def test_an_emitted_dict_is_copied_with_its_metadata():
     fields = {"tool_name": "t", "metadata": {"number": 1}}
     kept = own(fields)
     fields["tool_name"] = "u"
@@ -105,7 +105,7 @@ def test_a_dict_is_kept_as_it_was_when_it_came():
     assert kept == {"tool_name": "t", "metadata": {"number": 1}}
 
 
-def test_a_dict_that_can_not_be_copied_ends_no_call():
+def test_a_dict_that_cannot_be_copied_does_not_end_the_call():
     class Odd(dict):
         def __iter__(self):
             raise RuntimeError

@@ -38,7 +38,7 @@ def when(offset, instant):
     return instant + offset.offset_at(instant)
 
 
-def test_an_instant_is_dated_by_both_clocks(machine, offset):
+def test_adds_the_distance_of_the_clocks_to_a_monotonic_time(machine, offset):
     machine.run(5)
     assert when(offset, machine.monotonic) == machine.wall
 
@@ -59,7 +59,7 @@ def test_calls_before_and_after_a_sleep_keep_their_own_time(machine, offset):
     assert when(offset, machine.monotonic) == machine.wall
 
 
-def test_a_clock_that_is_steered_is_followed(machine, offset):
+def test_follows_a_clock_that_is_being_adjusted(machine, offset):
     for _ in range(100):
         machine.run(1)
         machine.wall += NOTICED_S / 2
@@ -68,7 +68,7 @@ def test_a_clock_that_is_steered_is_followed(machine, offset):
     assert not offset._earlier
 
 
-def test_however_often_the_clock_is_set_little_is_remembered(machine, offset):
+def test_remembers_a_bounded_number_of_clock_changes(machine, offset):
     for _ in range(1_000):
         machine.run(1)
         machine.sleep(10)
@@ -77,7 +77,7 @@ def test_however_often_the_clock_is_set_little_is_remembered(machine, offset):
     assert when(offset, 0.0) < machine.wall
 
 
-async def test_it_looks_by_itself(machine, offset):
+async def test_watch_compares_the_clocks_repeatedly(machine, offset):
     machine.sleep(3_600)
     watching = asyncio.ensure_future(offset.watch())
     await asyncio.sleep(0)

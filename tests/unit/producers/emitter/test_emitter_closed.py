@@ -23,24 +23,24 @@ def emitter():
     made.close(0)
 
 
-def test_a_close_that_lost_events_says_so_each_time(emitter):
+def test_every_close_returns_false_when_events_were_lost(emitter):
     emitter.emit(Event("t", "success"))
     assert [emitter.close(0), emitter.close(0), emitter.close(10)] == [False, False, False]
     assert emitter.status().dropped == 1
 
 
-def test_a_flush_after_a_close_that_lost_events_says_so(emitter):
+def test_a_flush_after_a_close_that_lost_events_returns_false(emitter):
     emitter.emit(Event("t", "success"))
     emitter.close(0)
     assert emitter.flush(0) is False
 
 
-def test_a_close_and_a_flush_of_one_that_lost_nothing_are_content(emitter):
+def test_close_and_flush_return_true_when_nothing_was_lost(emitter):
     assert [emitter.close(0), emitter.close(0), emitter.flush(0)] == [True, True, True]
 
 
 @pytest.mark.parametrize("spooled", [False, True])
-def test_a_flush_that_waits_while_another_thread_closes_says_that_its_event_did_not_go(tmp_path, spooled):
+def test_a_flush_during_a_close_by_another_thread_returns_false_for_an_unsent_event(tmp_path, spooled):
     emitter = Emitter(NOBODY, spool_dir=tmp_path if spooled else None)
     emitter.emit(Event("t", "success"))
     answers: list[bool] = []
@@ -52,7 +52,7 @@ def test_a_flush_that_waits_while_another_thread_closes_says_that_its_event_did_
     assert answers == [False]
 
 
-def test_a_close_within_the_close_has_its_answer(emitter, caplog):
+def test_a_close_in_a_callback_of_close_returns(emitter, caplog):
     """A signal handler's: while the emitter tells the log of what it lost."""
 
     class Closing(logging.Handler):
@@ -72,7 +72,7 @@ def test_a_close_within_the_close_has_its_answer(emitter, caplog):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_lost_nothing_of_what_its_parent_did():
+def test_a_forked_child_does_not_count_events_that_its_parent_lost():
     code = f"""
 import os, sys
 from switchgear import Emitter, Event

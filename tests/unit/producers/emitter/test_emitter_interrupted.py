@@ -25,7 +25,7 @@ class Interrupted(Background):
         return super().loop()
 
 
-def test_the_next_event_starts_the_background_in_the_place_of_the_interrupted_one():
+def test_the_next_event_starts_the_background_after_an_interrupted_one():
     emitter = Emitter("127.0.0.1:1", background=Interrupted("test"))
     with pytest.raises(SoftTimeLimitError):
         emitter.emit(Event("t", "success"))

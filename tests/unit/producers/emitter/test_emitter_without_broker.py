@@ -24,7 +24,7 @@ def emitter():
     made.close(0)
 
 
-def test_making_one_starts_nothing():
+def test_making_an_emitter_starts_no_thread():
     before = set(threading.enumerate())
     Emitter(NOBODY)
     assert set(threading.enumerate()) <= before
@@ -47,7 +47,7 @@ def test_events_beyond_the_buffer_are_counted_as_dropped_and_logged_once(emitter
     assert not status.connected
 
 
-def test_the_status_says_why_nothing_goes(emitter):
+def test_the_status_says_why_nothing_is_sent(emitter):
     emitter.emit(Event("t", "success"))
     deadline = time.monotonic() + 10
     while emitter.status().last_error is None and time.monotonic() < deadline:
@@ -56,7 +56,7 @@ def test_the_status_says_why_nothing_goes(emitter):
     assert "Kafka at 127.0.0.1:1 is not usable" in (emitter.status().last_error or "")
 
 
-def test_one_dict_emitted_again_and_again_is_each_time_what_it_was():
+def test_a_dict_that_is_emitted_repeatedly_keeps_the_values_of_each_time():
     emitter = Emitter(NOBODY)
     emitter.idle = False  # no thread: the buffer is read by hand
     fields = {"tool_name": "t", "status": "success"}
@@ -68,18 +68,18 @@ def test_one_dict_emitted_again_and_again_is_each_time_what_it_was():
     emitter.close(0)
 
 
-def test_a_flush_ends_in_time_and_says_no(emitter):
+def test_a_flush_without_a_broker_ends_in_time_and_returns_false(emitter):
     emitter.emit(Event("t", "success"))
     began = time.perf_counter()
     assert emitter.flush(0.2) is False
     assert time.perf_counter() - began < 2
 
 
-def test_a_flush_of_nothing_is_at_once(emitter):
+def test_a_flush_without_events_returns_at_once(emitter):
     assert emitter.flush(0) is True
 
 
-def test_closing_counts_what_could_not_go_as_dropped_and_says_so(emitter, caplog):
+def test_closing_counts_unsent_events_as_dropped_and_logs_them(emitter, caplog):
     emitter.emit(Event("t", "success"))
     with caplog.at_level(logging.ERROR, "switchgear.emitter"):
         assert emitter.close(0.1) is False
@@ -88,7 +88,7 @@ def test_closing_counts_what_could_not_go_as_dropped_and_says_so(emitter, caplog
     assert (status.dropped, status.buffered, status.alive) == (1, 0, False)
 
 
-def test_after_closing_events_are_refused_as_a_value(emitter):
+def test_emit_returns_false_after_closing(emitter):
     emitter.close(0)
     assert emitter.emit(Event("t", "success")) is False
     assert emitter.close(0) is True
@@ -105,7 +105,7 @@ def test_after_closing_events_are_refused_as_a_value(emitter):
         (("t\ud83d", b"{}"), "tool's name of record 1 is not valid text"),
     ],
 )
-def test_what_is_no_record_is_refused_by_its_number_and_nothing_is_pending(emitter, record, told):
+def test_submit_names_the_index_of_an_invalid_record_and_sends_none(emitter, record, told):
     with pytest.raises(SwitchgearError, match=told):
         emitter.submit([("t", b"{}"), record])
     assert emitter.status().emitted == 0
@@ -121,7 +121,7 @@ async def test_a_send_that_waits_for_a_broker_ends_with_the_emitter(emitter):
         await asyncio.wait_for(waiting, 10)
 
 
-def test_connecting_to_nobody_ends_in_time(emitter):
+def test_connecting_without_a_broker_ends_in_time(emitter):
     began = time.perf_counter()
     assert emitter.connect(0.3) is False
     assert time.perf_counter() - began < 3

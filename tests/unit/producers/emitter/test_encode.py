@@ -31,7 +31,7 @@ def test_an_event_and_a_tool_execution_have_the_same_defaults():
         assert getattr(event, name) == getattr(model, name), name
 
 
-def test_a_bare_event_is_completed():
+def test_an_event_gets_the_ids_and_times_that_it_lacks():
     value = encode_event(Event("search", "success", 12.5), AT, **WHO)
     found = ToolExecution.model_validate_json(value)
     assert found.tool_name == "search"
@@ -42,7 +42,7 @@ def test_a_bare_event_is_completed():
     assert decode_execution(value).emitter_id == "planner@host-1"
 
 
-def test_what_an_event_says_itself_is_kept():
+def test_an_event_keeps_its_own_ids_and_times():
     own = "018bcfe5-687b-7000-8000-000000000000"
     when = datetime(2026, 5, 1, tzinfo=UTC)
     event = Event("t", "success", metric_id=own, recorded_at=when, emitter_id="me", service="mine")
@@ -51,7 +51,7 @@ def test_what_an_event_says_itself_is_kept():
     assert (found.emitter_id, found.service) == ("me", "mine")
 
 
-def test_every_field_arrives():
+def test_every_field_of_an_event_is_encoded():
     event = Event(
         "t", "error", 1.0, 3, "lease", tenant="x", user_id="u", session_id="s", request_id="r", error_type="E",
         error_message="m", error_class="server", retry_after_s=2.0, parameters_hash="h", input_size=1, output_size=2,
@@ -64,7 +64,7 @@ def test_every_field_arrives():
             assert getattr(found, name) == getattr(event, name), name
 
 
-def test_defaults_are_not_sent():
+def test_fields_with_their_default_are_not_encoded():
     assert set(json.loads(encode_event(Event("t", "success"), AT, **WHO))) == {
         "tool_name", "status", "metric_id", "recorded_at", "emitter_id", "service"
     }  # fmt: skip
@@ -84,14 +84,14 @@ def test_metadata_that_json_does_not_know_are_written_as_text():
     assert found["metadata"] == {"x": "a thing"}
 
 
-def test_a_failure_whose_words_utf8_can_not_hold_counts_all_the_same():
+def test_a_failure_is_encoded_when_utf8_cannot_encode_its_message():
     event = Event("t", "error", error_message="cannot open 'caf\udce9.txt'", session_id="\ud800", metadata={"k": 1})
     found = ToolExecution.model_validate_json(encode_event(event, AT, **WHO))
     assert (found.error_message, found.session_id, found.metadata) == ("cannot open 'caf?.txt'", "?", {"k": 1})
     assert (found.status, found.emitter_id) == ("error", "planner@host-1")
 
 
-def test_metadata_that_json_can_not_hold_do_not_take_the_event_along():
+def test_an_event_is_encoded_without_metadata_that_json_cannot_hold():
     class Mute:
         def __str__(self):
             raise OSError("no words")
@@ -106,7 +106,7 @@ def test_metadata_that_json_can_not_hold_do_not_take_the_event_along():
 
 
 @pytest.mark.parametrize("name", [3, None, "t\ud800"])
-def test_a_tools_name_that_is_no_text_is_an_error(name):
+def test_a_tools_name_that_is_not_valid_text_is_an_error(name):
     with pytest.raises((AttributeError, ValueError)):
         encode_event(Event(name, "error"), AT, **WHO)
 
@@ -120,12 +120,12 @@ def test_a_users_fields_are_completed_and_unknown_ones_kept():
     UUID(found["metric_id"])
 
 
-def test_a_users_null_is_as_good_as_absent():
+def test_a_users_field_with_null_counts_as_missing():
     _, value = encode_fields({"tool_name": "t", "status": "success", "recorded_at": None, "metric_id": None}, AT, **WHO)
     ToolExecution.model_validate_json(value)
 
 
-def test_a_users_clock_of_another_zone_is_the_same_instant():
+def test_a_users_time_of_another_zone_stays_the_same_instant():
     when = datetime(2026, 5, 1, 12, tzinfo=timezone(timedelta(hours=5)))
     _, value = encode_fields({"tool_name": "t", "status": "success", "recorded_at": when}, AT, **WHO)
     assert ToolExecution.model_validate_json(value).recorded_at == when
@@ -141,18 +141,18 @@ def test_a_users_clock_of_another_zone_is_the_same_instant():
         ({"tool_name": "t", "status": "success", "recorded_at": datetime(1970, 1, 1, tzinfo=UTC)}, "recorded_at"),
     ],
 )
-def test_a_users_fields_that_are_no_execution_are_refused_by_name(fields, field):
+def test_a_users_fields_that_are_not_an_execution_are_refused_by_name(fields, field):
     with pytest.raises(InvalidExecutionError) as caught:
         encode_fields(fields, AT, **WHO)
     assert caught.value.field == field
 
 
-def test_a_users_secret_is_taken_out():
+def test_secrets_are_taken_out_of_a_users_error_message():
     _, value = encode_fields({"tool_name": "t", "status": "error", "error_message": "token=abcdefgh123"}, AT, **WHO)
     assert b"abcdefgh123" not in value
 
 
-def test_what_can_not_be_encoded_is_an_error_not_a_wrong_event():
+def test_fields_that_cannot_be_encoded_are_an_error():
     loop: dict = {"tool_name": "t", "status": "success"}
     loop["metadata"] = loop
     with pytest.raises((RecursionError, msgspec.EncodeError, ValueError)):

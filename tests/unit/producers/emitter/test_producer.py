@@ -7,7 +7,7 @@ import asyncio
 from switchgear.emitter.producer import MOST_IN_FLIGHT, Link
 
 
-async def test_batches_wait_for_their_turn_and_go_as_others_are_answered():
+async def test_a_batch_waits_until_others_in_flight_are_answered():
     link = Link(None, "executions", 1)
     third = MOST_IN_FLIGHT // 3
     answers = [asyncio.Event() for _ in range(5)]
@@ -30,7 +30,7 @@ async def test_batches_wait_for_their_turn_and_go_as_others_are_answered():
     assert under_way == [0, 1, 2, 3, 4]
 
 
-async def test_one_that_is_larger_than_all_goes_alone():
+async def test_a_batch_larger_than_the_limit_in_flight_goes_alone():
     link = Link(None, "executions", 1)
     async with asyncio.timeout(5), link.carrying(2 * MOST_IN_FLIGHT):
         waiting = asyncio.create_task(link.carrying(1).__aenter__())
@@ -39,7 +39,7 @@ async def test_one_that_is_larger_than_all_goes_alone():
     await asyncio.wait_for(waiting, 5)
 
 
-async def test_one_that_gives_up_waiting_takes_nobodys_place():
+async def test_a_batch_that_is_cancelled_while_it_waits_counts_as_not_in_flight():
     link = Link(None, "executions", 1)
     async with link.carrying(MOST_IN_FLIGHT):
         waiting = asyncio.create_task(link.carrying(1).__aenter__())

@@ -9,13 +9,13 @@ from switchgear.emitter.send_failure import _NOT_WRITTEN, _OUTAGE, _REFUSED, _TO
 
 
 @pytest.mark.parametrize("error", [kafka.MessageSizeTooLargeError(), kafka.RecordListTooLargeError()])
-def test_a_topic_that_takes_no_such_batch_is_given_smaller_ones(error):
+def test_a_batch_that_is_too_large_for_the_topic_is_made_smaller(error):
     assert judge(error, 1) is Verdict.REFUSE
     assert judge(error, 2) is Verdict.SMALLER
 
 
 @pytest.mark.parametrize("error", [kafka.CorruptRecordException(), kafka.InvalidTimestampError()])
-def test_a_refused_record_is_given_up_alone_and_looked_for_among_others(error):
+def test_a_refused_batch_is_split_and_a_refused_record_is_given_up(error):
     assert judge(error, 1) is Verdict.REFUSE
     assert judge(error, 2) is Verdict.SPLIT
 
@@ -48,14 +48,14 @@ def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
     assert judge(error, 3) is Verdict.UNSURE
 
 
-def test_every_name_is_an_error_that_the_pinned_aiokafka_has():
+def test_every_error_name_exists_in_the_pinned_aiokafka():
     known = {name for name in dir(kafka) if isinstance(getattr(kafka, name), type)}
     assert (_REFUSED | _TOO_LARGE) - known == set()
     assert _NOT_WRITTEN - known == {"AssertionError"}
 
 
 @pytest.mark.parametrize("name", sorted(_REFUSED | _TOO_LARGE | (_NOT_WRITTEN - {"AssertionError"})))
-def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itself(name):
+def test_verdicts_are_for_errors_that_aiokafka_does_not_retry(name):
     retried_by_aiokafka = getattr(kafka, name).retriable
     assert not retried_by_aiokafka or name in {
         "UnknownTopicOrPartitionError", "NotEnoughReplicasError"
@@ -63,11 +63,11 @@ def test_a_verdict_that_is_ours_is_of_an_error_that_aiokafka_does_not_retry_itse
 
 
 @pytest.mark.parametrize("name", sorted(_OUTAGE - {"TimeoutError"}))
-def test_an_outage_is_an_error_that_the_pinned_aiokafka_has(name):
+def test_every_outage_name_exists_in_the_pinned_aiokafka(name):
     assert is_outage(getattr(kafka, name)())
 
 
-def test_an_outage_is_waited_out_and_a_fault_of_the_record_is_not():
+def test_errors_of_the_cluster_are_outages_and_errors_of_a_record_are_not():
     assert is_outage(kafka.NotEnoughReplicasError())
     assert is_outage(TimeoutError())
     assert not is_outage(kafka.UnknownError())

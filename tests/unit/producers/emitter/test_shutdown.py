@@ -39,7 +39,7 @@ def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at_exit, "_open", weakref.WeakSet())
 
 
-def test_one_that_fails_leaves_none_of_the_others_open(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_emitter_that_fails_to_close_does_not_keep_others_open(caplog: pytest.LogCaptureFixture) -> None:
     leavers = [Leaver(fails=True) for _ in range(3)]
     for each in leavers:
         at_exit.leave_at_exit(each)
@@ -49,7 +49,7 @@ def test_one_that_fails_leaves_none_of_the_others_open(caplog: pytest.LogCapture
     assert "cannot join thread before it is started" in caplog.text
 
 
-def test_all_share_one_time_and_before_the_end_there_is_no_limit() -> None:
+def test_all_emitters_share_the_time_at_the_end_of_the_process() -> None:
     assert at_exit.time_left(5.0, 0.0) == 5.0
     leavers = [Leaver(takes_s=0.2) for _ in range(3)]
     for each in leavers:
@@ -62,14 +62,14 @@ def test_all_share_one_time_and_before_the_end_there_is_no_limit() -> None:
     assert at_exit.time_left(5.0, 0.0) == 5.0
 
 
-def test_what_is_left_of_the_time_is_less_than_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_left_is_limited_by_the_time_that_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at_exit, "_began", [time.monotonic() - 8])
     assert 0 <= at_exit.time_left(5.0, 10.0) <= 2.0
     assert at_exit.time_left(5.0, 2.0) == 0.0
     assert at_exit.time_left(0.5, 3_600.0) == 0.5
 
 
-def test_an_end_that_has_no_time_left_does_not_wait_for_a_background_that_hangs(
+def test_an_end_without_time_left_does_not_wait_for_a_background_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A producer whose broker hangs takes a second to close; the thread is a daemon, and ends with the process."""
@@ -87,7 +87,7 @@ def test_an_end_that_has_no_time_left_does_not_wait_for_a_background_that_hangs(
     assert waits == [0.0, 5.0], "who closes it in the middle of the day waits"
 
 
-def test_ctrl_c_ends_the_wait_of_all() -> None:
+def test_ctrl_c_ends_the_wait_of_all_emitters() -> None:
     leavers = [Leaver(interrupted=True) for _ in range(3)]
     for each in leavers:
         at_exit.leave_at_exit(each)
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_the_wait_of_all() -> None:
     assert [each.left_s for each in leavers] == [0.0] * 3
 
 
-def test_two_attempts_in_vain_end_the_wait_long_before_its_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_failed_attempts_to_connect_end_the_wait_early(caplog: pytest.LogCaptureFixture) -> None:
     emitter = Emitter(NOBODY, exit_timeout=600.0)
     for _ in range(2):
         emitter.emit(Event("t", "success"))
@@ -108,7 +108,7 @@ def test_two_attempts_in_vain_end_the_wait_long_before_its_time(caplog: pytest.L
     assert emitter.status().dropped == 2
 
 
-def test_an_ordinary_process_is_left_its_handling_of_sigterm() -> None:
+def test_an_ordinary_process_keeps_its_handling_of_sigterm() -> None:
     emitter = Emitter(NOBODY)
     emitter.emit(Event("t", "success"))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -69,7 +69,9 @@ def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_emp
     assert left_in(tmp_path / "spool") == list(range(5_000))
 
 
-def test_threads_that_close_it_at_once_close_it_once(make: Callable[..., Emitter], tmp_path: Path) -> None:
+def test_threads_that_close_an_emitter_at_the_same_time_close_it_once(
+    make: Callable[..., Emitter], tmp_path: Path
+) -> None:
     emitter = make()
     emit(emitter, 0, 500)
     threads = [threading.Thread(target=emitter.close, args=(0.2,)) for _ in range(6)]
@@ -84,7 +86,7 @@ def test_threads_that_close_it_at_once_close_it_once(make: Callable[..., Emitter
     until(lambda: after.emit(Event("t", "success")) and spool_of(after).taken_over == 500)
 
 
-def test_closing_writes_what_is_still_in_memory(make: Callable[..., Emitter], tmp_path: Path) -> None:
+def test_closing_writes_events_in_memory_to_disk(make: Callable[..., Emitter], tmp_path: Path) -> None:
     """Within the first second nothing is on disk yet."""
     emitter = make()
     emit(emitter, 0, 300)
@@ -132,7 +134,7 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
 
 
 @pytest.mark.parametrize("place", ["file/spool", "spool"], ids=["not a folder", "read-only"])
-def test_a_folder_that_cannot_be_written_to_is_seen_in_the_status(
+def test_the_status_shows_that_the_folder_cannot_be_written(
     make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -150,7 +152,7 @@ def test_a_folder_that_cannot_be_written_to_is_seen_in_the_status(
     assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
 
 
-def test_a_disk_that_hangs_holds_up_no_call_and_is_seen(
+def test_a_disk_that_hangs_holds_up_no_call_and_shows_in_the_status(
     make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really, hang = Database.append, threading.Event()
@@ -170,7 +172,7 @@ def test_a_disk_that_hangs_holds_up_no_call_and_is_seen(
     until(lambda: emitter.status().spooled == 500)
 
 
-def test_a_request_for_a_probe_that_could_not_be_sent_is_kept_as_the_refusal_it_is(
+def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
     """The owner would grant a lease to a process that has long gone on, or died, and wait for it."""
@@ -186,7 +188,7 @@ def test_a_request_for_a_probe_that_could_not_be_sent_is_kept_as_the_refusal_it_
     assert b"probe_requested" not in refusal.value
 
 
-def test_a_death_of_the_background_loses_nothing_that_was_spooled(make: Callable[..., Emitter], tmp_path: Path) -> None:
+def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Emitter], tmp_path: Path) -> None:
     emitter = make()
     emit(emitter, 0, 100)
     until(lambda: emitter.status().spooled == 100)
@@ -263,11 +265,11 @@ def test_takes_over_one_dead_process_at_a_time(make: Callable[..., Emitter], tmp
     assert len(databases(tmp_path / "spool")) == 21
 
 
-def test_a_spool_too_small_is_told(tmp_path: Path) -> None:
+def test_a_spool_below_16_mib_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SwitchgearError, match="spool_bytes is 1000"):
         Emitter(NOBODY, spool_dir=tmp_path, spool_bytes=1_000)
 
 
-def test_without_a_spool_there_is_none() -> None:
+def test_the_status_has_no_spool_without_spool_dir() -> None:
     status = Emitter(NOBODY).status()
     assert (status.spool, status.spooled) == (None, 0)

@@ -45,7 +45,7 @@ def assert_adds_up(status: EmitterStatus) -> None:
     assert known == status.emitted, status
 
 
-def test_a_folder_deleted_before_it_was_needed_is_made_anew(make: Callable[..., Emitter], tmp_path: Path) -> None:
+def test_a_folder_deleted_before_the_first_write_is_made_again(make: Callable[..., Emitter], tmp_path: Path) -> None:
     emitter, root = make(), tmp_path / "spool"
     emit(emitter, 0, 10)
     until(root.exists)
@@ -61,7 +61,7 @@ def test_a_folder_deleted_before_it_was_needed_is_made_anew(make: Callable[..., 
     assert left_in(root) == list(range(20))
 
 
-def test_a_folder_deleted_with_events_in_it_is_made_anew_for_those_that_come(
+def test_a_folder_deleted_with_events_in_it_is_made_again_for_later_events(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
     emitter, root = make(), tmp_path / "spool"
@@ -78,7 +78,7 @@ def test_a_folder_deleted_with_events_in_it_is_made_anew_for_those_that_come(
     assert left_in(root) == list(range(50, 80))
 
 
-def test_closing_after_the_folder_was_deleted_does_not_promise_what_is_not_there(
+def test_closing_after_the_folder_was_deleted_counts_its_events_as_dropped(
     make: Callable[..., Emitter], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     emitter, root = make(), tmp_path / "spool"
@@ -97,7 +97,7 @@ def test_closing_after_the_folder_was_deleted_does_not_promise_what_is_not_there
     assert not root.exists() or databases(root) == []
 
 
-def test_closing_in_the_first_second_after_the_folder_was_deleted_writes_to_a_new_one(
+def test_closing_right_after_the_folder_was_deleted_writes_to_a_new_one(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
     emitter, root = make(), tmp_path / "spool"
@@ -130,7 +130,7 @@ def test_a_death_of_the_background_after_the_folder_was_deleted_leaves_numbers_t
     assert left_in(root) == list(range(50, 60))
 
 
-def test_a_relative_folder_stays_where_it_was_when_the_process_goes_elsewhere(
+def test_a_relative_folder_stays_when_the_working_directory_changes(
     make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

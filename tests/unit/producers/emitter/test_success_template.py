@@ -39,7 +39,7 @@ def encoded(items, clocks=None, who=None):
     took=st.floats(0, 1e4),
     generation=st.none() | st.integers(0, 2**40),
 )
-def test_it_says_what_an_event_would_say(tool, began, took, generation):
+def test_a_plain_success_is_encoded_like_an_event(tool, began, took, generation):
     ended = began + took
     (value,) = encoded([(tool, began, ended, generation)])
     event = encode_event(Event(tool, "success", (ended - began) * 1000, generation), OFFSET + ended, **WHO)
@@ -52,13 +52,13 @@ def test_it_says_what_an_event_would_say(tool, began, took, generation):
     assert decode_execution(value).tool_name == tool
 
 
-def test_what_an_event_leaves_out_is_left_out():
+def test_a_plain_success_leaves_out_what_an_event_leaves_out():
     (bulk,) = encoded([("t", 0.0, 0.5, None)], who={"emitter_id": "me", "service": ""})
     event = encode_event(Event("t", "success", 500.0), OFFSET, emitter_id="me", service="")
     assert json.loads(bulk).keys() == json.loads(event).keys()
 
 
-def test_each_tools_calls_keep_their_order_whatever_they_were():
+def test_calls_of_each_tool_keep_their_order():
     items = [
         ("a", 0.0, 1.0, 1),
         ("b", 0.0, 2.0, 1),
@@ -81,7 +81,7 @@ def test_each_tools_calls_keep_their_order_whatever_they_were():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 2e3), st.sampled_from([None, 0, 7]))))
-def test_calls_of_several_tools_generations_and_seconds_are_told_apart(calls):
+def test_encodes_calls_of_several_tools_generations_and_seconds(calls):
     items = [(tool, ended - took, ended, generation) for tool, ended, took, generation in calls]
     runs = encode_successes(items, clock_offset=clock_offset(), **WHO)
     assert len({run.tool for run in runs}) == len(runs)
@@ -102,7 +102,7 @@ def test_plain_successes_of_one_tool_stay_together():
     assert [(batch.tool, len(batch.values)) for batch in runs] == [("a", 5), ("b", 5)]
 
 
-def test_one_that_can_not_be_encoded_is_told_of_and_the_others_go():
+def test_a_call_that_cannot_be_encoded_is_reported_and_the_others_are_encoded():
     broken = ({"tool_name": "t", "status": "no such status"}, OFFSET)
     told = []
     items = [("a", 0.0, 1.0, 1), broken, ("b", 0.0, 1.0, 1)]
@@ -113,7 +113,7 @@ def test_one_that_can_not_be_encoded_is_told_of_and_the_others_go():
 
 @pytest.mark.parametrize("name", [3, None, "t\ud800"])
 @pytest.mark.parametrize("amid", [False, True], ids=["successes alone", "amid others"])
-def test_a_name_that_is_no_text_is_told_of_and_the_other_tools_calls_go(name, amid):
+def test_a_tool_name_that_is_not_valid_text_is_reported_and_other_tools_are_encoded(name, amid):
     told = []
     items = [("a", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("b", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("a", 0.0, 2.0, 1)]
     if amid:
@@ -123,7 +123,7 @@ def test_a_name_that_is_no_text_is_told_of_and_the_other_tools_calls_go(name, am
     assert len(told) == (3 if amid else 2)
 
 
-def test_nothing_is_nothing():
+def test_encoding_no_items_returns_no_batches():
     assert encode_items([], clock_offset=clock_offset(), failed=pytest.fail, **WHO) == []
 
 
@@ -146,7 +146,7 @@ def test_calls_before_and_after_the_machine_slept_keep_their_own_time_in_one_bat
     assert times == pytest.approx([5.0, 3_610.5, 5.1, 3_610.6], abs=1e-5)
 
 
-def test_a_thousand_at_once_have_a_thousand_identities_in_order():
+def test_a_thousand_calls_have_a_thousand_ids_in_order():
     now = time.monotonic()
     values = encoded([("t", now, now, 1)] * 10_000, ClockOffset())
     ids = [json.loads(value)["metric_id"] for value in values]

@@ -48,7 +48,7 @@ def test_many_threads_that_need_it_get_the_same_one(background):
     assert len(set(loops)) == 1
 
 
-def test_it_runs_coroutines_and_gives_their_results(background):
+def test_the_background_runs_coroutines_and_returns_their_results(background):
     async def work():
         await asyncio.sleep(0)
         return threading.current_thread().name
@@ -98,7 +98,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("error", [Panic("not yet"), asyncio.CancelledError("not yet")])
-def test_a_job_that_ends_by_no_exception_is_started_again_too(background, caplog, error):
+def test_a_job_that_ends_with_a_base_exception_is_started_again(background, caplog, error):
     runs = []
 
     async def job():
@@ -116,7 +116,7 @@ def test_a_job_that_ends_by_no_exception_is_started_again_too(background, caplog
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_dies_is_told_of_and_replaced_at_the_next_need(background, caplog):
+def test_a_thread_that_dies_is_reported_and_replaced_when_it_is_needed(background, caplog):
     told = []
     background.after_death.append(lambda: told.append(1))
 
@@ -151,7 +151,7 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
     assert not background.alive
 
 
-def test_many_threads_that_close_it_at_once_let_the_jobs_clean_up(background):
+def test_closing_from_many_threads_lets_the_jobs_clean_up(background):
     cleaned, began, answers = [], threading.Event(), []
 
     async def job():
@@ -175,7 +175,7 @@ def test_many_threads_that_close_it_at_once_let_the_jobs_clean_up(background):
     assert cleaned == [True]
 
 
-def test_a_close_in_its_own_thread_does_not_wait_for_itself(background):
+def test_a_close_in_the_background_thread_does_not_wait_for_itself(background):
     async def work():
         return background.close(60)
 
@@ -183,13 +183,13 @@ def test_a_close_in_its_own_thread_does_not_wait_for_itself(background):
     until(lambda: not background.alive)
 
 
-def test_a_closed_one_is_not_started_again(background):
+def test_a_closed_background_is_not_started_again(background):
     background.close(1)
     with pytest.raises(SwitchgearError, match="closed"):
         background.loop()
 
 
-def test_work_that_can_not_be_run_is_not_left_unawaited(background):
+def test_a_coroutine_that_cannot_be_run_is_closed(background):
     background.close(1)
 
     async def work():
@@ -215,7 +215,7 @@ async def test_a_clean_up_runs_even_when_its_caller_is_already_cancelled():
     assert done == [1]
 
 
-async def test_a_clean_up_is_bounded_and_its_failure_is_a_value():
+async def test_a_clean_up_is_bounded_and_returns_false_when_it_fails():
     async def broken():
         await asyncio.sleep(0)
         raise ValueError

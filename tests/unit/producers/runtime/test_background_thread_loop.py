@@ -37,27 +37,27 @@ def ran(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> object:
     return loop.run_until_complete(loop.run_in_executor(None, work))
 
 
-def test_a_name_is_looked_up_after_executors_were_shut_down(
+def test_a_host_name_is_looked_up_after_executors_were_shut_down(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("concurrent.futures.thread._shutdown", True)  # as when the main script has ended
     assert loop.run_until_complete(loop.getaddrinfo("localhost", 9092))
 
 
-def test_work_does_not_block_the_loop_and_its_error_is_its_callers(loop: asyncio.AbstractEventLoop) -> None:
+def test_blocking_work_does_not_block_the_loop_and_raises_in_its_caller(loop: asyncio.AbstractEventLoop) -> None:
     assert ran(loop, threading.current_thread) is not threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         ran(loop, lambda: 1 // 0)
 
 
 @pytest.mark.usefixtures("no_thread_any_more")
-def test_without_a_thread_to_be_had_the_loop_does_the_work_itself(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_loop_does_blocking_work_itself_when_no_thread_can_be_started(loop: asyncio.AbstractEventLoop) -> None:
     assert ran(loop, threading.current_thread) is threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         ran(loop, lambda: 1 // 0)
 
 
-def test_the_end_of_the_interpreter_is_told_from_a_lack_of_threads() -> None:
+def test_at_shutdown_distinguishes_the_end_of_the_interpreter_from_a_lack_of_threads() -> None:
     assert at_shutdown(RuntimeError(ENDS))
     assert not at_shutdown(RuntimeError("can't start new thread"))
 

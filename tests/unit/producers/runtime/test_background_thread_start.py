@@ -59,13 +59,13 @@ def runs(background):
     return background.run(work()).result(20) == 1
 
 
-def test_a_thread_that_can_not_be_started_is_told_of_with_the_reason(background, no_threads):
+def test_loop_raises_the_reason_when_no_thread_can_be_started(background, no_threads):
     with pytest.raises(NotStartedError, match="RuntimeError: can't start new thread"):
         background.loop()
     assert not background.alive
 
 
-def test_after_a_failed_start_none_is_tried_for_a_while(background, no_threads, monkeypatch):
+def test_no_start_is_tried_for_a_second_after_a_failed_one(background, no_threads, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("switchgear.runtime.background_thread.time.monotonic", lambda: now[0])
     for _ in range(5):
@@ -78,7 +78,7 @@ def test_after_a_failed_start_none_is_tried_for_a_while(background, no_threads, 
     assert len(no_threads) == 2
 
 
-def test_a_thread_is_started_when_there_is_one_again(background, no_threads, monkeypatch):
+def test_the_thread_is_started_when_threads_are_available_again(background, no_threads, monkeypatch):
     with pytest.raises(NotStartedError):
         background.loop()
     monkeypatch.setattr(threading.Thread, "start", really_start)
@@ -93,7 +93,7 @@ def test_a_thread_is_started_when_there_is_one_again(background, no_threads, mon
     assert runs(background)
 
 
-def test_a_loop_that_can_not_be_made_is_told_of_too(background, monkeypatch):
+def test_loop_raises_the_reason_when_no_event_loop_can_be_made(background, monkeypatch):
     def none_left():
         raise OSError(24, "Too many open files")
 
@@ -103,7 +103,7 @@ def test_a_loop_that_can_not_be_made_is_told_of_too(background, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [TimeoutError("too slow"), KeyboardInterrupt(), ValueError("a handler's own")])
-def test_what_a_signal_handler_raises_amid_the_start_is_its_callers_and_the_next_need_starts(
+def test_an_error_of_a_signal_handler_during_the_start_is_raised_and_the_next_need_starts_the_thread(
     background, monkeypatch, error
 ):
     def interrupt():
@@ -116,7 +116,7 @@ def test_what_a_signal_handler_raises_amid_the_start_is_its_callers_and_the_next
     assert runs(background)
 
 
-def test_a_thread_that_began_before_its_start_was_interrupted_is_the_one(background, monkeypatch):
+def test_a_thread_that_runs_when_its_start_is_interrupted_is_kept(background, monkeypatch):
     def start(thread):
         really_start(thread)
         if thread.name.endswith("-background"):
@@ -132,7 +132,7 @@ def test_a_thread_that_began_before_its_start_was_interrupted_is_the_one(backgro
     assert set(threading.enumerate()) <= before
 
 
-def test_an_interrupted_look_at_the_thread_starts_no_second_one(background):
+def test_an_interrupted_is_alive_of_the_thread_starts_no_second_one(background):
     """CPython marks a thread as stopped where a signal handler raises while it is asked whether it is alive."""
     loop = background.loop()
     until(loop.is_running)
@@ -141,7 +141,7 @@ def test_an_interrupted_look_at_the_thread_starts_no_second_one(background):
     assert background.loop() is loop
 
 
-def test_work_asked_for_amid_the_start_is_done_by_the_thread_that_is_started(background, monkeypatch):
+def test_work_requested_during_the_start_runs_in_the_started_thread(background, monkeypatch):
     asked = []
 
     async def work():
@@ -154,7 +154,7 @@ def test_work_asked_for_amid_the_start_is_done_by_the_thread_that_is_started(bac
     assert asked[0].result(20) is background._thread
 
 
-def test_a_close_amid_the_start_ends_the_thread_before_its_jobs_begin(background, monkeypatch):
+def test_a_close_during_the_start_ends_the_thread_before_its_jobs_begin(background, monkeypatch):
     began = []
 
     async def job():
@@ -181,7 +181,7 @@ def test_a_close_before_there_is_a_loop_keeps_the_thread_from_starting(backgroun
     assert not background.alive
 
 
-def test_without_a_thread_the_jobs_run_in_the_callers_until_they_are_done(background, no_threads):
+def test_jobs_run_in_the_callers_thread_when_none_can_be_started(background, no_threads):
     ran = []
 
     async def job():
@@ -199,13 +199,13 @@ def test_without_a_thread_the_jobs_run_in_the_callers_until_they_are_done(backgr
     assert background.close(0)
 
 
-def test_with_a_thread_to_be_had_nothing_runs_in_the_callers(background):
+def test_jobs_do_not_run_in_the_callers_thread_when_one_can_be_started(background):
     background.start_or_run_here(lambda: False, 60)
     assert background.alive
     assert runs(background)
 
 
-def test_who_starts_the_thread_calls_what_is_to_be_called_then(background):
+def test_the_callers_thread_calls_on_start_after_the_start(background):
     called = []
     background.on_start.append(lambda: called.append(threading.current_thread()))
     background.loop()
@@ -213,7 +213,7 @@ def test_who_starts_the_thread_calls_what_is_to_be_called_then(background):
     assert called == [threading.current_thread()]
 
 
-def test_without_a_thread_calls_go_on_and_a_start_says_that_nothing_is_loaded(no_threads):
+def test_calls_go_on_and_start_returns_false_when_no_thread_can_be_started(no_threads):
     gear = Switchgear("127.0.0.1:1")
     assert gear.start() is False
     assert gear.start(0.01) is False

@@ -16,7 +16,7 @@ from switchgear.runtime.fork import importing
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
-def test_a_fork_waits_for_the_import_and_both_may_import_after_it():
+def test_a_fork_waits_for_an_import_and_both_processes_can_import_afterwards():
     entered, free = threading.Event(), []
 
     def background():
@@ -67,7 +67,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_fork_waits_for_a_lookup_as_the_resolver_may_hold_a_lock():
+def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
     """In the child, that lock would stay locked: it could look up no name any more."""
     loop, entered, done = new_loop(), threading.Event(), []
 
@@ -87,7 +87,7 @@ def test_a_fork_waits_for_a_lookup_as_the_resolver_may_hold_a_lock():
     loop.close()
 
 
-def test_a_fork_waits_a_moment_only_for_a_lookup_that_hangs():
+def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs():
     loop, entered, free = new_loop(), threading.Event(), threading.Event()
 
     def lookup():

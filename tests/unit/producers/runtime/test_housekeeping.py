@@ -31,7 +31,7 @@ def gear(dropped: list[int]) -> Switchgear:
     return made
 
 
-def test_drops_are_told_with_the_number_since_the_last_time(gear: Switchgear, dropped: list[int]) -> None:
+def test_hooks_get_the_number_of_events_dropped_since_the_last_time(gear: Switchgear, dropped: list[int]) -> None:
     assert gear.housekeeping is not None
     for _ in range(15):
         gear.call("t", int)
@@ -43,7 +43,7 @@ def test_drops_are_told_with_the_number_since_the_last_time(gear: Switchgear, dr
     assert dropped == [5, 3]
 
 
-def test_refusals_that_were_summed_are_sent_before_the_emitter_closes(gear: Switchgear) -> None:
+def test_summed_refusals_are_sent_before_the_emitter_closes(gear: Switchgear) -> None:
     assert gear._emitter is not None
     with pytest.raises(ConnectionError):
         gear.call("t", broken)
@@ -80,7 +80,7 @@ for number in range(6):
     assert written.count(b'"refused":4') == 1
 
 
-def test_the_watch_runs_in_the_background(dropped: list[int]) -> None:
+def test_housekeeping_runs_in_the_background(dropped: list[int]) -> None:
     with Switchgear(NOBODY, buffer_size=10, hooks=[FunctionHooks(on_drop=dropped.append)]) as gear:
         for _ in range(20):
             gear.call("t", int)
@@ -90,7 +90,7 @@ def test_the_watch_runs_in_the_background(dropped: list[int]) -> None:
         gear._emitter.close(0)  # type: ignore[union-attr]
 
 
-def test_a_client_that_was_closed_looks_at_the_age_in_its_calls() -> None:
+def test_calls_of_a_closed_client_check_the_age_of_the_fleets_state() -> None:
     """Its background is gone: until its status was asked for it went by a picture of any age."""
     gear = Switchgear(NOBODY, on_state_unavailable="deny")
     follower = gear._follower

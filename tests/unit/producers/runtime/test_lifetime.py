@@ -40,7 +40,7 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
 @pytest.mark.parametrize(
     "hook", [lambda gear: gear.flush(30), lambda gear: gear.start(30), lambda gear: gear.close(0.1)]
 )
-def test_a_hook_in_the_background_waits_for_nothing(hook: Callable[[Switchgear], object]) -> None:
+def test_flush_and_start_in_a_hook_of_the_background_do_not_wait(hook: Callable[[Switchgear], object]) -> None:
     gear, found, took = dropping(hook)
     assert found == [False]
     assert took[0] < 10, "the hook asked for thirty"
@@ -48,7 +48,7 @@ def test_a_hook_in_the_background_waits_for_nothing(hook: Callable[[Switchgear],
     gear.close(0)
 
 
-def test_a_client_closed_by_its_hook_is_closed() -> None:
+def test_a_hook_can_close_its_client() -> None:
     gear, found, _ = dropping(lambda gear: gear.close(0))
     assert found == [False]
     background = gear._background
@@ -58,7 +58,7 @@ def test_a_client_closed_by_its_hook_is_closed() -> None:
     assert not background.alive
 
 
-def test_an_exit_in_a_hook_ends_the_background_not_again_and_again() -> None:
+def test_an_exit_in_a_hook_ends_the_background_once() -> None:
     gear, found, _ = dropping(lambda _gear: sys.exit(3))
     assert isinstance(found[0], SystemExit)
     until(lambda: gear.status().hook_failures == 1)
@@ -69,7 +69,7 @@ def test_an_exit_in_a_hook_ends_the_background_not_again_and_again() -> None:
     gear.close(0)
 
 
-def test_an_exit_in_the_callers_thread_is_the_callers() -> None:
+def test_an_exit_in_a_hook_in_the_callers_thread_reaches_the_caller() -> None:
     def leave(_change: CircuitChange) -> None:
         sys.exit(3)
 
@@ -80,7 +80,7 @@ def test_an_exit_in_the_callers_thread_is_the_callers() -> None:
     assert hooks.failures == 1
 
 
-def test_to_start_a_closed_client_says_that_nothing_is_loaded() -> None:
+def test_start_of_a_closed_client_returns_false() -> None:
     gear = Switchgear(NOBODY)
     gear.close(0)
     assert gear.start(5) is False

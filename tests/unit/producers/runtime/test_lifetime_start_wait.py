@@ -123,7 +123,7 @@ def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchg
 
 
 @pytest.mark.parametrize("form", ASKING)
-def test_the_first_question_is_answered_by_what_the_fleet_says(gear: Switchgear, form: str) -> None:
+def test_the_first_question_waits_for_the_fleets_circuits(gear: Switchgear, form: str) -> None:
     assert ASKING[form](gear) is True
 
 
@@ -196,7 +196,7 @@ async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhi
     assert ticks > 3
 
 
-async def test_many_first_coroutines_at_once_wait_for_the_same(gear: Switchgear) -> None:
+async def test_first_coroutines_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
     guarded = gear.guard("t")(nothing)
     found = await asyncio.gather(*[guarded() for _ in range(500)], return_exceptions=True)
     assert {type(each) for each in found} == {CircuitOpenError}
@@ -212,7 +212,7 @@ async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Swi
 # -- once, and bounded ------------------------------------------------------------------------------------------------
 
 
-def test_threads_that_call_first_at_once_wait_for_the_same(gear: Switchgear) -> None:
+def test_first_calls_of_threads_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
     guarded, found = gear.guard("t")(int), []
 
     def call() -> None:
@@ -229,9 +229,7 @@ def test_threads_that_call_first_at_once_wait_for_the_same(gear: Switchgear) -> 
     assert found == ["fleet"] * 16
 
 
-def test_with_kafka_away_the_first_call_waits_that_long_and_the_next_ones_not(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_only_the_first_call_waits_when_kafka_is_down(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     gear = make(start_wait_s=3)
     guarded = gear.guard("t")(int)
     assert took(guarded) >= 3
@@ -241,7 +239,7 @@ def test_with_kafka_away_the_first_call_waits_that_long_and_the_next_ones_not(
     ]
 
 
-def test_with_kafka_away_threads_share_one_wait(make: Make) -> None:
+def test_threads_share_one_wait_when_kafka_is_down(make: Make) -> None:
     gear = make(start_wait_s=1.0)
     threads = [threading.Thread(target=gear.call, args=("t", int)) for _ in range(8)]
     began = time.monotonic()
@@ -252,19 +250,19 @@ def test_with_kafka_away_threads_share_one_wait(make: Make) -> None:
     assert 1.0 <= time.monotonic() - began < 5.0, "and not one after the other"
 
 
-def test_to_start_early_does_not_wait_and_the_first_call_does(gear: Switchgear) -> None:
+def test_start_does_not_wait_and_the_first_call_does(gear: Switchgear) -> None:
     assert gear.start() is False
     with pytest.raises(CircuitOpenError):
         gear.call("t", int)
 
 
-def test_a_client_that_was_started_and_has_heard_does_not_wait(gear: Switchgear) -> None:
+def test_the_first_call_does_not_wait_when_the_circuits_are_loaded(gear: Switchgear) -> None:
     assert gear.start(wait=LONG_S)
     with pytest.raises(CircuitOpenError):
         gear.call("t", int)
 
 
-def test_a_hook_in_the_background_does_not_wait_for_itself(make: Make) -> None:
+def test_a_call_in_a_hook_of_the_background_does_not_wait(make: Make) -> None:
     found: list[float] = []
 
     def on_drop(_count: int) -> None:
@@ -279,7 +277,7 @@ def test_a_hook_in_the_background_does_not_wait_for_itself(make: Make) -> None:
     assert found[0] < 5
 
 
-def test_a_closed_client_does_not_wait_nor_one_that_is_closed_meanwhile(make: Make) -> None:
+def test_calls_do_not_wait_when_the_client_is_closed_before_or_meanwhile(make: Make) -> None:
     gear = make(start_wait_s=LONG_S)
     gear.close(0)
     assert took(lambda: gear.call("t", int)) < 5
@@ -308,14 +306,14 @@ def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear)
         gear.call("t", int)
 
 
-def test_a_call_that_no_fleet_refuses_goes_on_where_nothing_is_allowed_without_it(make: Make) -> None:
+def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(make: Make) -> None:
     """The background looks once a second what was loaded; the first call does not wait for that too."""
     gear = make(start_wait_s=LONG_S, on_state_unavailable="deny")
     heard(gear, COMES_AFTER_S)
     assert gear.call("u", lambda: "called") == "called"
 
 
-def test_a_child_of_a_fork_waits_once_too_also_when_its_parent_has_heard() -> None:
+def test_a_forked_child_waits_once_even_if_its_parent_has_loaded_the_circuits() -> None:
     code = f"""
         import os, time
         from switchgear import Switchgear
@@ -344,19 +342,19 @@ def test_a_child_of_a_fork_waits_once_too_also_when_its_parent_has_heard() -> No
 # -- what has nobody to wait for ----------------------------------------------------------------------------------------
 
 
-def test_without_kafka_or_in_a_fleet_in_memory_there_is_nothing_to_wait_for() -> None:
+def test_nothing_waits_without_kafka_or_in_a_fleet_in_memory() -> None:
     for servers in (None, InMemoryFleet()):
         gear = Switchgear(servers, start_wait_s=LONG_S)
         assert took(lambda: gear.call("t", int)) < 5  # noqa: B023 - called at once
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "10", None, True])
-def test_an_impossible_wait_is_named(wrong: Any) -> None:
+def test_an_invalid_start_wait_is_named(wrong: Any) -> None:
     with pytest.raises(SwitchgearError, match="start_wait_s"):
         Switchgear(NOBODY, start_wait_s=wrong)
 
 
-def test_the_wait_comes_from_the_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_wait_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHGEAR_START_WAIT_S", "2.5")
     for arguments, wanted in (({}, 2.5), ({"start_wait_s": 0}, 0)):
         gear = Switchgear.from_env(**arguments)
