@@ -126,6 +126,6 @@ def written(document: str, folder: Path) -> Path:
 
 
 def guide() -> list[Program]:
-    """Return every program of ``docs/index.md`` and ``docs/guide``."""
-    documents = [REPOSITORY / "docs" / "index.md", *sorted((REPOSITORY / "docs" / "guide").glob("*.md"))]
-    return [program for path in documents for program in programs(str(path.relative_to(REPOSITORY)))]
+    """Return every program of ``docs/index.md``, ``docs/breaker.md`` and ``docs/guide``."""
+    pages = sorted(f"docs/guide/{path.name}" for path in (REPOSITORY / "docs" / "guide").glob("*.md"))
+    return [program for page in ("docs/index.md", "docs/breaker.md", *pages) for program in programs(page)]
