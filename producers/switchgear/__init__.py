@@ -11,7 +11,6 @@ async def get_forecast(city: str) -> dict: ...
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.answer import Answer
 from switchgear.classify import IGNORE, Classification, classify, classify_result, outage_in_text
 from switchgear.client import Switchgear
 from switchgear.emitter import shutdown as _shutdown  # noqa: F401 - its atexit handler runs after those of the program
@@ -31,6 +30,7 @@ from switchgear.guard import (
     SessionExhaustedError,
     ThreadsBusyError,
 )
+from switchgear.guard.call import Answer
 from switchgear.sessions.session import Session, SessionStatus
 from switchgear.sessions.usage import Usage
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks

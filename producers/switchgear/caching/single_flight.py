@@ -110,16 +110,16 @@ class SingleFlight:
             serves: Returns whether a result can serve several callers. Without it, every result can.
         """
         while True:
-            flight, role = self.board(key)
+            flight, role = self._board(key)
             if role == "leads":
-                with self.leading(key, flight):
+                with self._leading(key, flight):
                     value = fn()
                     flight.succeed(value, shared=serves is None or serves(value))
                 return Shared(value, leader=True)
             if role == "follows":
                 with contextlib.suppress(TimeoutError):
-                    flight.landed.result(timeout=min(self.longest_wait_s(wait_s), threading.TIMEOUT_MAX))
-                if not self.made(key, flight):
+                    flight.landed.result(timeout=min(self._longest_wait_s(wait_s), threading.TIMEOUT_MAX))
+                if not self._made(key, flight):
                     continue
                 if not flight.unshared:
                     return flight.shared()
@@ -137,27 +137,25 @@ class SingleFlight:
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
         while True:
-            flight, role = self.board(key)
+            flight, role = self._board(key)
             if role == "leads":
-                with self.leading(key, flight):
+                with self._leading(key, flight):
                     value = await coroutine_fn()
                     flight.succeed(value, shared=serves is None or serves(value))
                 return Shared(value, leader=True)
             if role == "follows":
                 landed = asyncio.wrap_future(flight.landed)
                 try:
-                    await asyncio.wait([landed], timeout=self.longest_wait_s(wait_s))
+                    await asyncio.wait([landed], timeout=self._longest_wait_s(wait_s))
                 finally:
                     landed.cancel()  # what is left of a wait that ended early
-                if not self.made(key, flight):
+                if not self._made(key, flight):
                     continue
                 if not flight.unshared:
                     return flight.shared()
             return Shared(await coroutine_fn(), leader=True)
 
-    # -- the steps of a call ------------------------------------------------------------------------------------------
-
-    def board(self, key: Hashable) -> tuple[Flight, Literal["leads", "follows", "alone"]]:
+    def _board(self, key: Hashable) -> tuple[Flight, Literal["leads", "follows", "alone"]]:
         """Return the flight of ``key``, and whether the caller makes its call, waits for it, or makes a call of its own."""
         with self._lock:
             flight = self._flights.get(key)
@@ -167,7 +165,7 @@ class SingleFlight:
         return flight, "alone" if flight in _aboard.get() else "follows"
 
     @contextlib.contextmanager
-    def leading(self, key: Hashable, flight: Flight) -> Iterator[None]:
+    def _leading(self, key: Hashable, flight: Flight) -> Iterator[None]:
         """Make the call of ``flight`` in this block, and pass its result to :meth:`Flight.succeed`."""
         before = _aboard.get()
         _aboard.set((*before, flight))
@@ -178,21 +176,21 @@ class SingleFlight:
             raise
         finally:
             _aboard.set(before)
-            self.give_up(key, flight)
+            self._give_up(key, flight)
             flight.landed.set_result(None)
 
-    def longest_wait_s(self, wait_s: float | None) -> float:
+    def _longest_wait_s(self, wait_s: float | None) -> float:
         """Return how long a follower waits for a call that may take ``wait_s`` seconds."""
         return max(self._wait_s, wait_s or 0.0)
 
-    def made(self, key: Hashable, flight: Flight) -> bool:
+    def _made(self, key: Hashable, flight: Flight) -> bool:
         """Return whether the call of ``flight`` was made. If it still runs, no later caller waits for it."""
         if not flight.landed.done():
-            self.give_up(key, flight)
+            self._give_up(key, flight)
             return False
         return not flight.abandoned
 
-    def give_up(self, key: Hashable, flight: Flight) -> None:
+    def _give_up(self, key: Hashable, flight: Flight) -> None:
         """Let no later caller board ``flight``."""
         with self._lock:
             if self._flights.get(key) is flight:

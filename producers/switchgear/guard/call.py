@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from switchgear.answer import Answer
 from switchgear.caching.call_key import CallKey, CallKeys
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.tool_function import Kind
     from switchgear_schemas.enums import ErrorClass
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[R_co]):
+    """A result with what served it: what ``gear.answer`` and ``gear.aanswer`` return."""
+
+    value: R_co
+    tool: str
+    """The tool that answered: the one asked for, a fallback, or the name of a fallback function."""
+    served_by: Literal["call", "fallback", "cache"] = "call"
+    stale: bool = False
+    """The value is a cached one, older than the policy's ``ttl_s``."""
+    age_s: float = 0.0
+    """The age of a cached value in seconds; else 0."""
 
 
 class Step:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
-from switchgear.answer import Answer
 from switchgear.fallback.registry import guarded_by
+from switchgear.guard.call import Answer, Plan
 from switchgear.guard.decorate import guarded, guarded_together, replanned
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through, compile_plan
@@ -17,7 +17,6 @@ from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.guard.call import Plan
     from switchgear.guard.runtime import Runtime
 
 

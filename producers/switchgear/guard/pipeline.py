@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.caching.call_key import CallKey, token_of
 from switchgear.classify.result import HARMLESS
-from switchgear.guard.call import Call, Plan, Step
+from switchgear.guard.call import Answer, Call, Plan, Step
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import awaits, deferred, serves_once
 from switchgear.guard.permits import Permit
@@ -27,7 +27,6 @@ from switchgear.guard.time_limit import check_in_task, within
 from switchgear.sessions.session import session_of
 
 if TYPE_CHECKING:
-    from switchgear.answer import Answer
     from switchgear.guard.options import GuardOptions
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.timed_threads import TimedCall
