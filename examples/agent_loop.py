@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - scripts, no package
-"""An agent loop around a tool that breaks and recovers: ``python examples/agent_loop.py``, no key and no network needed.
+"""An agent loop with a tool that breaks and recovers. Run ``python examples/agent_loop.py``; it needs no key and no network.
 
-The model is scripted, all the rest is what a real loop does each turn: offer the tools that work, put the notice into the system
-prompt, run the tool that the model picks behind its circuit, and tell the model what came of it.
+The model is scripted. Everything else is what a real loop does in each turn: offer the tools that work, put the notice into the
+system prompt, run the tool that the model picks behind its circuit, and give the result to the model.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ COOLDOWN_S = 2.0
 THINKING_S = 0.1
 
 
-def told(change: CircuitChange) -> None:
-    """What an operator's log would show."""
+def print_change(change: CircuitChange) -> None:
+    """Print a change of a circuit, as an operator's log would show it."""
     print(f"        circuit {change.tool}: {change.previous} -> {change.state}")
 
 
 gear = Switchgear.local(
     local_policies=BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=COOLDOWN_S),
-    hooks=[FunctionHooks(on_transition=told)],
+    hooks=[FunctionHooks(on_transition=print_change)],
 )
 
 # -- the tools --------------------------------------------------------------------------------------------------------
@@ -32,14 +32,14 @@ gear = Switchgear.local(
 
 @dataclass
 class SearchEngine:
-    """A service that somebody else runs."""
+    """A service of another team."""
 
     up: bool = False
     failed: int = 0
     answered: int = 0
 
     def search(self, query: str) -> str:
-        """Answer, or fail as a client of a dead server does."""
+        """Answer, or fail like a client whose server is down."""
         if not self.up:
             self.failed += 1
             raise ConnectionError("search.example refused the connection")
@@ -63,21 +63,21 @@ def archive_search(query: str) -> str:
 
 
 TOOLS: dict[str, Callable[[str], str]] = {"web_search": web_search, "archive_search": archive_search}
-NAMES = {"mcp:search:web": "web_search", "mcp:archive:search": "archive_search"}  # as the model knows them
+NAMES = {"mcp:search:web": "web_search", "mcp:archive:search": "archive_search"}  # the model's names
 
 # -- the model, scripted ----------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Model:
-    """Asks for one museum after the other. Like many a model it tries a failed tool again, and once ignores the prompt."""
+    """A model that asks for one museum after the other. It tries a failed tool again, and ignores the prompt once."""
 
     museums: list[str] = field(default_factory=lambda: ["Louvre", "Prado", "Uffizi", "Tate"])
     found: list[str] = field(default_factory=list)
     stubborn: bool = True
 
     def turn(self, offered: list[str], notice: str) -> tuple[str, str] | None:
-        """The tool to call and its argument; None when the task is done."""
+        """Return the tool to call and its argument, or None when the task is done."""
         if len(self.found) == len(self.museums):
             return None
         wanted = self.museums[len(self.found)]
@@ -86,8 +86,8 @@ class Model:
             return "web_search", wanted
         return offered[0], wanted
 
-    def told(self, observation: str) -> None:
-        """The result of the call, or an error."""
+    def observe(self, observation: str) -> None:
+        """Take the result of the call, or an error."""
         if ": open " in observation:
             self.found.append(observation)
 
@@ -96,7 +96,7 @@ class Model:
 
 
 def run(tool: str, argument: str) -> str:
-    """Call a tool for the model; what comes back is text for the model in any case."""
+    """Call a tool for the model, and return a text for the model."""
     try:
         answer = gear.answer(TOOLS[tool], argument)
     except CircuitOpenError as refused:
@@ -107,7 +107,7 @@ def run(tool: str, argument: str) -> str:
 
 
 def main() -> None:
-    """Fail, open, fall back, notice, probe, recover."""
+    """Run the loop: the tool fails, its circuit opens, the fallback answers, a probe succeeds."""
     model = Model()
     for number in range(1, 20):
         time.sleep(THINKING_S)
@@ -121,9 +121,9 @@ def main() -> None:
             break
         observation = run(*picked)
         print(f"        {picked[0]}({picked[1]!r}) -> {observation}")
-        model.told(observation)
+        model.observe(observation)
         if len(model.found) == 2 and not engine.up:
-            print("        ... somebody repairs the search engine, and the cooldown passes ...")
+            print("        ... the search engine is repaired, and the cooldown passes ...")
             engine.up = True
             time.sleep(COOLDOWN_S)
     print("answer:", *model.found, sep="\n  ")

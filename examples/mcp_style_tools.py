@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - scripts, no package
-"""Tools of MCP servers behind one guard: ``python examples/mcp_style_tools.py``, no key, no network, no MCP library needed.
+"""Tools of MCP servers behind one guard. Run ``python examples/mcp_style_tools.py``; it needs no key, network or MCP library.
 
-``Weather`` stands for an MCP client session; with the real one, ``call_tool`` and ``list_tools`` are the same calls. Two things
-that an agent has to tell apart look alike in MCP, as a result with ``isError``: "no such city", where the tool works, and
-"connection refused", where it does not. A rule on the text tells them apart, for the servers where you trust it.
+``Weather`` stands for an MCP client session, which has the same methods ``call_tool`` and ``list_tools``. In MCP two failures
+look alike, as a result with ``isError``: "no such city" from a tool that works, and "connection refused" from one that doesn't.
+A rule on the text distinguishes them. Use it for servers whose texts you trust.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from switchgear import BreakerPolicy, CircuitOpenError, Switchgear, classify_res
 
 
 class Weather:
-    """An MCP server with one tool, and the session to it."""
+    """An MCP server with one tool, and its client session."""
 
     def __init__(self, name: str, *, up: bool) -> None:
         self.name = name
         self.up = up
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Tools in MCP's shape."""
+        """Return the tools in MCP's format."""
         return [{"name": f"{self.name}_forecast", "inputSchema": {"type": "object"}}]
 
     async def call_tool(self, _name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A ``CallToolResult``: failures are results, not exceptions."""
+        """Return a ``CallToolResult``. A failure is a result, not an exception."""
         await asyncio.sleep(0.01)
         if not self.up:
             return _result("Error executing tool: [Errno 111] Connection refused", failed=True)
@@ -48,7 +48,7 @@ guarded = gear.with_options(classify_result=functools.partial(classify_result, b
 
 
 async def call(server: str, city: str) -> str:
-    """What the model sees of one call."""
+    """Make one call, and return the text for the model."""
     session = SERVERS[server]
     try:
         result = await guarded.acall(f"mcp:{server}:forecast", session.call_tool, "forecast", {"city": city})
@@ -59,7 +59,7 @@ async def call(server: str, city: str) -> str:
 
 
 async def main() -> None:
-    """A bad argument closes nothing to anybody; an outage does."""
+    """Show that an outage opens a circuit and a wrong argument doesn't."""
     for _ in range(5):
         print("backup  ", await call("backup", "Atlantis"))
     print("backup  ", await call("backup", "Oslo"))

@@ -1,4 +1,4 @@
-"""Every example runs as it stands, without Kafka, key or network, and tells its story in order."""
+"""Every example runs without Kafka, key or network, and prints the expected lines in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-STORIES = {
+EXPECTED = {
     "agent_loop.py": [
         "turn 1  offered: web_search, archive_search",
         "web_search('Louvre') -> web_search failed: search.example refused the connection",  # fail
@@ -38,12 +38,12 @@ STORIES = {
 }
 
 
-def test_every_example_has_its_story_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(STORIES)
+def test_every_example_has_expected_lines():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_an_example_tells_its_story(name):
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example_prints_the_expected_lines(name):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         capture_output=True,
@@ -55,7 +55,7 @@ def test_an_example_tells_its_story(name):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     at = 0
-    for line in STORIES[name]:
+    for line in EXPECTED[name]:
         found = done.stdout.find(line, at)
         assert found >= 0, f"{line!r} is missing, or out of order, in:\n{done.stdout}"
         at = found + len(line)
