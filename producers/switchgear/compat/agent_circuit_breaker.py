@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
+from switchgear import arguments
 from switchgear.client import Switchgear
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import examine
-from switchgear.numeric import is_number, is_whole, possible_wait
+from switchgear.numeric import possible_wait
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 from switchgear.transport import Wire
-from switchgear_schemas.enums import MOST_CALLS, CircuitState, ErrorClass
-from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.enums import MOST_CALLS, SHORTEST_WAIT_S, CircuitState, ErrorClass
 from switchgear_schemas.policy import BreakerPolicy
 
 P = ParamSpec("P")
@@ -64,7 +63,7 @@ class AgentCircuitBreaker:
         max_probe_seconds: After this time a probe counts as lost, and the circuit opens again.
 
     Raises:
-        SettingsError: An argument is out of range. The message names it.
+        OptionError: An argument is out of range. The message names it.
     """
 
     def __init__(
@@ -75,14 +74,10 @@ class AgentCircuitBreaker:
         clock: Callable[[], float] = time.time,
         max_probe_seconds: float = 600.0,
     ) -> None:
-        if not is_whole(failure_threshold) or failure_threshold < 1:
-            raise SettingsError(f"failure_threshold is {failure_threshold!r}. Use a whole number of at least 1.")
-        if not _is_finite(cooldown_seconds) or cooldown_seconds < 0:
-            raise SettingsError(f"cooldown_seconds is {cooldown_seconds!r}. Use a number of seconds of at least 0.")
-        if not _is_finite(max_probe_seconds) or max_probe_seconds <= 0:
-            raise SettingsError(f"max_probe_seconds is {max_probe_seconds!r}. Use a number of seconds above 0.")
-        if not callable(clock):
-            raise SettingsError(f"clock is {clock!r}. Use a function that returns seconds.")
+        arguments.whole("failure_threshold", failure_threshold)
+        arguments.number("cooldown_seconds", cooldown_seconds)
+        arguments.number("max_probe_seconds", max_probe_seconds, least=SHORTEST_WAIT_S)
+        arguments.function("clock", clock)
         self._threshold = failure_threshold
         self._cooldown = cooldown_seconds
         self._clock = clock
@@ -244,7 +239,3 @@ def _required(tool_fn: Any, kwargs: dict[str, Any]) -> Any:
         return kwargs.pop("tool_fn")
     except KeyError:
         raise TypeError("The argument tool_fn is missing. Give the function that calls the tool.") from None
-
-
-def _is_finite(value: object) -> bool:
-    return is_number(value) and abs(value) <= sys.float_info.max

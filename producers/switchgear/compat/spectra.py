@@ -11,7 +11,6 @@ called anyway: if everything is open, the problem is probably in this process.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,16 +20,17 @@ from switchgear import arguments
 from switchgear.client import Switchgear
 from switchgear.guard.calls import Calling
 from switchgear.guard.rejections import Rejection
-from switchgear.numeric import is_number, is_whole, possible_wait
+from switchgear.numeric import possible_wait
 from switchgear.telemetry.dispatch import HookList
 from switchgear.telemetry.hooks import CircuitChange, FunctionHooks
-from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, ErrorClass
+from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, SHORTEST_WAIT_S, ErrorClass
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
 
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
 """Spectra counts every failure of a tool."""
 _LONGEST_PROBE_S: Final = 600.0
+_LONGEST_COOLDOWN_S: Final = timedelta.max.total_seconds()
 _OPTION_OF: Final = {"fallbacks": "fallback_tools", "local_policies": "failure_threshold, cooldown_period and so on"}
 """Arguments of a client that the options replace."""
 
@@ -73,16 +73,13 @@ class SpectraOptions:
         """Return the options as the policy of a breaker.
 
         Raises:
-            SettingsError: An option is out of range. The message names it.
+            OptionError: An option is out of range. The message names it.
         """
         period = self.cooldown_period
         cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
-        if not is_number(cooldown_s) or not 0 < cooldown_s <= sys.float_info.max:
-            raise SettingsError(f"cooldown_period is {period!r}. Use a timedelta or a number of seconds above 0.")
+        arguments.number("cooldown_period", cooldown_s, least=SHORTEST_WAIT_S, most=_LONGEST_COOLDOWN_S)
         for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
-            value = getattr(self, name)
-            if not is_whole(value) or value < 1:
-                raise SettingsError(f"{name} is {value!r}. Use a whole number of at least 1.")
+            arguments.whole(name, getattr(self, name))
         return BreakerPolicy(
             consecutive_failures=min(self.failure_threshold, MOST_CALLS),
             wait_duration_in_open_state_s=possible_wait(cooldown_s),
@@ -108,15 +105,15 @@ def from_spectra(
         client: Other arguments of :class:`Switchgear`. The client is a local one without ``bootstrap_servers``.
 
     Raises:
-        SettingsError: An option is out of range or given twice. The message names it.
-        OptionError: ``configure`` is a coroutine function or a generator.
+        OptionError: An option is out of range, or ``configure`` isn't a plain function. The message names it.
+        SettingsError: An option is given twice, or ``configure`` doesn't set the options.
     """
     for name, option in _OPTION_OF.items():
         if name in client:
             raise SettingsError(f"from_spectra sets {name} from the options.", hint=f"Set {option} instead.")
     options = _configured(configure)
     if not isinstance(options.fallback_tools, Mapping):
-        raise SettingsError(f"fallback_tools is {options.fallback_tools!r}. Use a dict from a tool to its fallback.")
+        arguments.impossible("fallback_tools", "a dict from a tool to its fallback", options.fallback_tools)
     hooks = list(HookList(client.pop("hooks", ())).hooks)
     if event_sink is not None:
         hooks.append(_hooks_of(event_sink))
@@ -150,7 +147,7 @@ def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions |
     if configure is None:
         return options
     if not callable(configure):
-        raise SettingsError(f"configure is {configure!r}. Use SpectraOptions, or a function that sets them.")
+        arguments.impossible("configure", "SpectraOptions, or a function that sets them", configure)
     if SpectraOptions in getattr(configure, "__mro__", ()):
         raise SettingsError(
             "configure is the class SpectraOptions.",
@@ -174,7 +171,7 @@ def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHoo
     publish: Callable[[SpectraEvent], object] | None = getattr(sink, "publish", None)
     if publish is None:
         if not callable(sink):
-            raise SettingsError(f"event_sink is {sink!r}. Use a function, or an object with publish(event).")
+            arguments.impossible("event_sink", "a function, or an object with publish(event)", sink)
         publish = sink
     send = publish  # for mypy: not None
 

@@ -14,6 +14,7 @@ import difflib
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -63,6 +64,17 @@ class ByTool:
         return policy
 
 
+@dataclass(slots=True)
+class _Member:
+    """One client of a fleet."""
+
+    client: weakref.ref[Switchgear]
+    emitter: MemoryEmitter
+    follower: MemoryFollower
+    offsets: dict[int, int] = field(default_factory=dict)
+    """By partition, the next record of the circuits topic to deliver."""
+
+
 class InMemoryFleet:
     """A fleet in memory. Pass it to :class:`~switchgear.Switchgear` in place of the address of the brokers. Thread-safe.
 
@@ -95,8 +107,7 @@ class InMemoryFleet:
         self._running = True
         self._lock = threading.RLock()
         self._settling = False
-        self._clients: list[tuple[weakref.ref[Switchgear], MemoryEmitter, MemoryFollower]] = []
-        self._read: weakref.WeakKeyDictionary[MemoryFollower, dict[int, int]] = weakref.WeakKeyDictionary()
+        self._members: list[_Member] = []
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
@@ -118,10 +129,10 @@ class InMemoryFleet:
         follower = MemoryFollower(self.clock.monotonic)
         emitter = MemoryEmitter(self._send, self.clock.wall, service=service, buffer_size=buffer_size)
         emitter.before_close.append(follower.close)
+        member = _Member(weakref.ref(client), emitter, follower)
         with self._lock:
-            self._clients.append((weakref.ref(client), emitter, follower))
-            self._read[follower] = {}
-            self._deliver(follower)
+            self._members.append(member)
+            self._deliver(member)
             follower.loaded = True
         return Wire(cast("Emitter", emitter), cast("CircuitFollower", follower), self.clock.monotonic, self.clock.wall)
 
@@ -131,9 +142,9 @@ class InMemoryFleet:
         Raises:
             SwitchgearError: ``gear`` isn't a client of this fleet.
         """
-        for emitter, follower in self._of(gear):
-            emitter.cut()
-            follower.cut()
+        member = self._member(gear)
+        member.emitter.cut()
+        member.follower.cut()
 
     def mend(self, gear: Switchgear) -> None:
         """Connect a client again, unless it is closed.
@@ -141,13 +152,13 @@ class InMemoryFleet:
         Raises:
             SwitchgearError: ``gear`` isn't a client of this fleet.
         """
-        for emitter, follower in self._of(gear):
-            if follower.closed:
-                continue
-            with self._lock:
-                self._deliver(follower)
-            follower.mend()
-            emitter.connect()
+        member = self._member(gear)
+        if member.follower.closed:
+            return
+        with self._lock:
+            self._deliver(member)
+        member.follower.mend()
+        member.emitter.connect()
         if gear.housekeeping is not None:
             gear.housekeeping.look()
         self.settle()
@@ -158,8 +169,8 @@ class InMemoryFleet:
         """Move the clock of every client, circuit and session of this fleet forward."""
         self.clock.advance(seconds)
         with self._lock:
-            self._clients = [client for client in self._clients if client[0]() is not None]
-            gears = [gear for found, _, _ in self._clients if (gear := found()) is not None]
+            self._members = [member for member in self._members if member.client() is not None]
+            gears = [gear for member in self._members if (gear := member.client()) is not None]
         for gear in gears:
             if gear.housekeeping is not None:
                 gear.housekeeping.look()
@@ -283,26 +294,24 @@ class InMemoryFleet:
         self.settle()
 
     def _deliver_all(self) -> None:
-        for _, _, follower in list(self._clients):
-            if follower.connected:
-                self._deliver(follower)
+        for member in list(self._members):
+            if member.follower.connected:
+                self._deliver(member)
 
-    def _deliver(self, follower: MemoryFollower) -> None:
-        read = self._read[follower]
+    def _deliver(self, member: _Member) -> None:
         for number in range(_PARTITIONS):
-            found = self.log.read(self.names.circuits, number, read.get(number, 0))
+            found = self.log.read(self.names.circuits, number, member.offsets.get(number, 0))
             if found:
-                read[number] = found[-1].offset + 1
-                follower.deliver(found)
+                member.offsets[number] = found[-1].offset + 1
+                member.follower.deliver(found)
 
-    def _of(self, gear: Switchgear) -> list[tuple[MemoryEmitter, MemoryFollower]]:
+    def _member(self, gear: Switchgear) -> _Member:
         with self._lock:
-            parts = [(emitter, follower) for found, emitter, follower in self._clients if found() is gear]
-        if not parts:
-            arguments.impossible(
-                "gear", "a client of this fleet", gear, "Make it by fleet.gear(...) or Switchgear(fleet)."
-            )
-        return parts
+            found = next((member for member in self._members if member.client() is gear), None)
+        if found is None:
+            hint = "Make it with fleet.gear(...) or Switchgear(fleet)."
+            arguments.impossible("gear", "a client of this fleet", gear, hint)
+        return found
 
 
 def memory_gear(

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.guard.options import OptionError
 from switchgear.guard.rejections import CircuitOpenError
-from switchgear_schemas.errors import SettingsError
 from tests.support.clock import Clock
 
 MINUTE = timedelta(minutes=1)
@@ -355,7 +355,7 @@ def test_raises_and_counts_an_exception_whose_text_fails(breaker):
     ],
 )
 def test_names_an_argument_that_is_out_of_range(arguments, named):
-    with pytest.raises(SettingsError, match=named):
+    with pytest.raises(OptionError, match=named):
         AgentCircuitBreaker(**arguments)
 
 

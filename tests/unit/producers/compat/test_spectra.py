@@ -284,17 +284,17 @@ def test_passes_other_arguments_to_the_client():
     ],
 )
 def test_names_an_option_that_is_out_of_range(option, value):
-    with pytest.raises(SettingsError, match=option):
+    with pytest.raises(OptionError, match=option):
         from_spectra(SpectraOptions(**{option: value}))
 
 
 def test_rejects_an_impossible_event_sink():
-    with pytest.raises(SettingsError, match="event_sink"):
+    with pytest.raises(OptionError, match="event_sink"):
         from_spectra(event_sink=5)
 
 
 def test_rejects_impossible_options_and_hooks():
-    with pytest.raises(SettingsError, match="configure"):
+    with pytest.raises(OptionError, match="configure"):
         from_spectra(5)
     for hooks in (5, [print], FunctionHooks()):
         with pytest.raises(SwitchgearError, match="hooks"):

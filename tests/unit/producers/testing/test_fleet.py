@@ -259,7 +259,7 @@ def test_forgets_a_collected_client(fleet):
     kept = fleet.gear("kept")
     fleet.open_circuit(TOOL)
     assert kept.is_open(TOOL)
-    assert len(fleet._clients) == 1
+    assert len(fleet._members) == 1
 
 
 # -- impossible arguments -------------------------------------------------------------------------------------
