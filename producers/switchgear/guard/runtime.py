@@ -16,7 +16,7 @@ from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import Gate, PendingProbe
 from switchgear.guard.permits import NO_CALLER, Caller, Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.runtime.fork import ForkSafe
+from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions.session import session_of
 from switchgear_schemas.enums import ServedBy
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("switchgear.guard")
 
 
-class Runtime(ForkSafe):
+class Runtime:
     """Asks the session and the gate, reports refusals, and keeps what options need: stand-ins, chains, stores, threads.
 
     Args:
@@ -60,7 +60,7 @@ class Runtime(ForkSafe):
         timed_threads: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        call_in_child(self._reset_in_child)
         self.gate = gate
         self.start = start
         self.astart = astart
@@ -227,8 +227,7 @@ class Runtime(ForkSafe):
         if self._stores is not None:
             self._stores.duplicates.forget(session_id)
 
-    def forked(self) -> None:
-        """In a child of a fork: own locks, own identity, none of the parent's threads."""
+    def _reset_in_child(self) -> None:
         self._lock, self.session_lock = threading.Lock(), threading.RLock()
 
     def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -37,17 +36,6 @@ def _reset_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_reset_all)
-
-
-class ForkSafe(ABC):
-    """An object whose :meth:`forked` runs in every child of a fork, for as long as the object is alive."""
-
-    def __init__(self) -> None:
-        call_in_child(self.forked)
-
-    @abstractmethod
-    def forked(self) -> None:
-        """Replace the locks, and forget what only the parent's threads can finish."""
 
 
 class _ForkGate:
