@@ -18,7 +18,7 @@ from switchgear.guard.decision import PendingProbe, make_gate
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.permit_context import PermitContext, advised
+from switchgear.guard.permit_context import PermitContext
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.reporter import HookDispatcher
@@ -238,8 +238,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             return answer
         found = self._runtime.wait(answer) if isinstance(answer, PendingProbe) else answer
         if isinstance(found, Rejection):
-            found = advised(self._runtime, found)
-            self._runtime.refused(found, caller=(user_id, session_id, request_id))
+            found = self._runtime.refused_permit(found, (user_id, session_id, request_id))
         return found
 
     async def atry_acquire(
@@ -247,11 +246,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool(tool)
-        answer = await self._runtime.adecide(tool, user_id, session_id, request_id)
-        if isinstance(answer, Rejection):
-            answer = advised(self._runtime, answer)
-            self._runtime.refused(answer, caller=(user_id, session_id, request_id))
-        return answer
+        caller = (user_id, session_id, request_id)
+        answer = await self._runtime.adecide(tool, caller)
+        return self._runtime.refused_permit(answer, caller) if isinstance(answer, Rejection) else answer
 
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None

@@ -76,8 +76,8 @@ def test_the_contracts_and_settings_need_nothing_but_the_sdks_dependencies(case)
 
 
 @pytest.mark.parametrize("case", files(), ids=named)
-def test_no_file_is_longer_than_650_lines(case):
-    assert len(case[1].read_text().splitlines()) <= 650
+def test_no_file_is_longer_than_500_lines(case):
+    assert len(case[1].read_text().splitlines()) <= 500
 
 
 def modules() -> dict[str, Path]:

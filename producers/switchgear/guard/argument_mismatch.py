@@ -1,6 +1,7 @@
-"""Would a function of Python's take these arguments? Asked before it stands in for another, whose arguments they are.
+"""Arguments that don't fit a function.
 
-Its code knows: a ``__signature__`` is somebody's word, and ``inspect`` takes as long as the rest of the call.
+The answers come from the function's code object. A ``__signature__`` may be wrong, and ``inspect`` takes as long as the rest
+of the call.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from typing import Any, Final
 from switchgear.fallback.registry import guarded_by
 
 _PLACEHOLDER: Final = getattr(functools, "Placeholder", object())
-"""Of Python 3.14: where the arguments go is not known here."""
+"""Python 3.14: the positions of the arguments aren't known here."""
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """Why ``function`` can't be called so; None where it can, or where nobody knows: what a wrapper passes on, what C takes."""
+    """Return why ``function`` can't be called with these arguments.
+
+    Returns:
+        None if it can, or if that isn't known: what a wrapper passes on, or what C code takes.
+    """
     bare, (args, kwargs) = _unfolded(function, (args, kwargs))
     if not isinstance(bare, FunctionType):
         return None
@@ -48,7 +53,7 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
 
 
 def _unfolded(function: Any, given: Arguments) -> tuple[Any, Arguments]:
-    """What is entered in the end, and with what: of a partial, a method, an object, a guarded function."""
+    """Return the Python function that is called in the end, and its arguments: of a partial, a method, an object, a guard."""
     args, kwargs = given
     while True:
         if isinstance(function, functools.partial):
@@ -67,16 +72,16 @@ def _unfolded(function: Any, given: Arguments) -> tuple[Any, Arguments]:
 
 
 _OURS: Final = "switchgear.guard."
-"""Where functions are called: one that was entered leaves a frame of its own below these."""
+"""Our modules that call functions. A function that was entered leaves a frame of its own below these."""
 _OF_A_COROUTINE: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
 
 
 def is_argument_mismatch(function: Any, error: BaseException) -> bool:
-    """Did the call of ``function`` end in ``error`` because its arguments don't fit? In doubt, not."""
+    """Return whether calling ``function`` raised ``error`` because its arguments don't fit. In doubt, return False."""
     if not isinstance(error, TypeError) or _code(function) is None:
         return False
     trace = error.__traceback__
-    while trace is not None:  # all: the last is ours too where the tool itself called a guarded function wrongly
+    while trace is not None:  # all frames: the last is ours too if the tool called a guarded function wrongly
         if not str(trace.tb_frame.f_globals.get("__name__")).startswith(_OURS):
             return False
         trace = trace.tb_next
@@ -84,13 +89,13 @@ def is_argument_mismatch(function: Any, error: BaseException) -> bool:
 
 
 def is_awaitable_argument_mismatch(function: Any, error: BaseException) -> bool:
-    """The same where the call and the waiting were one: what is awaited leaves a frame if a coroutine function made it."""
+    """The same for a call that was awaited at once. Only a coroutine function surely leaves a frame when it is awaited."""
     code = _code(function)
     return code is not None and bool(code.co_flags & _OF_A_COROUTINE) and is_argument_mismatch(function, error)
 
 
 def _code(function: Any) -> CodeType | None:
-    """Of the frame that it would leave; one that is written in C leaves none."""
+    """Return the code of the frame that ``function`` would leave; None for C code, which leaves none."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

@@ -1,14 +1,15 @@
-"""What decides while the fleet's state is out of reach: the last known state, the process alone, or a refusal.
+"""What decides while the fleet's state is out of reach.
 
-The state is *stale* when the broker has answered no fetch for :data:`~switchgear.follower.follower.STALE_AFTER_S`. Then:
+The state is *stale* when the broker has answered no fetch for :data:`~switchgear.follower.follower.STALE_AFTER_S`. Then, by
+``on_state_unavailable``:
 
-* ``last_known``: the fleet's last words hold until they are ``state_max_age_s`` old, after that the process's own breakers
-  decide alone. An open circuit whose wait is over is not probed for the fleet meanwhile: the process's own breaker decides.
+* ``last_known``: the fleet's last state holds until it is ``state_max_age_s`` old. After that the process's own breakers
+  decide alone. They also decide about an open circuit whose wait is over: the fleet can't be asked for a probe.
 * ``local``: the process's own breakers decide alone at once.
 * ``deny``: every call is refused, also before the state was ever read.
 
-Nothing of this is asked in a call: the background looks once a second and exchanges what the calls read. A client that is closed
-has no background and hears nothing more, so its calls look themselves.
+No call checks this: the background thread does once a second, and exchanges what the calls read. A closed client has no
+background thread, so its calls check themselves.
 """
 
 from __future__ import annotations
@@ -26,24 +27,27 @@ if TYPE_CHECKING:
 
 OnStateUnavailable = Literal["last_known", "local", "deny"]
 GuardMode = Literal["loading", "fleet", "last_known", "local_only", "deny"]
-"""Who decides: ``fleet`` (both, with a current picture), ``loading`` (the process alone, until the circuits are read for the
-first time), ``last_known``, ``local_only``, or ``deny`` (nobody: every call is refused)."""
+"""Who decides.
+
+``fleet``: the fleet and the process, with a current state. ``loading``: the process alone, until the circuits were read once.
+``last_known`` and ``local_only``: see above. ``deny``: every call is refused.
+"""
 
 STATE_MAX_AGE_S: Final = 300.0
-"""Five of the default waits in open: a circuit that was open then would have been probed several times since, and one that
-was closed may have opened and closed again. Older words say more about the past than the process's own breaker does."""
+"""Five of the default waits in open. An open circuit would have been probed several times since, and a closed one may have
+opened and closed again: an older state says less than the process's own breaker."""
 
 
 def mode_of(
     *, loaded: bool, age_s: float | None, on_state_unavailable: OnStateUnavailable, state_max_age_s: float
 ) -> GuardMode:
-    """Who decides, given what is known.
+    """Return who decides.
 
     Args:
         loaded: The circuits were read to the end once.
-        age_s: Seconds since the broker last answered; None for never.
-        on_state_unavailable: See above.
-        state_max_age_s: See above, in seconds.
+        age_s: Seconds since the broker last answered; None if it never did.
+        on_state_unavailable: See the module.
+        state_max_age_s: See the module, in seconds.
     """
     if loaded and age_s is not None and age_s < STALE_AFTER_S:
         return "fleet"
@@ -57,16 +61,16 @@ def mode_of(
 
 
 class Availability:
-    """Watches one follower, and has its table answer accordingly.
+    """Checks the age of a follower's state, and makes its table answer accordingly.
 
     Args:
-        follower: Whose picture it is.
-        on_state_unavailable: See above.
+        follower: Keeps the state.
+        on_state_unavailable: See the module.
         state_max_age_s: Seconds, at least :data:`~switchgear.follower.follower.STALE_AFTER_S`.
         clock: Monotonic seconds: an age must not change when the machine's clock is set.
 
     Raises:
-        SwitchgearError: an impossible argument; the message names it.
+        SwitchgearError: An argument is invalid; the message names it.
     """
 
     def __init__(
@@ -78,11 +82,11 @@ class Availability:
     ) -> None:
         if on_state_unavailable not in {"last_known", "local", "deny"}:
             raise SwitchgearError(
-                f"on_state_unavailable is {on_state_unavailable!r}.", hint="Give it last_known, local or deny."
+                f"on_state_unavailable is {on_state_unavailable!r}.", hint="Pass last_known, local or deny."
             )
         if not state_max_age_s >= STALE_AFTER_S:
             raise SwitchgearError(
-                f"state_max_age_s is {state_max_age_s}.", hint=f"Give it {STALE_AFTER_S:g} seconds or more."
+                f"state_max_age_s is {state_max_age_s}.", hint=f"Pass {STALE_AFTER_S:g} seconds or more."
             )
         self._follower = follower
         self._wanted = on_state_unavailable
@@ -96,25 +100,25 @@ class Availability:
 
     @property
     def mode(self) -> GuardMode:
-        """As of the last :meth:`look`, which is now where nobody looks every second."""
+        """Who decides, as of the last :meth:`look`. Without a background thread this looks now."""
         return self.look() if self._ended else self._mode
 
     def end(self) -> None:
-        """The background looks no more: from here on every call does."""
+        """Let every call look from now on: the background thread has ended."""
         self._ended = True
         self._follower.table.views.look = self.look
         self.look()
 
     def look(self) -> GuardMode:
-        """See how old the picture is, and have the table answer accordingly."""
+        """Check how old the state is, and make the table answer accordingly. Return who decides."""
         follower, now = self._follower, self._clock()
         age = follower.age_s()
         if age is not None:
             self._fresh_at = now - age
         else:
-            if follower.loaded and not self._was_loaded:  # read to the end just now, and no fetch was answered since
+            if follower.loaded and not self._was_loaded:  # read to the end just now; no fetch was answered since
                 self._fresh_at = now
-            if self._fresh_at is not None:  # also in a forked child: its own connection has not answered yet
+            if self._fresh_at is not None:  # also in the child of a fork, whose own connection has not answered yet
                 age = max(0.0, now - self._fresh_at)
         self._was_loaded = self._was_loaded or follower.loaded
         mode = self._mode = mode_of(
@@ -124,7 +128,7 @@ class Availability:
             state_max_age_s=self._max_age_s,
         )
         follower.table.views.answer(_ANSWERS.get(mode, AgingViews if self._ended else Views))
-        # A call that finds no circuit says generation 0 where all circuits are known: here they are not.
+        # A call of a tool without a circuit has generation 0 once all circuits are known. Alone, the process doesn't know them.
         if mode == "local_only":
             follower.loaded = False
         elif mode == "fleet":

@@ -1,8 +1,8 @@
-"""Rejection: why a call may not be made, as a value; CircuitOpenError, the same as an exception.
+"""Refusals, as values and as exceptions.
 
 Each has a ``text`` for the model. The text of an exception is also its ``str()`` and its ``args[0]``, because agent
-frameworks show those. It is made when it is read: an agent in a loop is refused often, and most refusals are only
-caught. The wait in it is the one at the moment of the refusal. It does not count down, so the text stays the same.
+frameworks show those. It is made when it is read: agents in a loop are refused often, and most refusals are only caught. The
+wait in it is that of the moment of the refusal. It doesn't count down, so the text stays the same.
 """
 
 from __future__ import annotations
@@ -19,41 +19,43 @@ from switchgear_schemas.enums import CircuitState, Scope
 from switchgear_schemas.errors import SwitchgearError
 
 MOST_OF_AN_ERROR: Final = 300
-"""Characters of a tool's error that the model is shown: it is a stranger's text."""
+"""Most characters of a tool's error in the text for the model, because a tool may say anything."""
 _MOST_OF_A_REASON: Final = 400
-"""Characters of the reason: it holds a session's id, which may be 256 characters long."""
+"""Most characters of the reason, which has a session's id of up to 256 characters."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """The answer "no". It is false, where a Permit is true. To raise it costs 22 times more than to return it (Polly v8).
+    """Why a call must not be made. It is false, where a Permit is true.
 
-    A msgspec struct, not a dataclass: one is made at every refusal, and a frozen dataclass of eight fields takes ten times
-    as long. ``msgspec.structs.replace`` changes a copy.
+    Raising an exception costs 22 times more than returning a value (Polly v8). This is a msgspec struct because a frozen
+    dataclass takes ten times as long to make. Use ``msgspec.structs.replace`` to change a copy.
     """
 
     tool: str
     state: CircuitState
     source: Literal["local", "fleet", "session", "duplicate"]
-    """Whose circuit is open, this process's own or the fleet's; or a limit of the session, or that the same call was made before."""
+    """What refused: this process's circuit, the fleet's, a limit of the session, or the check for repeated calls."""
     reason: str = ""
-    """The rule that opened it, in words."""
+    """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
-    """Seconds until a call may be tried; None where nobody knows (forced open, or a probe is under way)."""
+    """Seconds until a call may be tried. None if it isn't known: the circuit is forced open, or a probe is running."""
     last_error: str | None = None
+    """Message of the last failure that counted."""
     fallback: str | None = None
     """A tool to use instead."""
     generation: int | None = None
+    """Generation of the fleet's circuit."""
     scope: Scope = "tool"
-    """Whose circuit it is: the whole tool's, or that of one user or session."""
+    """Whether the circuit is the whole tool's, a user's or a session's."""
     cause: Cause | None = None
-    """What the process's own circuit measured when it opened; of the fleet's, its record has that."""
+    """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""
 
     def __bool__(self) -> Literal[False]:
         return False
 
     @property
     def text(self) -> str:
-        """For the model: what is wrong, not to try again before when, and what to use instead. On one line, and bounded."""
+        """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length."""
         tool = one_line(self.tool, MOST_NAME)
         if self.source == "session":
             return (
@@ -67,7 +69,7 @@ class Rejection(msgspec.Struct, frozen=True):
             )
         words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
         last_error = self.last_error or ""
-        if self.source == "fleet":  # it may come from an emitter of another language, which left its secrets in
+        if self.source == "fleet":  # another language's emitter may have left secrets in it
             last_error = redact(last_error)
         last_error = one_line(last_error, MOST_OF_AN_ERROR).rstrip(".: ")
         if last_error:
@@ -75,30 +77,30 @@ class Rejection(msgspec.Struct, frozen=True):
         if self.retry_after_s is None:
             words.append("Do not call it again now.")
         else:
-            wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # never told too early
+            wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early
             words.append(f"Do not call it again within the next {max(1, wait)} s.")
         if self.fallback:
             words.append(f"Use {one_line(self.fallback, MOST_NAME)} instead.")
         return " ".join(words)
 
     def error(self) -> CircuitOpenError:
-        """The same as an exception."""
+        """Return the refusal as an exception."""
         kind = _ERRORS.get(self.source, CircuitOpenError)
         return kind(self)
 
 
 _NO_WORDS: Final = "The circuit is open."
 _made_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.args.__get__  # type: ignore[attr-defined]
-"""What an exception was made with, also where its class has ``args`` of its own."""
+"""Returns what an exception was made with, also if its class has its own ``args``."""
 
 
 class CircuitOpenError(SwitchgearError):
     """The call was not made.
 
     ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` and ``hint`` are for operators and
-    logs: they say whose circuit is open and by which rule. The other attributes are the rejection's.
+    logs: they name the circuit that is open and the rule that opened it. The other attributes are those of the Rejection.
 
-    In a test of your own, ``CircuitOpenError("the search is down")`` says just that, of a local circuit without a tool.
+    In your tests, ``CircuitOpenError("the search is down")`` has that text and a local circuit without a tool.
     """
 
     tool: str
@@ -114,18 +116,18 @@ class CircuitOpenError(SwitchgearError):
         def __init__(self, rejection: Rejection | str = "") -> None: ...
 
     else:
-        __init__ = Exception.__init__  # keeps what it is given: no Python code of ours runs at a refusal
+        __init__ = Exception.__init__  # in C, because it runs at every refusal
         args = property(lambda self: (self.text,), BaseException.args.__set__)
 
     @property
     def rejection(self) -> Rejection:
-        """Why the call was refused, as a value."""
+        """The refusal as a value."""
         given = self._given()
         return given if isinstance(given, Rejection) else Rejection("", "open", "local", str(given))
 
     @property
     def text(self) -> str:
-        """For the model: what is wrong, not to try again before when, and what to use instead."""
+        """What to show to the model: what is wrong, when to try again, and what to use instead."""
         given = self._given()
         return given.text if isinstance(given, Rejection) else str(given) or _NO_WORDS
 
@@ -163,7 +165,7 @@ class CircuitOpenError(SwitchgearError):
 
 
 class SessionExhaustedError(CircuitOpenError):
-    """A limit of the session is reached: the session makes no more calls. The end of an agent's loop."""
+    """A limit of the session is reached. All further calls in the session are refused, so end the agent's loop."""
 
     @staticmethod
     def _what(rejection: Rejection) -> str:
@@ -171,7 +173,7 @@ class SessionExhaustedError(CircuitOpenError):
 
 
 class DuplicateCallError(CircuitOpenError):
-    """The same call was made again and again in this session, and the guard's ``on_duplicate`` is ``"refuse"``."""
+    """The same call was made too often in this session, and the guard's ``on_duplicate`` is ``"refuse"``."""
 
     @staticmethod
     def _what(rejection: Rejection) -> str:

@@ -1,4 +1,4 @@
-"""Runtime: what the calls of one client share."""
+"""What all calls of one client share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from switchgear.caching.parameters_hash import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap, reached
@@ -22,8 +24,6 @@ from switchgear.sessions.session import session_of
 from switchgear_schemas.enums import ServedBy
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from switchgear.caching.cache import Stores
     from switchgear.guard.timed_threads import TimedThreads
     from switchgear.sessions.session import Session
@@ -33,16 +33,16 @@ log: Final = logging.getLogger("switchgear.guard")
 
 
 class Runtime:
-    """Asks the session and the gate, reports refusals, and keeps what options need: stand-ins, chains, stores, threads.
+    """Asks for permits, reports refusals, and keeps what the guards' options need.
 
     Args:
-        gate: Decides.
-        start: Starts the client at its first call, and may wait then; afterwards it costs nothing.
+        gate: Decides about calls outside of sessions.
+        start: Starts the client at its first call, which may wait; later calls cost nothing.
         astart: The same without blocking the event loop.
-        fallbacks: The client's chains.
-        hooks: Who is told of refusals; None for nobody.
+        fallbacks: The client's chains of fallback tools.
+        hooks: Notified of refusals; None without any.
         probe_wait: Longest wait for a probe lease, in seconds.
-        parameters_key: Of the hash that goes with events; None for no hash on them.
+        parameters_key: Key of the hash on events; None to send no hash.
         timed_threads: Most threads for synchronous calls with a time limit.
         clock: Monotonic seconds.
     """
@@ -60,7 +60,6 @@ class Runtime:
         timed_threads: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        call_in_child(self._reset_in_child)
         self.gate = gate
         self.start = start
         self.astart = astart
@@ -79,22 +78,18 @@ class Runtime:
         self.stand_ins = StandIns()
         self.complaints = BoundedLog(log, clock=clock)
         self.clock = clock
-        self.session_lock = threading.RLock()
-        """See :class:`~switchgear.sessions.session.Owner`. A forgotten call may be collected while its thread holds it."""
-        self._lock = threading.Lock()
         self._timed_threads = timed_threads
         self._threads: TimedThreads | None = None
         self._stores: Stores | None = None
+        self._make_locks()
+        call_in_child(self._make_locks)
 
-    # -- deciding -----------------------------------------------------------------------------------------------------
+    # -- permits ------------------------------------------------------------------------------------------------------
 
     def ask(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection | PendingProbe:
-        """The session's limits, then both breakers; a permit takes one of the session's places.
-
-        An :class:`PendingProbe` is to be waited for, by :meth:`wait` or :meth:`until`.
-        """
+        """Ask the session's limits, then the circuits. Pass a PendingProbe to :meth:`wait` or :meth:`until`."""
         self.start()
         session = session_of(self)
         if session is None:
@@ -105,50 +100,56 @@ class Runtime:
         answer: Permit | Rejection | PendingProbe = session.decision.acquire(
             tool, user_id or session.user_id, session.session_id if session_id is None else session_id, request_id
         )
-        return answer if isinstance(answer, PendingProbe) else _in_session(answer, session)
+        return answer if isinstance(answer, PendingProbe) else _counted(answer, session)
 
-    def wait(self, asking: PendingProbe) -> Permit | Rejection:
-        """Block until the fleet has said something, at most ``probe_wait``."""
-        from concurrent.futures import wait  # noqa: PLC0415 - asyncio's kin: costs time that an import must not
+    def wait(self, pending: PendingProbe) -> Permit | Rejection:
+        """Wait for the fleet's answer, at most ``probe_wait``."""
+        from concurrent.futures import wait  # noqa: PLC0415 - costs time that an import of switchgear must not
 
         try:
-            wait([asking.answer], timeout=self.probe_wait)
+            wait([pending.answer], timeout=self.probe_wait)
         except BaseException:
-            self.gate.give_up(asking)
+            self.gate.give_up(pending)
             raise
-        return self._asked(asking)
+        return self._after_answer(pending)
 
-    async def until(self, asking: PendingProbe) -> Permit | Rejection:
+    async def until(self, pending: PendingProbe) -> Permit | Rejection:
         """:meth:`wait` without blocking the event loop."""
-        try:
-            await _done(asking.answer, self.probe_wait)
-        except BaseException:
-            self.gate.give_up(asking)
-            raise
-        return self._asked(asking)
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
-    def decide(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection:
-        """:meth:`ask` and, where it must be, :meth:`wait`; reports nothing."""
-        answer = self.ask(tool, user_id, session_id, request_id)
+        try:
+            await asyncio.wait([asyncio.wrap_future(pending.answer)], timeout=self.probe_wait)
+        except BaseException:
+            self.gate.give_up(pending)
+            raise
+        return self._after_answer(pending)
+
+    def decide(self, tool: str, caller: Caller) -> Permit | Rejection:
+        """:meth:`ask`, then :meth:`wait` if there is something to wait for."""
+        answer = self.ask(tool, *caller)
         return self.wait(answer) if isinstance(answer, PendingProbe) else answer
 
-    async def adecide(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection:
-        """:meth:`ask` and, where it must be, :meth:`until`; reports nothing."""
+    async def adecide(self, tool: str, caller: Caller) -> Permit | Rejection:
+        """:meth:`ask`, then :meth:`until` if there is something to wait for."""
         await self.astart()
-        answer = self.ask(tool, user_id, session_id, request_id)
+        answer = self.ask(tool, *caller)
         return await self.until(answer) if isinstance(answer, PendingProbe) else answer
 
     def unguarded(self, tool: str) -> Permit | Rejection:
-        """A permit that no circuit was asked for: when every fallback is open too, the primary is tried all the same."""
+        """Return a permit without asking a circuit. A session's limits hold."""
         permit = self.gate.unguarded(tool)
         session = session_of(self)
-        return permit if session is None else _in_session(permit, session)
+        return permit if session is None else _counted(permit, session)
 
-    # -- telling ------------------------------------------------------------------------------------------------------
+    def is_open(self, tool: str) -> bool:
+        """Return whether a call would be refused now, in the running session. Takes nothing."""
+        self.start()
+        session = session_of(self)
+        if session is None:
+            return self.gate.is_open(tool)
+        return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
+
+    # -- refusals -----------------------------------------------------------------------------------------------------
 
     def refused(
         self,
@@ -158,7 +159,7 @@ class Runtime:
         fallback_tool: str | None = None,
         caller: Caller = NO_CALLER,
     ) -> None:
-        """Notify the hooks and the fleet of one refused call, and of what served its caller instead."""
+        """Notify the hooks and the fleet of a refused call, and of what served its caller instead."""
         hooks = self.hooks
         if hooks is not None:
             hooks.on_rejected(refusal)
@@ -175,11 +176,52 @@ class Runtime:
             caller = user_id or session.user_id, session_id or session.session_id, request_id
         fleet.refusals.refused(refusal, caller=caller, served_by=served_by, fallback_tool=fallback_tool)
 
+    def refused_permit(self, refusal: Rejection, caller: Caller) -> Rejection:
+        """Report a refused permit. Return the refusal, with the first of the tool's fallbacks that isn't open.
+
+        A guard calls that fallback itself. A caller who asks for a permit has to know its name.
+        """
+        if refusal.source in {"local", "fleet"}:
+            named = next((tool for tool in self.chain(refusal.tool, ()) if not self.is_open(tool)), None)
+            if named is not None and named != refusal.fallback:
+                refusal = msgspec.structs.replace(refusal, fallback=named)
+        self.refused(refusal, caller=caller)
+        return refusal
+
+    # -- fallbacks ----------------------------------------------------------------------------------------------------
+
+    def map_fallbacks(self, chains: Chains) -> None:
+        """Set the chain of each tool that ``chains`` names."""
+        self.fallbacks.update(chains)
+        self.routed.update(chains)
+
+    def chain(self, tool: str, own: tuple[str, ...], group: Group = NO_GROUP) -> tuple[str, ...]:
+        """Return the fallback tools of ``tool`` in order, each followed by its own fallbacks.
+
+        Args:
+            tool: The tool that is refused.
+            own: The chain of its guard. If it is empty, the client's map is used, then the fleet's circuit.
+            group: The guarded functions that are looked for first.
+        """
+        found = tuple(self._reached(tool, own, group)) if own else self.fallbacks.chain(tool)
+        return found or self.gate.fleet_fallback(tool)
+
+    def named_by(self, tool: str, own: tuple[str, ...], name: str, group: Group) -> str:
+        """Return the tool in the chain of ``tool`` that names the fallback ``name``; ``tool`` itself if the fleet does."""
+        return self._reached(tool, own, group).get(name, tool)
+
+    def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
+        def direct(name: str) -> tuple[str, ...]:
+            found = own if name == tool else group[name].plan.options.chain if name in group else ()
+            return found or self.fallbacks.direct(name)
+
+        return reached(tool, direct)
+
     # -- what options need --------------------------------------------------------------------------------------------
 
     @property
     def threads(self) -> TimedThreads:
-        """For synchronous calls with a time limit; made at first need."""
+        """The threads of synchronous calls with a time limit."""
         with self._lock:
             if self._threads is None:
                 from switchgear.guard.timed_threads import TimedThreads  # noqa: PLC0415 - few need it
@@ -189,7 +231,7 @@ class Runtime:
 
     @property
     def stores(self) -> Stores:
-        """Caches, single flights and the watch for duplicates; made at first need."""
+        """The caches, single flights and counts of repeated calls."""
         found = self._stores
         if found is None:
             with self._lock:
@@ -200,51 +242,24 @@ class Runtime:
                     found = self._stores = Stores(self.clock)
         return found
 
-    def map_fallbacks(self, chains: Chains) -> None:
-        """Set the chain of each tool that ``chains`` names."""
-        self.fallbacks.update(chains)
-        self.routed.update(chains)
-
-    def is_open(self, tool: str) -> bool:
-        """Would a call be refused now, in the running session? Takes nothing, asks nobody."""
-        self.start()
-        session = session_of(self)
-        if session is None:
-            return self.gate.is_open(tool)
-        return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
-
-    def chain(self, tool: str, own: tuple[str, ...], group: Group = NO_GROUP) -> tuple[str, ...]:
-        """Fallback tools of ``tool`` in order: the guard's ``own`` or the map's, each with its own after it; else the fleet's."""
-        found = tuple(self._reached(tool, own, group)) if own else self.fallbacks.chain(tool)
-        return found or self.gate.fleet_fallback(tool)
-
-    def named_by(self, tool: str, own: tuple[str, ...], name: str, group: Group) -> str:
-        """The tool that names the fallback ``name``, in the chain of ``tool``; ``tool`` itself where that is the fleet's."""
-        return self._reached(tool, own, group).get(name, tool)
-
     def session_left(self, session_id: str) -> None:
-        """A session has ended: its calls are no duplicates of those to come."""
+        """Forget the repeated calls of a session that has ended."""
         if self._stores is not None:
             self._stores.duplicates.forget(session_id)
 
-    def _reset_in_child(self) -> None:
-        self._lock, self.session_lock = threading.Lock(), threading.RLock()
+    def _make_locks(self) -> None:
+        """Make the locks, again in the child of a fork: another thread of the parent may hold them."""
+        self._lock = threading.Lock()
+        self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
-    def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
-        def direct(name: str) -> tuple[str, ...]:
-            found = own if name == tool else group[name].plan.options.chain if name in group else ()
-            return found or self.fallbacks.direct(name)
-
-        return reached(tool, direct)
-
-    def _asked(self, asking: PendingProbe) -> Permit | Rejection:
-        answer = self.gate.after_answer(asking)
+    def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
+        answer = self.gate.after_answer(pending)
         session = session_of(self)
-        return answer if session is None else _in_session(answer, session)
+        return answer if session is None else _counted(answer, session)
 
 
-def _in_session(answer: Permit | Rejection, session: Session) -> Permit | Rejection:
-    """A place is taken after the circuit's answer: what it refuses, or waits for, takes none from the others."""
+def _counted(answer: Permit | Rejection, session: Session) -> Permit | Rejection:
+    """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
     if isinstance(answer, Rejection):
         return answer
     refusal = session.begin(answer.tool)
@@ -253,9 +268,3 @@ def _in_session(answer: Permit | Rejection, session: Session) -> Permit | Reject
         return answer
     answer.release()
     return refusal
-
-
-async def _done(answer: Future[None], limit: float) -> None:
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-    await asyncio.wait([asyncio.wrap_future(answer)], timeout=limit)

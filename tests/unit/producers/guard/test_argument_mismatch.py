@@ -1,4 +1,4 @@
-"""Arguments that don't fit fail before the tool's first line: nothing is told of the tool, and its probe is free again."""
+"""Calls with arguments that don't fit say nothing about the tool, and their probe is free again."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_call_that_never_reached_the_tool_closes_no_circuit(half_open, outcome
 
 
 @pytest.mark.parametrize("limit", [None, 30])
-async def test_nor_does_a_coroutine_function_that_was_never_reached(half_open, outcomes, limit):
+async def test_arguments_that_dont_fit_a_coroutine_function_close_no_circuit(half_open, outcomes, limit):
     guarded = half_open.guard("t", timeout=limit)(aget)
     with pytest.raises(TypeError):
         await guarded(town="Oslo")
@@ -99,7 +99,7 @@ async def test_a_type_error_of_what_is_awaited_is_an_outcome_too(half_open, outc
     assert [one.error_class for one in outcomes] == ["invalid_input"]
 
 
-def test_in_a_session_it_is_no_call():
+def test_arguments_that_dont_fit_count_as_no_call_of_the_session():
     gear = Switchgear.local()
     guarded = gear.guard("t")(get)
     with gear.session(max_calls=1) as session:
@@ -117,7 +117,7 @@ def told(fleet):
     return [(one["status"], one.get("error_class")) for one in fleet.events("t")][1:]
 
 
-def test_on_a_plain_guard_it_is_no_event_and_ends_no_run_of_failures():
+def test_arguments_that_dont_fit_send_no_event_and_end_no_run_of_failures():
     fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=3))
     other, gear = fleet.gear("other"), fleet.gear("planner")
     guarded = gear.guard("t")(get)
@@ -131,7 +131,7 @@ def test_on_a_plain_guard_it_is_no_event_and_ends_no_run_of_failures():
     assert told(fleet) == [("error", "transport")] * 3
 
 
-async def test_nor_is_it_of_a_coroutine_function():
+async def test_arguments_that_dont_fit_a_coroutine_function_send_no_event():
     fleet = InMemoryFleet()
     guarded = fleet.gear("planner").guard("t")(aget)
     assert await guarded("Oslo") == "Oslo"
@@ -140,7 +140,7 @@ async def test_nor_is_it_of_a_coroutine_function():
     assert told(fleet) == []
 
 
-async def test_nor_does_it_open_a_circuit_for_which_wrong_input_counts():
+async def test_arguments_that_dont_fit_open_no_circuit_that_counts_invalid_input():
     policy = BreakerPolicy(consecutive_failures=1, counted_error_classes={"invalid_input"})
     gear = Switchgear.local(local_policies=policy)
     guarded, coroutine = gear.guard("t")(get), gear.guard("u")(aget)
@@ -186,7 +186,7 @@ def test_a_tool_that_calls_another_one_wrongly_was_reached_itself(options):
     assert len(fleet.events("inner")) == 1
 
 
-def test_behind_two_guards_neither_is_told_of_wrong_arguments_and_both_of_an_error():
+def test_two_guards_ignore_arguments_that_dont_fit_and_both_count_an_error():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     twice = gear.guard("t")(gear.guard("inner")(get))

@@ -1,4 +1,4 @@
-"""Whether arguments fit is told as Python tells it, without a call."""
+"""misfit agrees with Python about which arguments fit a function."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ NAMED = [{}, *({name: 0} for name in ("a", "b", "d", "city", "x")), {"b": 0, "d"
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_it_says_what_a_call_would(function):
+def test_misfit_agrees_with_a_real_call(function):
     for args, kwargs in itertools.product(POSITIONAL, NAMED):
         try:
             function(*args, **kwargs)
@@ -77,7 +77,7 @@ def test_it_says_what_a_call_would(function):
         assert (misfit(function, args, kwargs) is None) is fits, (args, kwargs)
 
 
-def test_it_says_why():
+def test_misfit_names_the_argument_that_does_not_fit():
     assert misfit(mixed, (1, 2, 3, 4), {}) == "it takes 3 arguments by position, not 4"
     assert misfit(mixed, (1, 2), {"b": 3}) == "it would get b twice"
     assert misfit(mixed, (1, 2), {"city": 3}) == "it has no 'city'"
@@ -91,7 +91,7 @@ def test_a_guarded_function_takes_what_the_tool_takes():
     assert misfit(guarded, (), {"town": "Oslo"}) == "it has no 'town'"
 
 
-def test_somebodys_word_for_it_need_not_be_true():
+def test_misfit_ignores_a_wrong_signature_attribute():
     def takes_none():
         """In spite of its signature."""
 
@@ -99,5 +99,5 @@ def test_somebodys_word_for_it_need_not_be_true():
     assert misfit(takes_none, (), {}) is None
 
 
-def test_what_is_written_in_c_takes_what_it_takes():
+def test_misfit_accepts_all_arguments_of_c_functions():
     assert misfit(len, (1, 2, 3), {}) is None

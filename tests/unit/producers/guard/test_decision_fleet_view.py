@@ -1,4 +1,4 @@
-"""What the process knows of the fleet's circuits decides, as long as the fleet can be asked; else its own breakers do."""
+"""The fleet's circuits decide as long as the fleet can be asked; else the process's own breakers do."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_open_circuit_of_the_fleet_refuses_and_says_why(gear):
     assert (rejection.last_error, rejection.fallback) == ("TimeoutError: x", "b")
 
 
-def test_a_lower_version_does_not_close_it_a_higher_one_does(gear):
+def test_a_lower_version_does_not_close_an_open_circuit_and_a_higher_one_does(gear):
     tell(gear, "open", version=5)
     tell(gear, "closed", version=4)
     assert not gear.try_acquire("t")
@@ -68,7 +68,7 @@ def test_a_permit_names_the_generation_that_let_it_through(gear):
     assert gear.try_acquire("t").generation == 4
 
 
-def test_one_call_goes_under_our_lease_and_the_rest_are_refused(gear):
+def test_one_call_uses_the_lease_of_this_process_and_the_rest_are_refused(gear):
     tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
     probe = gear.try_acquire("t")
     assert (probe.lease_id, probe.probe) == ("l1", True)
@@ -82,7 +82,7 @@ def test_a_released_lease_is_for_the_next_call(gear):
     assert gear.try_acquire("t").lease_id == "l1"
 
 
-def test_the_own_breaker_refuses_under_a_lease_too_and_does_not_spend_it(gear):
+def test_a_refusal_by_the_local_breaker_does_not_spend_the_lease(gear):
     for _ in range(2):
         gear.try_acquire("t").failure(TimeoutError())
     tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
@@ -96,7 +96,7 @@ def test_a_lease_of_another_process_refuses(gear):
     assert not gear.try_acquire("t")
 
 
-def test_when_the_fleet_can_not_be_asked_the_own_breaker_decides_after_the_wait(gear):
+def test_the_local_breaker_decides_after_the_wait_if_the_fleet_cant_be_asked(gear):
     tell(gear, "open", until=60)
     assert not gear.try_acquire("t")
     tell(gear, "open", version=2, until=-0.001)
@@ -123,7 +123,7 @@ def test_an_operators_override_lets_every_call_through_past_the_own_breaker_too(
     assert not gear.is_open("t")
 
 
-def test_forced_open_refuses_and_no_fallback_chain_talks_it_round(gear):
+def test_a_forced_open_tool_is_not_called_even_if_all_fallbacks_are_open(gear):
     gear.guard("b")(lambda: "b")
     t = gear.guard("t", fallback="b")(lambda: "t")
     tell(gear, "forced_open", until=None, cause=Cause(rule="command", actor="ann", reason="maintenance"))
@@ -154,7 +154,7 @@ def test_a_circuit_of_one_session_refuses_that_session_alone(gear):
     assert gear.try_acquire("t", session_id="s2")
 
 
-async def test_the_same_holds_for_coroutines(gear):
+async def test_an_open_fleet_circuit_refuses_coroutine_functions_too(gear):
     tell(gear, "open")
     assert not await gear.atry_acquire("t")
     with pytest.raises(CircuitOpenError):
@@ -162,7 +162,7 @@ async def test_the_same_holds_for_coroutines(gear):
             pytest.fail("the block must not run")
 
 
-def test_the_circuits_are_seen_as_they_are(gear):
+def test_circuits_returns_the_fleets_circuits_as_followed(gear):
     tell(gear, "open")
     assert gear.circuits()["t"].state == "open"
     assert gear.status().follower.circuits == 1

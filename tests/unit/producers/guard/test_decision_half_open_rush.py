@@ -1,4 +1,4 @@
-"""Fifty callers at the end of the wait: exactly as many get in as there are probes, round after round."""
+"""Fifty callers ask at the end of the wait: exactly the permitted number of probes gets in."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Rush:
 
 
 @pytest.mark.parametrize("permits", [1, 3])
-def test_of_fifty_threads(permits):
+def test_half_open_lets_the_permitted_number_of_fifty_threads_in(permits):
     clock = Clock()
     gear = client(clock, permits)
     rush = Rush()
@@ -94,7 +94,7 @@ def test_of_fifty_threads(permits):
 
 
 @pytest.mark.parametrize("permits", [1, 3])
-async def test_of_fifty_tasks(permits):
+async def test_half_open_lets_the_permitted_number_of_fifty_tasks_in(permits):
     clock = Clock()
     gear = client(clock, permits)
     entered = 0

@@ -1,4 +1,4 @@
-"""Would a call be refused now: of a half-open circuit too, whose probe may have been lost, and without taking its place."""
+"""is_open says whether a call would be refused now, and takes nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_call_with_wrong_arguments_leaves_the_place_of_the_probe_free(client, 
     assert tool("Oslo") == "Oslo"
 
 
-async def test_so_does_a_probe_that_was_cancelled(client, clock):
+async def test_a_cancelled_probe_leaves_its_place_free(client, clock):
     gear = client()
     break_it(gear, "t")
     clock.now += WAIT_S
@@ -69,7 +69,7 @@ async def test_so_does_a_probe_that_was_cancelled(client, clock):
     assert gear.try_acquire("t")
 
 
-def test_while_the_probe_is_out_it_is_open_and_looking_takes_nothing(client, clock):
+def test_is_open_while_a_probe_runs_and_asking_takes_nothing(client, clock):
     gear = client()
     break_it(gear, "t")
     clock.now += WAIT_S
@@ -140,7 +140,7 @@ def test_a_refusal_advises_a_fallback_that_may_be_probed(client, clock):
     probe.release()
 
 
-async def test_in_a_fleet_a_cancelled_probe_keeps_nobody_out_for_ever():
+async def test_a_cancelled_probe_of_the_fleet_does_not_block_recovery():
     fleet = InMemoryFleet()
     gear, other = fleet.gear("one"), fleet.gear("other")
     while gear.try_acquire("t"):

@@ -1,4 +1,4 @@
-"""A guard without options takes a short way where nothing is against a call, and means the same by it."""
+"""The fast path of a guard without options does the same as the full path."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_call_of_a_quiet_circuit_waits_for_no_lock(gear):
         assert search() == "found"
 
 
-async def test_nor_does_a_coroutine(gear):
+async def test_a_coroutine_call_of_a_quiet_circuit_waits_for_no_lock(gear):
     search = gear.guard("search")(aanswers)
     await search()
     with gear._gate.local.circuits["search"].lock:
@@ -139,7 +139,7 @@ def test_a_call_that_began_before_the_circuit_opened_decides_nothing(gear, ends)
         BreakerPolicy(consecutive_failures=9, sliding_window_panes=1),
     ],
 )
-def test_where_a_rule_asks_for_the_calls_every_success_is_counted(policy):
+def test_every_success_is_counted_if_a_rule_uses_the_number_of_calls(policy):
     gear = Switchgear.local(local_policies=policy)
     search = gear.guard("search")(answers)
     for _ in range(7):
@@ -148,7 +148,7 @@ def test_where_a_rule_asks_for_the_calls_every_success_is_counted(policy):
     assert breaker_of(gear).counts(time.monotonic()).total_calls == 7
 
 
-def test_a_session_is_asked_too(gear):
+def test_the_fast_path_respects_the_limits_of_a_session(gear):
     search = gear.guard("search")(answers)
     search()
     with gear.session(max_calls=1):
@@ -161,7 +161,7 @@ def test_a_session_is_asked_too(gear):
 # -- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_refusal_says_the_same_whichever_way_it_came(gear):
+def test_the_fast_path_refuses_with_the_same_rejection_as_try_acquire(gear):
     search = gear.guard("search")(answers)
     open_up(gear)
     with pytest.raises(CircuitOpenError) as caught:
@@ -173,7 +173,7 @@ def test_a_refusal_says_the_same_whichever_way_it_came(gear):
         assert getattr(quick, name) == getattr(asked, name), name
 
 
-def test_a_refusal_is_put_into_words_when_it_is_read(gear):
+def test_the_text_of_a_refusal_is_made_when_it_is_read(gear):
     search = gear.guard("search")(answers)
     open_up(gear)
     with pytest.raises(CircuitOpenError) as caught:
@@ -234,7 +234,7 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
     assert found.generation is None  # the circuits were not read yet
 
 
-def test_a_full_buffer_gives_up_its_oldest_here_too(connected):
+def test_the_fast_path_drops_the_oldest_event_of_a_full_buffer(connected):
     search = connected.guard("search")(answers)
     connected._emitter.buffer.limit = 10
     guarded = connected.guard("search")(answers)

@@ -84,13 +84,13 @@ def record(tool: str, state: str, version: int = 1) -> bytes:
         (False, None, "deny", "deny"),
     ],
 )
-def test_the_mode_follows_from_age_and_wish(
+def test_the_mode_follows_from_the_age_and_on_state_unavailable(
     loaded: bool, age: float | None, wanted: OnStateUnavailable, mode: str
 ) -> None:
     assert mode_of(loaded=loaded, age_s=age, on_state_unavailable=wanted, state_max_age_s=300) == mode
 
 
-def test_last_known_words_hold_until_they_are_too_old_and_hold_again_when_the_fleet_is_back() -> None:
+def test_the_last_known_state_holds_until_it_is_too_old_and_again_when_the_fleet_is_back() -> None:
     scene = Scene()
     scene.load()
     assert isinstance(scene.ask("broken"), Rejection)
@@ -102,7 +102,7 @@ def test_last_known_words_hold_until_they_are_too_old_and_hold_again_when_the_fl
     assert isinstance(scene.ask("broken"), Rejection)
 
 
-def test_alone_calls_name_no_generation_of_the_fleet() -> None:
+def test_local_only_calls_carry_no_generation() -> None:
     """With a generation of 0 the worker would take the result as one of the circuit's first life, and drop it."""
     scene = Scene("local")
     scene.load()
@@ -113,7 +113,7 @@ def test_alone_calls_name_no_generation_of_the_fleet() -> None:
     assert scene.ask("fine").generation == 0
 
 
-def test_deny_refuses_everything_while_nobody_knows_and_says_so() -> None:
+def test_deny_refuses_every_call_while_the_state_is_unavailable() -> None:
     scene = Scene("deny")
     refusal = scene.ask("anything")
     assert isinstance(refusal, Rejection)
@@ -221,6 +221,6 @@ def test_a_picture_that_was_never_read_is_no_better_after_the_end_of_the_backgro
 @pytest.mark.parametrize(
     ("wanted", "age", "named"), [("perhaps", 300.0, "on_state_unavailable"), ("local", 3.0, "state_max_age_s")]
 )
-def test_an_impossible_wish_is_told_by_name(wanted: Any, age: float, named: str) -> None:
+def test_an_invalid_availability_argument_is_named(wanted: Any, age: float, named: str) -> None:
     with pytest.raises(SwitchgearError, match=named):
         Scene(wanted, max_age=age)

@@ -1,4 +1,4 @@
-"""The process's own breakers are bounded, and no invented name makes a failing tool forgotten."""
+"""The process's own circuits are bounded, and invented names can't make it forget a failing tool."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_breaker_that_is_open_or_counting_is_never_given_up():
     assert local.not_closed() == {"open": "open"}
 
 
-def test_when_all_are_needed_a_new_name_goes_unguarded():
+def test_a_new_tool_goes_unguarded_if_no_breaker_can_make_room():
     local = breakers(2)
     fail(local, "a", 1)
     fail(local, "b", 1)
@@ -98,7 +98,7 @@ def test_a_user_or_session_has_a_circuit_of_its_own_where_the_policy_says_so(sco
     assert local.not_closed() == {mine.breaker.circuit_id: "open"}
 
 
-def test_a_tool_may_be_called_as_another_tools_user_is():
+def test_a_tool_may_have_the_name_of_another_tools_user_circuit():
     clock = Clock(0.0)
     local = LocalBreakers({"t": BreakerPolicy(scope="user", consecutive_failures=2)}, clock, limit=2)
     scoped, named = local.get("t", "ana"), local.get("t|user=ana")
@@ -150,7 +150,7 @@ def test_the_last_error_is_redacted_once_and_again_when_it_changes():
     assert circuit.words()[1] == "other"
 
 
-def test_every_form_of_policies_is_a_look_up():
+def test_policies_may_be_one_policy_a_mapping_or_a_function():
     own = BreakerPolicy(consecutive_failures=1)
     assert policy_of(None)("a") == LOCAL_DEFAULT
     assert policy_of(own)("a") is own
@@ -169,14 +169,14 @@ def at_once(deed):
     return found[0]
 
 
-def test_a_call_amid_a_call_of_the_same_circuit_does_not_wait_for_it():
+def test_a_nested_call_of_the_same_circuit_does_not_wait_for_its_lock():
     circuit = breakers(10).get("a")
 
-    def amid():
+    def nested():
         with circuit.lock, circuit.lock:
             return True
 
-    assert at_once(amid)
+    assert at_once(nested)
 
 
 def test_a_forked_child_has_locks_that_nobody_holds():

@@ -1,6 +1,6 @@
-"""A finalizer or a signal handler that runs amid a circuit's decision, in the very thread: it neither hangs nor breaks it.
+"""Finalizers and signal handlers that run while a circuit decides, in the same thread, neither hang nor break it.
 
-``on_move`` is called there, with the lock held and the breaker half-way: it plays their part.
+``on_move`` plays their part: it is called with the lock held and the breaker half-way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def breakers():
     return LocalBreakers(POLICY, lambda: 0.0)
 
 
-def amid_the_next_move(breakers, circuit, work):
+def within_the_next_transition(breakers, circuit, work):
     """Run ``work`` once, within the change of state of ``circuit`` that comes next; what it gave is kept."""
     gave = []
 
@@ -36,18 +36,18 @@ def amid_the_next_move(breakers, circuit, work):
     return gave
 
 
-def test_what_is_reported_then_counts_after_it(breakers):
+def test_a_report_made_within_a_transition_counts_after_it(breakers):
     circuit = breakers.get("t")
     first, second, third = (circuit.try_acquire(0.0) for _ in range(3))
     circuit.record(0.0, FAILURE, first, "one")
-    gave = amid_the_next_move(breakers, circuit, lambda: circuit.record(1.0, FAILURE, third, "three"))
+    gave = within_the_next_transition(breakers, circuit, lambda: circuit.record(1.0, FAILURE, third, "three"))
     circuit.record(1.0, FAILURE, second, "two")
     assert gave == [None]
     assert (circuit.breaker.state, circuit.breaker.generation) == ("open", 1), "opened once"
     assert circuit.last_error == "three"
 
 
-def test_a_probe_that_is_given_back_then_is_free_after_it(breakers):
+def test_a_probe_released_within_a_transition_is_free_after_it(breakers):
     circuit = breakers.get("t")
     for _ in range(2):
         circuit.record(0.0, FAILURE, None)
@@ -57,18 +57,18 @@ def test_a_probe_that_is_given_back_then_is_free_after_it(breakers):
     circuit.release(probe, 10.0)
     again = circuit.try_acquire(10.0)
     assert isinstance(again, BreakerPermit)
-    gave = amid_the_next_move(breakers, circuit, lambda: circuit.release(again, 10.0))
+    gave = within_the_next_transition(breakers, circuit, lambda: circuit.release(again, 10.0))
     circuit.record(10.0, FAILURE, again)
     assert gave == [None]
     assert circuit.breaker.state == "open"
     assert isinstance(circuit.try_acquire(1_000.0), BreakerPermit)
 
 
-def test_no_probe_goes_then(breakers):
+def test_no_probe_is_permitted_within_a_transition(breakers):
     circuit = breakers.get("t")
     for _ in range(2):
         circuit.record(0.0, FAILURE, None)
-    gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
+    gave = within_the_next_transition(breakers, circuit, lambda: circuit.try_acquire(10.0))
     probe = circuit.try_acquire(10.0)
     assert isinstance(probe, BreakerPermit)
     assert probe.probe
@@ -76,32 +76,32 @@ def test_no_probe_goes_then(breakers):
     assert gave[0].state == "half_open"
 
 
-def test_a_circuit_that_has_just_closed_lets_the_call_through(breakers):
+def test_a_call_within_the_transition_to_closed_is_let_through(breakers):
     circuit = breakers.get("t")
     for _ in range(2):
         circuit.record(0.0, FAILURE, None)
     probe = circuit.try_acquire(10.0)
-    gave = amid_the_next_move(breakers, circuit, lambda: circuit.try_acquire(10.0))
+    gave = within_the_next_transition(breakers, circuit, lambda: circuit.try_acquire(10.0))
     circuit.record(10.0, Result(ResultKind.SUCCESS), probe)
     assert circuit.breaker.state == "closed"
     assert isinstance(gave[0], BreakerPermit)
 
 
-def test_what_raises_amid_it_leaves_the_circuit_usable(breakers):
+def test_an_exception_within_a_transition_leaves_the_circuit_usable(breakers):
     circuit = breakers.get("t")
     circuit.record(0.0, FAILURE, None)
 
     def interrupted():
         raise KeyboardInterrupt
 
-    amid_the_next_move(breakers, circuit, interrupted)
+    within_the_next_transition(breakers, circuit, interrupted)
     with pytest.raises(KeyboardInterrupt):
         circuit.record(0.0, FAILURE, None)
     assert isinstance(circuit.try_acquire(1.0), BreakerRejection)
     assert isinstance(circuit.try_acquire(100.0), BreakerPermit)
 
 
-def test_a_forgotten_stream_that_the_collector_ends_amid_it_gives_its_permit_back():
+def test_a_stream_collected_within_a_transition_gives_its_permit_back():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001))
 
     @gear.guard("t")
@@ -120,7 +120,7 @@ def test_a_forgotten_stream_that_the_collector_ends_amid_it_gives_its_permit_bac
             next(node.held)
             node = None
             circuit = gear._gate.local.get("t")
-            gave = amid_the_next_move(gear._gate.local, circuit, gc.collect)
+            gave = within_the_next_transition(gear._gate.local, circuit, gc.collect)
             gear.try_acquire("t").failure(ConnectionError())
             assert gave[0] > 0
             circuit.breaker.on_move = None

@@ -1,4 +1,4 @@
-"""What a permit is told is checked before it counts: a wrong argument is named, and the permit can still be reported."""
+"""Reports of a permit: their arguments are checked before they count."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reports():
 
 
 @pytest.mark.parametrize(("report", "args", "kwargs", "named"), list(reports()))
-async def test_a_wrong_argument_is_named_and_the_permit_is_not_lost(gear, report, args, kwargs, named):
+async def test_report_with_an_invalid_argument_names_it_and_leaves_the_permit_usable(gear, report, args, kwargs, named):
     permit = await half_open(gear)
     with pytest.raises(SwitchgearError, match=named):
         getattr(permit, report)(*args, **kwargs)
@@ -62,20 +62,20 @@ async def test_a_wrong_argument_is_named_and_the_permit_is_not_lost(gear, report
     assert not gear.is_open("t"), "the probe's place was freed"
 
 
-async def test_tokens_that_an_sdk_leaves_out_are_none(gear):
+async def test_tokens_given_as_none_count_as_zero(gear):
     permit = await half_open(gear)
     permit.success(input_tokens=None, output_tokens=None, cache_creation_tokens=None, cost_usd=None, output_size=None)
     assert not gear.is_open("t")
 
 
-def test_a_word_is_a_verdict_too(gear):
+def test_failure_takes_an_error_class_as_its_classification(gear):
     gear.try_acquire("t").failure("no such city", classification="invalid_input")
     assert not gear.is_open("t")
     gear.try_acquire("t").failure("it is down", classification="server")
     assert gear.is_open("t")
 
 
-def test_wrong_numbers_give_no_session_more_than_it_had():
+def test_invalid_token_counts_leave_the_session_budget_unchanged():
     gear = Switchgear.local()
     with gear.session("s-1", token_budget=100) as session:
         permit = gear.try_acquire("t")
@@ -85,14 +85,14 @@ def test_wrong_numbers_give_no_session_more_than_it_had():
     assert (session.status().tokens, session.status().failures) == (2, 1)
 
 
-def test_a_callers_wrong_report_does_not_count_against_the_tool():
+def test_an_invalid_report_in_a_permit_block_does_not_count_against_the_tool():
     gear = Switchgear.local(local_policies=ONCE)
     with pytest.raises(SwitchgearError, match="output_tokens"), gear.permit("t") as permit:
         permit.success(output_tokens=-1)
     assert not gear.is_open("t")
 
 
-def test_what_reaches_the_fleet_is_whole():
+def test_events_carry_fractional_token_counts_rounded_up():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     with gear.permit("t") as permit:
@@ -102,20 +102,20 @@ def test_what_reaches_the_fleet_is_whole():
     assert (event["output_tokens"], event["output_size"]) == (2, 3)
 
 
-def test_a_passage_that_was_never_entered_is_left_without_harm(gear):
+def test_leaving_a_permit_block_that_was_never_entered_reports_nothing(gear):
     gear.permit("t").__exit__(None, None, None)
     assert not gear.is_open("t")
 
 
-async def test_a_passage_is_for_one_call_at_a_time(gear):
-    passage = gear.permit("t")
-    with passage as first:
-        with pytest.raises(SwitchgearError, match="This passage to t is taken"), passage:
+async def test_a_permit_block_cant_be_entered_twice_at_once(gear):
+    block = gear.permit("t")
+    with block as first:
+        with pytest.raises(SwitchgearError, match="This permit for t is in use"), block:
             pass
-        with pytest.raises(SwitchgearError, match="taken"):
-            async with passage:
+        with pytest.raises(SwitchgearError, match="in use"):
+            async with block:
                 pass
-    async with passage as second:
+    async with block as second:
         assert second is not first
 
 
@@ -155,7 +155,7 @@ def ended(permit, ending, duration_ms):
 
 @pytest.mark.parametrize("ending", ["success", "failure", "ignore"])
 @pytest.mark.parametrize("metered", [False, True])
-def test_a_duration_that_was_measured_elsewhere_is_the_one_sent_and_told(ending, metered):
+def test_a_reported_duration_is_sent_and_passed_to_the_hooks(ending, metered):
     outcomes, fleet = [], InMemoryFleet()
     gear = fleet.gear("gateway", hooks=[FunctionHooks(on_outcome=outcomes.append)])
     given = [0, 0.25, 1_234.5, Decimal("7.5"), None]

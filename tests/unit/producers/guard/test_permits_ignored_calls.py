@@ -1,4 +1,4 @@
-"""Calls that say nothing of the tool's health: told by a rule or by the permit, sent as events, counted nowhere."""
+"""Calls that say nothing about the tool's health: their events are sent, and no circuit counts them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_an_ignored_exception_of_a_coroutine_or_a_stream_counts_nowhere(
     assert of_the_fleet(fleet) == (0, 0, 6)
 
 
-def test_an_ignored_exception_is_not_replaced_by_a_fallback_or_a_kept_result(gear: Switchgear) -> None:
+def test_an_ignored_exception_is_not_replaced_by_a_fallback_or_a_cached_result(gear: Switchgear) -> None:
     gear.guard("backup")(lambda: "from the backup")
     answers = iter(["fresh"])
 
@@ -183,7 +183,7 @@ async def test_a_result_that_a_rule_ignores_goes_to_the_caller_and_counts_nowher
     assert [(one.status, one.error_class) for one in outcomes] == [event[:2]] * 2
 
 
-def test_an_ignored_result_is_not_kept_in_the_cache(gear: Switchgear) -> None:
+def test_an_ignored_result_is_not_cached(gear: Switchgear) -> None:
     made = []
     guarded = gear.guard(TOOL, cache=CachePolicy(ttl_s=60), classify_result=lambda _result: IGNORE)(
         lambda: made.append(1)
@@ -242,7 +242,7 @@ def test_failure_with_the_constant_is_the_same_as_ignore(fleet: InMemoryFleet, g
     assert counted(gear) == (0, 0, 2)
 
 
-def test_a_block_whose_permit_is_ignored_is_a_success_no_more(fleet: InMemoryFleet, gear: Switchgear) -> None:
+def test_ignoring_a_permit_in_its_block_replaces_the_success(fleet: InMemoryFleet, gear: Switchgear) -> None:
     with gear.permit(TOOL) as permit:
         permit.ignore()
     with contextlib.suppress(KeyError), gear.permit(TOOL) as permit:
@@ -273,7 +273,7 @@ def test_a_released_permit_leaves_no_trace_and_an_ignored_one_leaves_an_event(
         (("x",), {"metadata": 5}, "metadata"),
     ],
 )
-def test_a_wrong_argument_of_ignore_is_named_and_the_permit_is_as_it_was(
+def test_ignore_with_an_invalid_argument_names_it_and_leaves_the_permit_usable(
     gear: Switchgear, args: Any, kwargs: Any, named: str
 ) -> None:
     permit = taken(gear)

@@ -1,4 +1,4 @@
-"""Ctrl-C, an exit or a cancellation out of a user's own function after the call goes on, and takes no permit along."""
+"""Ctrl-C, an exit or a cancellation in a user's function after the call gives the permit back."""
 
 from __future__ import annotations
 

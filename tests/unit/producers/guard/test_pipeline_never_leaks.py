@@ -1,4 +1,4 @@
-"""No permit is ever leaked, no call lost or made twice, whatever the call does and whoever stops it."""
+"""No permit is leaked, and no call is lost or made twice, however the call ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever options a guard has and however its call ends: the permit comes back, and the session has counted the call once."""
+"""With every option and every end of a call, the permit comes back and the session counts the call once."""
 
 from __future__ import annotations
 

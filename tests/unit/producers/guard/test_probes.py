@@ -1,4 +1,4 @@
-"""PendingProbe for a probe: one request a circuit and process at a time, one call a lease."""
+"""Requests for probes: one at a time for each circuit and process, and one call for each lease."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def lease(who: str = ME, name: str = "l1") -> LeaseView:
     return LeaseView(name, who, 1e9)
 
 
-def test_one_request_at_a_time(desk):
+def test_a_second_request_for_a_probe_waits_for_the_first(desk):
     first = desk.ask(view())
     assert first is not None
     assert desk.ask(view()) is None
 
 
-def test_every_circuit_has_its_own_request(desk):
+def test_requests_for_probes_of_two_circuits_are_independent(desk):
     assert desk.ask(view(tool="a")) is not None
     assert desk.ask(view(tool="b")) is not None
 
@@ -54,13 +54,13 @@ def test_after_an_unanswered_request_the_next_waits_a_second(desk, clock):
     assert desk.ask(view()) is not None
 
 
-def test_a_circuit_that_changed_may_be_asked_about_at_once(desk):
+def test_a_new_record_allows_a_new_request_at_once(desk):
     desk.ask(view(1))
     desk.answered("t")
     assert desk.ask(view(2)) is not None
 
 
-def test_a_record_that_names_us_wakes_the_asking_call(desk):
+def test_a_lease_for_this_process_wakes_the_waiting_call(desk):
     waiting = desk.ask(view(1))
     desk.on_view(view(2, lease("other")), ME)
     assert not waiting.done()
@@ -68,13 +68,13 @@ def test_a_record_that_names_us_wakes_the_asking_call(desk):
     assert waiting.done()
 
 
-def test_a_circuit_that_closed_wakes_the_asking_call(desk):
+def test_a_closed_circuit_wakes_the_waiting_call(desk):
     waiting = desk.ask(view(1))
     desk.on_view(view(2, passes=True), ME)
     assert waiting.done()
 
 
-def test_a_change_nobody_waits_for_is_fine(desk):
+def test_a_record_without_a_waiting_call_is_ignored(desk):
     desk.on_view(view(2, lease()), ME)
     desk.on_view(view(3, passes=True), ME)
 
@@ -91,7 +91,7 @@ def test_a_lease_given_back_is_for_the_next_call(desk):
     assert desk.take("t", "l1")
 
 
-def test_of_many_threads_one_takes_the_lease_and_one_asks(desk):
+def test_one_of_many_threads_takes_the_lease_and_one_asks_for_a_probe(desk):
     taken, asked = [], []
 
     def race():
@@ -106,7 +106,7 @@ def test_of_many_threads_one_takes_the_lease_and_one_asks(desk):
     assert (taken.count(True), asked.count(True)) == (1, 1)
 
 
-def test_an_owner_that_does_not_answer_for_long_is_taken_as_gone(desk, clock):
+def test_a_circuit_is_silent_after_long_unanswered_requests(desk, clock):
     for _ in range(31):
         desk.ask(view())
         desk.answered("t")
@@ -116,14 +116,14 @@ def test_an_owner_that_does_not_answer_for_long_is_taken_as_gone(desk, clock):
     assert not desk.silent(view(2))
 
 
-def test_one_old_request_is_no_silence(desk, clock):
+def test_a_single_old_request_does_not_make_a_circuit_silent(desk, clock):
     desk.ask(view())
     desk.answered("t")
     clock.now += 1_000
     assert not desk.silent(view())
 
 
-def test_a_closed_circuit_leaves_nothing_behind(desk):
+def test_a_closed_circuit_forgets_its_requests_and_leases(desk):
     desk.ask(view())
     desk.answered("t")
     desk.take("t", "l1")
@@ -139,5 +139,5 @@ def test_a_forked_child_has_no_requests_and_no_leases(desk):
     assert desk.take("t", "l1")
 
 
-def test_views_compare_by_value():
+def test_circuit_views_compare_by_value():
     assert view(1) == replace(view(2), version=1)

@@ -1,4 +1,4 @@
-"""Circuits whose owner does not answer are seen, with for how long."""
+"""Circuits whose owner does not answer are shown, with how long."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Asked:
         self.now += 1.5
 
 
-def test_one_request_is_no_silence_yet() -> None:
+def test_a_single_request_does_not_count_as_unanswered() -> None:
     asked = Asked()
     asked.ask()
     assert asked.probes.unanswered({"t": OPEN}) == {}
 
 
-def test_requests_again_without_an_answer_are_told_with_their_time() -> None:
+def test_repeated_unanswered_requests_are_shown_with_their_age() -> None:
     asked = Asked()
     for _ in range(4):
         asked.ask()
     assert asked.probes.unanswered({"t": OPEN}) == {"t": 6.0}
 
 
-def test_any_record_since_is_an_answer() -> None:
+def test_a_new_record_answers_earlier_requests() -> None:
     asked = Asked()
     for _ in range(4):
         asked.ask()
@@ -47,7 +47,7 @@ def test_any_record_since_is_an_answer() -> None:
     assert asked.probes.unanswered({}) == {}, "the circuit is gone"
 
 
-def test_a_closed_circuit_is_asked_for_no_more() -> None:
+def test_a_closed_circuit_has_no_unanswered_requests() -> None:
     asked = Asked()
     for _ in range(4):
         asked.ask()

@@ -1,4 +1,4 @@
-"""Refusals are reported in bounded number, and none is left out of the sum."""
+"""Refusals are sent at most once a second for each tool, and every one is counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sent(emitter):
     return [event for event, _ in emitter.buffer.take(100)]
 
 
-def test_the_first_refusal_goes_at_once(reporter, emitter):
+def test_the_first_refusal_is_sent_at_once(reporter, emitter):
     reporter.refused(refusal(), caller=("u", None, None))
     (event,) = sent(emitter)
     assert (event.status, event.served_by, event.generation, event.user_id) == ("rejected", "none", 4, "u")
@@ -50,7 +50,7 @@ def test_the_first_refusal_goes_at_once(reporter, emitter):
     assert not event.probe_requested
 
 
-def test_a_hot_loop_makes_one_event_a_second_that_stands_for_all(reporter, emitter, clock):
+def test_a_refused_loop_sends_one_event_per_second_with_the_number_of_refusals(reporter, emitter, clock):
     for _ in range(1_000):
         reporter.refused(refusal())
     clock.now += 1
@@ -58,13 +58,13 @@ def test_a_hot_loop_makes_one_event_a_second_that_stands_for_all(reporter, emitt
     assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1_000]
 
 
-def test_every_tool_has_its_own_second(reporter, emitter):
+def test_refusals_of_two_tools_are_summed_separately(reporter, emitter):
     for tool in "abc":
         reporter.refused(refusal(tool))
     assert [event.tool_name for event in sent(emitter)] == ["a", "b", "c"]
 
 
-def test_the_rest_goes_with_the_sweep(reporter, emitter, clock):
+def test_sweep_sends_the_refusals_that_waited(reporter, emitter, clock):
     for _ in range(10):
         reporter.refused(refusal())
     reporter.sweep()
@@ -75,20 +75,20 @@ def test_the_rest_goes_with_the_sweep(reporter, emitter, clock):
     assert [event.metadata["refused"] for event in sent(emitter)] == [9]
 
 
-def test_a_last_sweep_sends_everything_at_once(reporter, emitter):
+def test_sweep_of_everything_sends_refusals_at_once(reporter, emitter):
     reporter.refused(refusal())
     reporter.refused(refusal())
     reporter.sweep(everything=True)
     assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
 
 
-def test_a_request_for_a_probe_always_goes(reporter, emitter):
+def test_a_request_for_a_probe_is_sent_at_once(reporter, emitter):
     for _ in range(3):
         reporter.refused(refusal(), probe_requested=True)
     assert [event.probe_requested for event in sent(emitter)] == [True, True, True]
 
 
-def test_a_fallback_that_answered_is_named(reporter, emitter):
+def test_the_refusal_event_names_the_fallback_that_served(reporter, emitter):
     reporter.refused(refusal(), served_by="fallback", fallback_tool="b")
     (event,) = sent(emitter)
     assert (event.served_by, event.fallback_tool) == ("fallback", "b")
@@ -122,7 +122,7 @@ def test_refusals_that_take_no_lock_are_summed_with_the_others(reporter, emitter
     assert sent(emitter) == []
 
 
-def test_no_refusal_of_many_threads_is_left_out_or_told_twice(reporter, emitter, clock):
+def test_refusals_of_many_threads_are_each_counted_once(reporter, emitter, clock):
     def refuse():
         for _ in range(5_000):
             reporter.refused_again(refusal(), clock())
@@ -147,14 +147,14 @@ def at_once(deed):
     assert not thread.is_alive()
 
 
-def test_a_signal_handler_may_refuse_and_sweep_amid_any_method(reporter, emitter, clock):
-    def amid():
+def test_a_signal_handler_may_refuse_and_sweep_within_any_method(reporter, emitter, clock):
+    def nested():
         with reporter._lock:  # the thread is in a method, and the handler runs in the thread
             reporter.refused(refusal())
             reporter.refused(refusal())
             reporter.sweep(everything=True)
 
-    at_once(amid)
+    at_once(nested)
     assert [event.metadata["refused"] for event in sent(emitter)] == [1, 1]
 
 
@@ -171,7 +171,7 @@ CIRCUIT = {
 }  # fmt: skip
 
 
-def test_a_refusal_by_the_processs_own_circuit_says_what_its_record_would(reporter, emitter):
+def test_a_refusal_by_a_local_circuit_carries_its_state_and_cause(reporter, emitter):
     reporter.refused(local())
     reporter.refused(local(scope="user"), caller=("ana", None, None), probe_requested=True)
     first, second = sent(emitter)
@@ -179,7 +179,7 @@ def test_a_refusal_by_the_processs_own_circuit_says_what_its_record_would(report
     assert second.metadata == {"refused": 0, "refused_by": "local"} | CIRCUIT | {"scope": "user"}
 
 
-def test_a_summed_refusal_says_who_refused_too(reporter, emitter, clock):
+def test_a_summed_refusal_names_its_source(reporter, emitter, clock):
     for _ in range(3):
         reporter.refused(local())
         reporter.refused_again(refusal("fleets"), clock())
@@ -220,14 +220,14 @@ def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
     assert ended_at == 5_000.0
 
 
-def test_an_error_with_half_a_surrogate_pair_does_not_take_the_metadata_with_it(reporter, emitter):
+def test_an_error_with_a_lone_surrogate_leaves_the_metadata_readable(reporter, emitter):
     reporter.refused(replace(local(), last_error="no such file: \ud800"))
     (event,) = sent(emitter)
     encoded = encode_event(event, 1_800_000_000.0, emitter_id="e", service="s")
     assert json.loads(encoded)["metadata"]["refused_by"] == "local"
 
 
-def test_a_long_error_is_cut(reporter, emitter):
+def test_a_long_last_error_is_cut_in_the_refusal_event(reporter, emitter):
     reporter.refused(replace(local(), last_error="x" * 100_000))
     (event,) = sent(emitter)
     assert len(event.metadata["last_error"]) <= 300

@@ -1,4 +1,4 @@
-"""What the event of a refused call says of whoever refused it: the process's own circuit, the fleet's, or a limit."""
+"""What the event of a refused call says about what refused it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_refusal_by_the_processs_own_circuit_names_its_state_cause_and_wait(fl
     }  # fmt: skip
 
 
-def test_the_fast_way_of_a_guard_reports_the_same_as_the_exact_one(fleet):
+def test_the_fast_path_reports_the_same_refusal_as_the_full_path(fleet):
     gear = planner(fleet)
 
     @gear.guard("t")
@@ -76,7 +76,7 @@ def test_a_sum_carries_the_instant_of_its_last_refusal_and_not_of_its_sending(fl
     assert last == fleet.clock.wall() - 5
 
 
-def test_a_refusal_by_the_fleets_circuit_says_that_and_no_more(fleet):
+def test_a_refusal_by_the_fleets_circuit_carries_its_source_alone(fleet):
     gear = planner(fleet)
     fleet.open_circuit("t", for_s=60)
     assert not gear.try_acquire("t")
@@ -85,7 +85,7 @@ def test_a_refusal_by_the_fleets_circuit_says_that_and_no_more(fleet):
     assert event["generation"] == 1
 
 
-def test_a_limit_of_a_session_is_no_circuit(fleet):
+def test_a_refusal_by_a_session_limit_carries_no_circuit_state(fleet):
     gear = planner(fleet)
     with gear.session("s1", max_calls=1):
         gear.try_acquire("t").success()
@@ -94,7 +94,7 @@ def test_a_limit_of_a_session_is_no_circuit(fleet):
     assert event["metadata"] == {"refused": 1, "refused_by": "session"}
 
 
-def test_a_sessions_own_circuit_is_one_of_scope_session(fleet):
+def test_a_refusal_by_a_sessions_own_circuit_has_the_scope_session(fleet):
     gear = planner(fleet)
     with gear.session("s1"):
         fail(gear)
@@ -107,7 +107,7 @@ def test_a_sessions_own_circuit_is_one_of_scope_session(fleet):
 
 
 @pytest.mark.parametrize(("scope", "caller"), [("user", {"user_id": "ana"}), ("session", {"session_id": "s1"})])
-def test_a_circuit_that_a_policy_keeps_for_a_user_or_session_says_so(fleet, scope, caller):
+def test_a_refusal_carries_the_scope_of_its_circuit(fleet, scope, caller):
     gear = planner(fleet, TWO.model_copy(update={"scope": scope}))
     fail(gear, **caller)
     assert not gear.try_acquire("t", **caller)
@@ -117,7 +117,7 @@ def test_a_circuit_that_a_policy_keeps_for_a_user_or_session_says_so(fleet, scop
     assert caller.items() <= event.items()
 
 
-def test_a_half_open_circuit_of_the_process_refuses_as_such(fleet):
+def test_a_refusal_by_a_half_open_local_circuit_says_half_open(fleet):
     gear = planner(fleet)
     fail(gear)
     fleet.advance(61)

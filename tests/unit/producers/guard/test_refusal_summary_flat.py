@@ -54,7 +54,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_refusals_take_no_memory(case):
+def test_a_million_refusals_take_no_memory(case):
     number, client, work = CASES[case]
     code = f"""{MEASURE}
 NUMBER = {number}

@@ -1,4 +1,4 @@
-"""Error messages of any length: what is kept of them is what may be sent, and no more."""
+"""Error messages: how much of them is kept and sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE = BreakerPolicy(consecutive_failures=1)
 LONG = 1_000_000
 
 
-def test_a_message_waits_for_kafka_and_is_remembered_without_what_is_never_sent() -> None:
+def test_error_messages_are_cut_before_they_are_kept_and_buffered() -> None:
     gear = Switchgear("127.0.0.1:1", local_policies=ONE)
     gear._runtime.started = True
     assert gear._emitter is not None
@@ -42,7 +42,7 @@ def test_a_message_waits_for_kafka_and_is_remembered_without_what_is_never_sent(
         "-----BEGIN PRIVATE KEY-----" + "A" * LONG,
     ],
 )
-def test_what_is_shown_and_sent_is_as_if_the_whole_message_had_been_kept(message: str) -> None:
+def test_a_cut_error_message_is_redacted_like_the_whole_one(message: str) -> None:
     fleet = InMemoryFleet()
     gear = fleet.gear(local_policies=ONE)
     gear.try_acquire("t").failure(ConnectionError(message))  # type: ignore[union-attr]
@@ -52,7 +52,7 @@ def test_what_is_shown_and_sent_is_as_if_the_whole_message_had_been_kept(message
     assert refusal.last_error == redact(f"ConnectionError: {message}")
 
 
-def test_a_rule_of_ones_own_sees_what_the_built_in_one_left() -> None:
+def test_a_users_redact_rule_runs_after_the_built_in_one() -> None:
     seen: list[str] = []
     gear = Switchgear.local(local_policies=ONE, redact=lambda text: seen.append(text) or text)  # type: ignore[func-returns-value]
     gear.try_acquire("t").failure("two words " * 1_000)  # type: ignore[union-attr]

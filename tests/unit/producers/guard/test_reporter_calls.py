@@ -1,4 +1,4 @@
-"""What a call tells besides its end: tokens, failures in a result, a verdict of the guard's own, and that it was made before."""
+"""What goes with the outcome of a call: usage, failures in results, classifications and repeated calls."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_the_extractors_usage_goes_with_the_event(fleet, remote, told, fields):
 
 
 @pytest.mark.parametrize("told", ["seven", -1, float("nan"), True, [7], Usage(output_tokens=-3)])
-def test_a_usage_that_is_none_is_told_and_keeps_nobody_from_the_result(gear, told, caplog):
+def test_an_invalid_usage_is_logged_and_the_caller_gets_the_result(gear, told, caplog):
     assert gear.with_options(usage=lambda _result: told).call("t", lambda: "x") == "x"
     assert "the usage of t could not be read: ReportError" in caplog.text
 
 
-def test_an_extractor_that_fails_is_told_and_keeps_nobody_from_the_result(gear, caplog):
+def test_a_failing_usage_extractor_is_logged_and_the_caller_gets_the_result(gear, caplog):
     guarded = gear.guard("t", usage=lambda result: result["usage"])(lambda: {"text": "x"})
     assert [guarded(), guarded()] == [{"text": "x"}] * 2
     assert caplog.text.count("the usage of t could not be read: KeyError: 'usage'") == 1
@@ -74,7 +74,7 @@ def test_tokens_of_a_failed_call_are_wasted_and_open_the_circuit():
     assert gear.is_open("t")
 
 
-def test_what_a_permit_is_told_after_its_end_is_nobodys(gear):
+def test_reports_after_the_end_of_a_permit_do_nothing(gear):
     permit = gear.try_acquire("t")
     permit.success()
     permit.tokens(5)
@@ -115,7 +115,7 @@ def test_a_rule_of_the_guard_decides_which_results_are_failures(gear, verdict):
         guarded(1)
 
 
-async def test_the_same_for_coroutines(gear):
+async def test_a_classify_result_rule_decides_for_coroutine_functions_too(gear):
     async def search():
         return None
 
@@ -125,7 +125,7 @@ async def test_the_same_for_coroutines(gear):
     assert gear.is_open("t")
 
 
-def test_a_rule_that_fails_finds_no_failure(gear, caplog):
+def test_a_failing_classify_result_rule_reports_a_success(gear, caplog):
     assert gear.with_options(classify_result=lambda result: result.nothing).call("t", lambda: 1) == 1
     assert "classify_result of t failed: AttributeError" in caplog.text
 
@@ -133,7 +133,7 @@ def test_a_rule_that_fails_finds_no_failure(gear, caplog):
 # -- a verdict of the guard's own -------------------------------------------------------------------------------------
 
 
-def test_a_guards_own_verdict_goes_before_the_clients_and_none_leaves_it_to_that():
+def test_the_guards_classify_goes_before_the_clients_and_none_leaves_it_to_that():
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1), classify=lambda _error: "invalid_input"
     )
@@ -148,7 +148,7 @@ def test_a_guards_own_verdict_goes_before_the_clients_and_none_leaves_it_to_that
     assert (gear.is_open("a"), gear.is_open("b")) == (True, False)
 
 
-def test_a_verdict_that_fails_leaves_the_tools_own_exception_to_the_caller(gear, caplog):
+def test_a_failing_classify_rule_leaves_the_tools_exception_to_the_caller(gear, caplog):
     guarded = gear.with_options(classify=lambda error: error.nothing)
     with pytest.raises(ZeroDivisionError):
         guarded.call("t", lambda: 1 // 0)
@@ -158,7 +158,7 @@ def test_a_verdict_that_fails_leaves_the_tools_own_exception_to_the_caller(gear,
 # -- duplicates -------------------------------------------------------------------------------------------------------
 
 
-def test_the_third_identical_call_of_a_session_is_told_and_each_one_after_it(gear):
+def test_on_duplicate_is_called_from_the_third_identical_call_of_a_session_on(gear):
     told = []
     guarded = gear.guard("t", on_duplicate=told.append)(lambda city: city)
     for name in ("s-1", "s-2"):
@@ -173,7 +173,7 @@ def test_the_third_identical_call_of_a_session_is_told_and_each_one_after_it(gea
     ]
 
 
-def test_a_duplicate_may_be_refused_in_words_for_the_model(gear):
+def test_a_refused_duplicate_has_a_text_for_the_model(gear):
     guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2)(lambda city: city)
     with gear.session("s-1"):
         guarded("Oslo")
@@ -189,7 +189,7 @@ def test_a_duplicate_may_be_refused_in_words_for_the_model(gear):
 
 
 @pytest.mark.parametrize("cache", [CachePolicy(ttl_s=0, stale_for_s=600), CachePolicy(ttl_s=60)])
-def test_a_refused_duplicate_is_refused_where_there_is_a_kept_result_too(gear, cache):
+def test_a_duplicate_is_refused_even_if_a_cached_result_exists(gear, cache):
     calls = []
     guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, cache=cache)(calls.append)
     with gear.session():
@@ -199,7 +199,7 @@ def test_a_refused_duplicate_is_refused_where_there_is_a_kept_result_too(gear, c
     assert calls == ["Oslo"]
 
 
-def test_a_refused_duplicate_falls_back_on_no_tool(gear):
+def test_a_refused_duplicate_uses_no_fallback(gear):
     gear.guard("b")(lambda _city: pytest.fail("not called"))
     guarded = gear.guard("t", on_duplicate="refuse", duplicate_after=2, fallback="b")(lambda city: city)
     guarded("Oslo")
@@ -207,7 +207,7 @@ def test_a_refused_duplicate_falls_back_on_no_tool(gear):
         guarded("Oslo")
 
 
-def test_one_who_is_told_and_fails_does_not_end_the_call(gear, caplog):
+def test_a_failing_on_duplicate_function_does_not_end_the_call(gear, caplog):
     guarded = gear.guard("t", on_duplicate=lambda found: found.nothing, duplicate_after=2)(lambda: 1)
     assert [guarded(), guarded(), guarded()] == [1, 1, 1]
     assert caplog.text.count("on_duplicate of t failed: AttributeError") == 1
@@ -222,7 +222,7 @@ def test_events_of_a_session_say_how_often_the_call_was_made_and_carry_its_hash(
     assert len({event["parameters_hash"] for event in found}) == 2
 
 
-def test_without_a_key_of_the_deployment_no_hash_leaves_the_process(fleet):
+def test_events_carry_no_hash_without_a_parameters_key(fleet):
     gear = fleet.gear("planner")
     with gear.session("s-1"):
         gear.with_options(single_flight=True).call("t", str, "Oslo")

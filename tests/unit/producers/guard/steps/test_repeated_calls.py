@@ -1,4 +1,4 @@
-"""What counts as the same call again: one that gave its caller something, from wherever; not one that was refused or failed."""
+"""Which calls count as repeated: those that gave their caller something."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_call_that_the_circuit_refused_is_no_repetition(gear, open_circuit):
     assert told == []
 
 
-def test_nor_is_one_that_the_session_refused(steady):
+def test_a_call_that_the_session_refused_is_no_repetition(steady):
     guarded = steady.guard("t", on_duplicate="refuse")(lambda: "made")
     with steady.session("s-1", max_calls=1):
         steady.call("other", len, "abc")
@@ -78,7 +78,7 @@ def test_a_call_may_be_tried_again_after_the_tool_failed(steady):
     assert ends(tool, 7) == ["ConnectionError"] * 4 + ["made", "made", "DuplicateCallError"]
 
 
-async def test_also_after_it_was_late_or_its_stream_broke(steady):
+async def test_a_call_may_be_tried_again_after_a_timeout_or_a_broken_stream(steady):
     @steady.guard("slow", on_duplicate="refuse", timeout=0.01)
     async def slow():
         await asyncio.sleep(60)
@@ -95,7 +95,7 @@ async def test_also_after_it_was_late_or_its_stream_broke(steady):
             assert [item async for item in stream()]
 
 
-def test_after_a_result_that_tells_of_an_outage_but_not_after_one_of_the_tools_own(steady):
+def test_a_call_may_be_tried_again_after_an_outage_but_not_after_the_tools_own_error(steady):
     def answering(text, kind):
         return steady.guard(kind, on_duplicate="refuse", classify_result=lambda _result: kind)(lambda: text)
 
@@ -113,7 +113,7 @@ def test_the_callers_own_mistake_made_again_is_a_repetition(steady, error):
     assert ends(watched, 3) == [expected, expected, "DuplicateCallError"]
 
 
-def test_so_are_arguments_that_do_not_fit(steady):
+def test_a_repeated_call_with_arguments_that_dont_fit_is_a_repetition(steady):
     guarded = steady.guard("t", on_duplicate="refuse")(lambda: 1)
     assert ends(lambda: guarded(town="Oslo"), 3) == ["TypeError", "TypeError", "DuplicateCallError"]
 
@@ -162,7 +162,7 @@ def test_a_result_from_the_cache_is_a_repetition(steady):
     assert (len(made), told) == (1, [3, 4, 5])
 
 
-async def test_so_is_a_result_of_anothers_flight(steady):
+async def test_a_result_of_another_callers_flight_is_a_repetition(steady):
     made, told = [], []
 
     @steady.guard("t", single_flight=True, on_duplicate=lambda one: told.append(one.count))
@@ -174,7 +174,7 @@ async def test_so_is_a_result_of_anothers_flight(steady):
     assert (len(made), told) == (1, [3, 4, 5])
 
 
-def test_also_in_threads_and_only_where_there_was_a_result(steady):
+def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
     told, together = [], threading.Barrier(4)
 
     @steady.guard("t", single_flight=True, on_duplicate=lambda one: told.append(one.count))

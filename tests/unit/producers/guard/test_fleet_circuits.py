@@ -1,4 +1,4 @@
-"""What the fleet's circuit says to a call."""
+"""What the fleet's circuit says about a call."""
 
 from __future__ import annotations
 
@@ -36,67 +36,67 @@ def view(
 
 
 @pytest.mark.parametrize("state", ["closed", "disabled", "metrics_only"])
-def test_a_circuit_that_is_not_enforced_or_closed_passes(state):
+def test_a_closed_or_unenforced_fleet_circuit_passes(state):
     assert judge(view(state), NOW, ME) is Verdict.PASS
 
 
-def test_an_open_circuit_refuses_before_its_instant_and_asks_at_it():
+def test_an_open_fleet_circuit_refuses_until_its_wait_is_over_and_asks_then():
     assert judge(view("open", until=NOW + 0.001), NOW, ME) is Verdict.REFUSE
     assert judge(view("open", until=NOW), NOW, ME) is Verdict.ASK
     assert judge(view("open", until=NOW - 100), NOW, ME) is Verdict.ASK
 
 
-def test_an_open_circuit_without_an_instant_is_asked_about_rather_than_refused_for_ever():
+def test_an_open_fleet_circuit_without_open_until_asks_for_a_probe():
     assert judge(view("open"), NOW, ME) is Verdict.ASK
 
 
-def test_forced_open_without_an_end_refuses_for_ever():
+def test_a_forced_open_circuit_without_an_end_refuses():
     assert judge(view("forced_open"), NOW + 1e9, ME) is Verdict.REFUSE
 
 
-def test_forced_open_until_an_instant_is_asked_about_from_then_on():
+def test_a_forced_open_circuit_with_an_end_asks_after_it():
     assert judge(view("forced_open", until=NOW + 1), NOW, ME) is Verdict.REFUSE
     assert judge(view("forced_open", until=NOW), NOW, ME) is Verdict.ASK
 
 
-def test_a_mode_of_forced_open_refuses_whatever_the_state():
+def test_the_mode_forced_open_refuses_whatever_the_state():
     assert judge(view("closed", mode="forced_open"), NOW, ME) is Verdict.REFUSE
     assert judge(view("half_open", mode="forced_open"), NOW, ME) is Verdict.REFUSE
 
 
-def test_our_own_lease_is_the_permission():
+def test_a_live_lease_of_this_process_permits_a_probe():
     verdict = judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9, ME: NOW + 9}), NOW, ME)
     assert isinstance(verdict, LeaseView)
     assert verdict.lease_id == f"lease of {ME}"
 
 
-def test_our_expired_lease_is_none():
+def test_an_expired_lease_of_this_process_permits_nothing():
     assert judge(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) is Verdict.ASK
 
 
-def test_while_others_probe_we_are_refused():
+def test_refuses_while_another_process_probes():
     assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) is Verdict.REFUSE
 
 
-def test_when_the_probe_of_others_is_lost_the_next_one_may_be_asked_for():
+def test_asks_for_a_probe_when_the_lease_of_another_process_expired():
     assert judge(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is Verdict.ASK
     assert judge(view("half_open", until=NOW - 1), NOW, ME) is Verdict.ASK
 
 
-def test_while_others_probe_and_permits_are_left_one_may_be_asked_for():
+def test_asks_for_a_probe_while_others_probe_and_permits_are_left():
     assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME) is Verdict.ASK
 
 
-def test_our_own_live_lease_comes_before_another_permit():
+def test_a_live_lease_of_this_process_goes_before_asking_for_another():
     found = judge(view("half_open", until=NOW - 1, leases={ME: NOW + 9}, permits_left=2), NOW, ME)
     assert isinstance(found, LeaseView)
 
 
-def test_a_record_of_an_older_worker_knows_no_permits_and_one_probe_goes_after_the_other():
+def test_a_record_without_permits_left_allows_one_probe_at_a_time():
     circuit = view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=None)
     assert circuit.permits_left == 0
     assert judge(circuit, NOW, ME) is Verdict.REFUSE
 
 
-def test_an_operator_outranks_permits():
+def test_a_forced_open_circuit_refuses_even_if_permits_are_left():
     assert judge(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is Verdict.REFUSE

@@ -1,4 +1,4 @@
-"""A tool that calls itself, or its base class's version of itself, recovers: its probe is no obstacle to its own calls."""
+"""A tool that calls itself recovers: its probe does not refuse its own calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_guarded_method_of_a_base_class_may_be_called_by_its_guarded_heir(gear
     assert gear.status().local == {}
 
 
-def test_one_that_fails_within_is_one_failed_probe(gear):
+def test_a_recursive_tool_that_fails_within_is_one_failed_probe(gear):
     @gear.guard("t")
     def walk(depth):
         if depth == 0:
@@ -121,7 +121,7 @@ def test_calls_of_other_tools_other_clients_and_other_threads_are_refused_as_eve
         probe.release()
 
 
-def test_a_session_counts_and_limits_them_all_the_same(gear):
+def test_a_session_counts_recursive_calls_within_a_probe(gear):
     @gear.guard("t")
     def walk(depth):
         return depth if depth == 0 else walk(depth - 1)
@@ -134,7 +134,7 @@ def test_a_session_counts_and_limits_them_all_the_same(gear):
             walk(0)
 
 
-def test_the_fleets_probe_is_no_obstacle_either():
+def test_a_recursive_tool_recovers_under_the_fleets_probe():
     fleet = InMemoryFleet(PROBING)
     gear = fleet.gear("planner")
 
@@ -171,7 +171,7 @@ def test_a_probe_may_be_closed_in_another_context_than_it_ran_in(gear):
     assert gear.try_acquire("t")
 
 
-def test_and_so_may_a_function_that_stands_in():
+def test_a_stand_in_function_may_be_closed_in_another_context_than_it_ran_in():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60))
 
     async def stand_in():
