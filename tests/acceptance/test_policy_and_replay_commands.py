@@ -94,9 +94,9 @@ def test_a_file_that_holds_no_execution_is_an_error(capsys, tmp_path, text, mess
     path = tmp_path / "calls.jsonl"
     path.write_text(text)
     assert run(["replay", str(path), *more]) == 1
-    told = capsys.readouterr()
-    assert message in told.err
-    assert (told.out, told.err.count("\n")) == ("", 1)
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 def test_a_file_with_one_execution_is_replayed(capsys, tmp_path):

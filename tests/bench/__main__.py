@@ -1,9 +1,8 @@
-"""Every bench, one after the other: their tables on the screen and under ``bench-results/``, with plots where one says more.
+"""Run every benchmark, one after the other. Tables go to the screen and to ``bench-results/``, some with plots.
 
     python -m tests.bench [NAMES…] [--list] [--out DIR]
 
-Each runs as a process of its own, as it does by hand. One that fails does not keep the next from running; the exit code is 1
-where one failed.
+Each runs as a process of its own. If one fails, the next still runs, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ BENCHES: Final[dict[str, Bench]] = {
 
 
 def present() -> dict[str, Bench]:
-    """The benches whose module is here; one that nobody gave a title runs under its name."""
+    """The benches whose module is here; one without a title runs under its name."""
     files = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
     runnable = [name for name in files if name in BENCHES or _is_runnable(name)]
     named = [name for name in BENCHES if name in runnable]

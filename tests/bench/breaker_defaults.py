@@ -45,7 +45,7 @@ OK, BAD = Result(reporter="a"), Result(ResultKind.FAILURE, reporter="a")
 
 
 def calls_between_opens(policy: BreakerPolicy, share: float, volume: float, seed: int, budget: int = BUDGET) -> str:
-    """Steady share: calls / opens, the circuit starting anew after each."""
+    """Steady share: calls / opens, the circuit starts again after each."""
     draw = random.Random(seed).random
     breaker, now, opens = Breaker("tool", policy, 0.0), 0.0, 0
     step = 1 / volume

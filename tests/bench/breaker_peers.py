@@ -5,7 +5,7 @@
 Every breaker opens after five failures in a row and guards a function that does nothing. Costs are CPU time, the best of five
 rounds, without that of the bare function (a coroutine's for those that guard coroutines); a refusal is taken as the breaker gives
 it: an exception, or a value where there is one. For the last column fifty callers ask at the same moment after the wait is over,
-while the guarded function takes a tenth of a second: each that gets in reaches a tool of which nobody knows yet whether it is well.
+while the guarded function takes a tenth of a second: each that gets in reaches a tool whose health is not known yet.
 """
 
 from __future__ import annotations

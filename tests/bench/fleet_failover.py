@@ -2,7 +2,7 @@
 
     python -m tests.bench.fleet_failover [--workers 2,3] [--kills 3] [--rate 500]
 
-Every tool is told `force_open` and `close` in turn, so that each circuit gets a new version about twice a second; the failover time of a
+Every tool gets `force_open` and `close` in turn, so that each circuit gets a new version about twice a second; the failover time of a
 circuit is from the kill to the broker's timestamp of its first record after it, worst circuit of the dead worker. Without a name the
 group waits for the session timeout (6 s here, the default 8). A named worker (`--instance-id`) that is started again takes its
 circuits back as soon as it is up, and is measured so. At the end every circuit's versions are recounted from the topic. Exit code 1 where one
@@ -76,8 +76,8 @@ class Traffic:
             for verb in itertools.cycle(("force_open", "close")):
                 began = time.monotonic()
                 for tool in TOOLS:
-                    told = Command.model_validate({"tool_name": tool, "verb": verb, "actor": "bench"})
-                    await producer.send(names.commands, key=tool.encode(), value=told.to_bytes())
+                    command = Command.model_validate({"tool_name": tool, "verb": verb, "actor": "bench"})
+                    await producer.send(names.commands, key=tool.encode(), value=command.to_bytes())
                 for number in range(int(self._rate * TELL_EVERY_S)):
                     tool = TOOLS[number % len(TOOLS)]
                     event = json.dumps({"tool_name": tool, "status": "success"}).encode()

@@ -37,11 +37,11 @@ def _messages(partitions: int) -> dict[int, list[tuple[bytes, bytes]]]:
 
 
 async def run(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
-    """Send for ever; says once a second how many events a second were acknowledged."""
+    """Send until the process ends. Print once a second how many events per second were acknowledged."""
     messages = _messages(partitions)
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks=1, max_batch_size=900_000)
     await producer.start()
-    began = told = time.monotonic()
+    began = printed_at = time.monotonic()
     sent = acknowledged = since = 0
     pending: set[asyncio.Task[int]] = set()
     while True:
@@ -55,9 +55,9 @@ async def run(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
         done = {task for task in pending if task.done()}
         pending -= done
         acknowledged += sum(task.result() for task in done)
-        if time.monotonic() - told >= 1:
-            print(f"rate {(acknowledged - since) / (time.monotonic() - told):.0f}", flush=True)
-            told, since = time.monotonic(), acknowledged
+        if time.monotonic() - printed_at >= 1:
+            print(f"rate {(acknowledged - since) / (time.monotonic() - printed_at):.0f}", flush=True)
+            printed_at, since = time.monotonic(), acknowledged
 
 
 async def _send(

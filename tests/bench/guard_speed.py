@@ -6,7 +6,7 @@ One process, one run. Every breaker opens after five failures in a row, and guar
 does nothing; its bare cost is taken off. Costs are CPU time of the calling thread. The contenders take turns, twenty rounds,
 and the best round of each counts: so what else runs on the machine meets all of them alike. A refusal is taken as the caller
 meets it, an exception raised and caught. "in of 50": fifty callers ask in the same moment after the wait while the function
-takes a tenth of a second; each that gets in reaches a tool of which nobody knows yet whether it is well.
+takes a tenth of a second; each that gets in reaches a tool whose health is not known yet.
 
 The second table is our guard with Kafka: calls in bursts of 2,000, twenty milliseconds between them, ten rounds of five bursts; what the calling
 thread spends on a call, and what all threads of the process spend until the last event is acknowledged: the best round, as above,
@@ -194,8 +194,8 @@ def with_kafka(calls: int) -> bool:
             before = _acknowledged(gear)
             spent = [_spent(lambda: in_bursts(down, calls), gear) for _ in range(KAFKA_ROUNDS)]
             owns, wholes = ([each[part] / calls * 1e9 for each in spent] for part in (0, 1))
-            told = f"{_acknowledged(gear) - before} for {calls * KAFKA_ROUNDS} refusals"
-            rows.append(("open", _best_and_median(owns), _best_and_median(wholes), told))
+            acknowledged = f"{_acknowledged(gear) - before} for {calls * KAFKA_ROUNDS} refusals"
+            rows.append(("open", _best_and_median(owns), _best_and_median(wholes), acknowledged))
     bare_sketch = [timed(sketch(), CALLS) / CALLS * 1e9 for _ in range(ROUNDS)]
     rows.append(("a bare sketch, closed", _best_and_median(bare_sketch), "-", "-"))
     print("\n| with the event sent to Kafka | calling thread, ns a call | all threads, ns a call | acknowledged |")
@@ -225,7 +225,7 @@ def _acknowledged(gear: Switchgear) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; exit code 1 where somebody is faster than us, more than one probe went, or an event is missing."""
+    """Print the tables; exit code 1 if another breaker is faster, more than one probe went, or an event is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.guard_speed")
     parser.add_argument("--calls", type=int, default=10_000, help="Guarded calls of each kind with Kafka, a round.")
     parser.add_argument("--no-kafka", action="store_true", help="The first table alone.")

@@ -5,7 +5,7 @@
 Calls are spread over 24 hours and 200 tools, made inside ClickHouse and inserted through the real tables and views. Every query
 runs once to warm the caches; medians and 95th percentiles are of the rounds after. ``--folder`` keeps the data, and loads nothing
 where it has some. The plan names the table, or the projection (``per_hour`` …) that ClickHouse reads in its place, the columns of the
-key that it uses, and what it leaves to read. The median CPU time of the process beside it tells a slow query from a busy machine.
+key that it uses, and what it leaves to read. The median CPU time of the process beside it distinguishes a slow query from a busy machine.
 """
 
 from __future__ import annotations

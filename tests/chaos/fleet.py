@@ -31,7 +31,7 @@ class Member:
     spawned: int = 0
     child: Child | None = None
     ended_by_itself: list[int] = field(default_factory=list)
-    """Exit codes of ends that nobody ordered."""
+    """Exit codes of processes that ended by themselves."""
     ordered: bool = False
     not_before: float = 0.0
 

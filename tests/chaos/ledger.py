@@ -1,4 +1,4 @@
-"""The ledger of a load process: what it handed over, and what it was told became of it.
+"""The ledger of a load process: the events that it handed over, and the results that it got for them.
 
 One file a process, append only, written before the event is handed over, so it survives ``kill -9`` of its writer. Lines, their fields
 separated by tabs:

@@ -17,7 +17,7 @@ class Link:
     """Connections to ``port`` go on to ``target``, both on this machine.
 
     * ``slow(seconds)``: what is sent waits so long, in both directions.
-    * ``cut()``: nothing gets through any more, and nobody is told. What was sent arrives when the link is mended, as TCP sends again.
+    * ``cut()``: nothing gets through, without an error. What was sent arrives when the link is repaired, because TCP sends it again.
     * ``close()``: connections break, and new ones break at once.
     * ``mend()``: all of it ends.
     """
@@ -91,7 +91,7 @@ class Link:
             writer.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._through.wait()  # behind a cut nobody answers
+        await self._through.wait()  # a cut link gives no answer
         async with asyncio.timeout(CONNECT_S):
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
         self._open.add(back)

@@ -29,7 +29,7 @@ async def heal(stage: Stage) -> None:
 
 
 async def end_load(stage: Stage) -> None:
-    """Tell every emitter and guard to end; each waits for what is on its way."""
+    """Stop every emitter and guard. Each waits for the events that are on their way."""
     await asyncio.gather(*[stage.fleet.retire(member) for member in stage.fleet.of("emitter", "guard")])
 
 

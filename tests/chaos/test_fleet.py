@@ -86,6 +86,6 @@ async def test_a_sleeping_member_can_be_retired(tmp_path):
 
 
 def state_of(pid):
-    """As the kernel tells it: R running, S sleeping, T stopped."""
+    """The state that the kernel reports: R running, S sleeping, T stopped."""
     with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - a file of the kernel
         return stat.read().rpartition(")")[2].split()[0]

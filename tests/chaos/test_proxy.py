@@ -98,9 +98,9 @@ async def test_a_closed_link_breaks_connections_and_refuses_new_ones():
 
 
 async def test_a_server_that_is_down_breaks_the_connection():
-    (port, nobody) = steady_ports(2)
+    (port, unused) = steady_ports(2)
     async with Network() as network:
-        link = await network.add("client/nobody", port, nobody)
+        link = await network.add("client/unused", port, unused)
         async with connected(link) as (reader, writer):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await asyncio.wait_for(ask(reader, writer), 10)

@@ -1,4 +1,4 @@
-"""A short run of the whole: one broker, real processes, and a fixed seed. ``make chaos`` runs for as long as it is told."""
+"""A short run of the whole: one broker, real processes, and a fixed seed. ``make chaos`` runs for ``SECONDS``."""
 
 import psutil
 import pytest

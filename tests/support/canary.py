@@ -14,7 +14,7 @@ SECRET = "the-secret-itself"
 
 @dataclass
 class Listener:
-    """A web server that nobody may ask for anything."""
+    """A web server that must get no request."""
 
     address: str
     asked: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Seconds that pass when told: set ``now``."""
+    """A clock that a test moves: set ``now``."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now

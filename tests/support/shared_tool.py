@@ -87,7 +87,7 @@ class SharedTool:
             async with asyncio.timeout(ALONE_S):
                 await recovery.over.wait()
         except TimeoutError:
-            pass  # nobody else probes now: answered alone
+            pass  # no other call probes now
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)

@@ -56,8 +56,8 @@ async def send(
 
 async def command(settings: Settings, tool_name: str, verb: str, **fields: Any) -> None:
     """Send one command as an operator."""
-    told = Command.model_validate({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
-    await send(settings, settings.topics.commands, [(tool_name.encode(), told.model_dump_json().encode(), None)])
+    record = Command.model_validate({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
+    await send(settings, settings.topics.commands, [(tool_name.encode(), record.model_dump_json().encode(), None)])
 
 
 async def recount(settings: Settings) -> dict[str, Counter[str]]:
@@ -88,7 +88,7 @@ async def dead_letters(settings: Settings) -> list[DeadLetter]:
 
 
 def version_faults(records: list[Circuit]) -> list[str]:
-    """Where the versions of one circuit don't rise, or one version tells two things."""
+    """Where the versions of one circuit don't rise, or one version has two contents."""
     faults = []
     for before, after in itertools.pairwise(records):
         if after.version < before.version:

@@ -1,4 +1,4 @@
-"""Text that a terminal obeys or nobody sees, and what must not reach a person."""
+"""Characters that control a terminal or are invisible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers bounced: one, all, or the leader of a partition; killed, or told to end."""
+"""Brokers that restart: one, all, or the leader of a partition; killed or terminated."""
 
 from __future__ import annotations
 

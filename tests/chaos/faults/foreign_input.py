@@ -143,7 +143,7 @@ async def connected(producer: AIOKafkaProducer) -> None:
 
 
 def taken_note_of(answer: asyncio.Future[Any]) -> None:
-    """An answer that comes when nobody waits for it any more is no complaint at the end."""
+    """Ignore an answer that comes after the waiter has gone."""
     if not answer.cancelled():
         answer.exception()
 

@@ -110,7 +110,7 @@ def garbage(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
 
 
 def policies(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Commands that set policies which nobody can keep."""
+    """Commands that set impossible policies."""
     for rule in IMPOSSIBLE:
         tool = chance.choice(EMITTED)
         yield "commands", owner(tool), tool.encode(), command(tool, rule, uuid.UUID(int=chance.getrandbits(128)))

@@ -1,4 +1,4 @@
-"""Processes killed, told to end, and put to sleep past their session."""
+"""Processes that are killed, terminated, or paused for longer than their session."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def arguments() -> argparse.Namespace:
-    """What it was told."""
+    """The arguments of a load process."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.load")
     parser.add_argument("kind", choices=["emit", "guard"])
     parser.add_argument("--bootstrap", required=True)

@@ -1,4 +1,4 @@
-"""An emitter under load: a third by ``emit()``, the rest by ``submit()``, which tells of every event."""
+"""An emitter under load: a third by ``emit()``, the rest by ``submit()``, which reports every event."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Load:
 
 
 def emit(given: argparse.Namespace, stop: threading.Event) -> None:
-    """Until told to stop."""
+    """Run until the stop signal."""
     ledger = LedgerWriter(given.ledger)
     emitter = Emitter(given.bootstrap, topic_prefix=given.prefix, service="chaos")
     load = Load(emitter, ledger, random.Random(given.seed))

@@ -55,7 +55,7 @@ class Decisions:
 
 
 def guard(given: argparse.Namespace, stop: threading.Event) -> None:
-    """Until told to stop."""
+    """Run until the stop signal."""
     chance = random.Random(given.seed)
     ledger = LedgerWriter(given.ledger)
     gear = Switchgear(given.bootstrap, topic_prefix=given.prefix, service="chaos-guard", local_policies=LOCAL)

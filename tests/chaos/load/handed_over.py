@@ -1,4 +1,4 @@
-"""What has certainly arrived of the events that were handed over by ``emit()``, which tells of none by itself."""
+"""The events of ``emit()`` that have certainly arrived. ``emit()`` itself reports none."""
 
 from __future__ import annotations
 

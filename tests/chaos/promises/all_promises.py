@@ -1,4 +1,4 @@
-"""Every promise, in the order in which they are told."""
+"""Every promise, in the order of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One owner, one order: a circuit's versions rise, and nobody is told two things under one version."""
+"""One owner, one order: the versions of a circuit rise, and one version has one content."""
 
 from __future__ import annotations
 

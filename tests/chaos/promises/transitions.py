@@ -10,13 +10,13 @@ PROMISE = "transitions-stored"
 
 def transitions_stored(evidence: Evidence) -> Verdict:
     """Compared by circuit, version and state."""
-    told = {(record.circuit, record.version, record.state) for record in evidence.circuits}
+    published = {(record.circuit, record.version, record.state) for record in evidence.circuits}
     stored = set(evidence.transitions)
     faults = [
-        f"{circuit} version {version} ({state}) is not stored" for circuit, version, state in sorted(told - stored)
+        f"{circuit} version {version} ({state}) is not stored" for circuit, version, state in sorted(published - stored)
     ]
     faults += [
-        f"{circuit} version {version} ({state}) is stored and was never told"
-        for circuit, version, state in sorted(stored - told)
+        f"{circuit} version {version} ({state}) is stored but not in the topic"
+        for circuit, version, state in sorted(stored - published)
     ]
-    return Verdict(PROMISE, f"{len(told):,} versions told, {len(stored):,} stored", faults)
+    return Verdict(PROMISE, f"{len(published):,} versions published, {len(stored):,} stored", faults)

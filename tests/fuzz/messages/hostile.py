@@ -1,4 +1,4 @@
-"""Hostile messages by a seed: arbitrary bytes, and well-formed messages with something in them that nobody would write."""
+"""Hostile messages by a seed: arbitrary bytes, and well-formed messages with strange contents."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def main() -> None:
             for line in sys.stdin:
                 try:
                     outcome, text = run(json.loads(line))
-                except Exception as error:  # noqa: BLE001 - one that nobody expects is a finding
+                except Exception as error:  # noqa: BLE001 - an unexpected one is a finding
                     outcome, text = "bug", repr(error)
                 _send(answers, {"outcome": outcome, "text": text})
 

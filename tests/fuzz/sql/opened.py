@@ -1,4 +1,4 @@
-"""Whether anything opens a file: inotify tells, whatever becomes of what was read."""
+"""Detect with inotify whether a file is opened, even if its content never appears."""
 
 from __future__ import annotations
 
