@@ -121,21 +121,21 @@ def ids(value: object) -> str:
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=ids)
-def test_an_impossible_argument_is_told_by_its_name(name: str, value: object) -> None:
+def test_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
     with pytest.raises(SwitchgearError, match=name) as told:
         Switchgear.local(**{name: value})  # type: ignore[arg-type]
     assert len(str(told.value)) < 400
 
 
 @pytest.mark.parametrize(("name", "value"), [*WRONG, *WRONG_WITH_KAFKA], ids=ids)
-def test_so_it_is_of_a_client_with_kafka_or_a_fleet_in_memory(name: str, value: object) -> None:
+def test_a_connected_client_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
     for servers in ("127.0.0.1:1", InMemoryFleet()):
         with pytest.raises(SwitchgearError, match=name):
             Switchgear(servers, **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("servers", NO_SERVERS, ids=repr)
-def test_what_is_no_address_of_a_broker_is_told_at_once(servers: Any) -> None:
+def test_rejects_an_impossible_address_of_a_broker(servers: Any) -> None:
     with pytest.raises(SwitchgearError, match="bootstrap_servers"):
         Switchgear(servers)
     for make in (Emitter, CircuitFollower):
@@ -146,12 +146,12 @@ def test_what_is_no_address_of_a_broker_is_told_at_once(servers: Any) -> None:
 @pytest.mark.parametrize(
     "servers", ["kafka", "a:9092, b:9093", "127.0.0.1:1", "[::1]:9092", "[::1]", "::1", "kafka_1:9092"]
 )
-def test_addresses_that_kafkas_clients_take_are_taken(servers: str) -> None:
+def test_accepts_the_addresses_that_kafka_clients_accept(servers: str) -> None:
     assert Switchgear(servers).close(0)
     assert KafkaConnection(servers).bootstrap_servers == servers
 
 
-def test_a_connection_with_a_protocol_that_there_is_not_is_refused() -> None:
+def test_rejects_an_unknown_security_protocol() -> None:
     with pytest.raises(SwitchgearError, match="security_protocol"):
         KafkaConnection("a:1", "TLS")
 
@@ -168,12 +168,12 @@ def test_a_connection_with_a_protocol_that_there_is_not_is_refused() -> None:
     ],
     ids=ids,
 )
-def test_an_emitter_checks_its_own(name: str, value: object) -> None:
+def test_an_emitter_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
     with pytest.raises(SwitchgearError, match=name):
         Emitter("127.0.0.1:1", **{name: value})  # type: ignore[arg-type]
 
 
-def test_the_way_out_is_told_too() -> None:
+def test_the_message_says_what_to_do() -> None:
     with pytest.raises(OptionError, match=r"hooks=\[MyHooks\(\)\]"):
         Switchgear.local(hooks=FunctionHooks())  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"Make one: FunctionHooks\(\)"):
@@ -190,13 +190,13 @@ def test_the_secret_is_not_in_the_message() -> None:
     assert "hunter2" not in str(told.value)
 
 
-def test_what_is_right_is_taken() -> None:
+def test_accepts_every_form_of_local_policies() -> None:
     for policies in (None, POLICY, PlainPolicy(), {}, {"a": POLICY}, lambda _tool: POLICY):
         assert Switchgear.local(local_policies=policies).call("a", int) == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tool", [None, "", 5, [], len, "\ud800", "x" * 10_000], ids=lambda tool: ascii(tool)[:20])
-async def test_what_is_no_tools_name_is_told_by_every_way_to_ask(tool: Any) -> None:
+async def test_every_way_to_ask_rejects_an_impossible_name_of_a_tool(tool: Any) -> None:
     gear = Switchgear.local()
     for ask in (gear.try_acquire, gear.is_open, gear.permit):
         for _ in range(2):
@@ -213,7 +213,7 @@ async def test_what_is_no_tools_name_is_told_by_every_way_to_ask(tool: Any) -> N
 @pytest.mark.parametrize(
     "function", [lambda _: None, lambda _: {}["x"], lambda _: BreakerPolicy], ids=["none", "fails", "class"]
 )
-def test_a_policy_function_of_no_use_is_logged_and_the_default_decides(
+def test_a_policy_function_that_fails_is_logged_and_the_default_policy_decides(
     function: Callable[[str], Any], caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     tool = request.node.name  # what is logged is logged once a minute and tool
@@ -238,7 +238,7 @@ def test_a_sessions_policies_are_checked_too() -> None:
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_coroutine_function_is_no_hook() -> None:
+def test_rejects_a_coroutine_function_as_a_hook() -> None:
     class DeferredResult(Hooks):
         async def on_drop(self, count: int) -> None:  # type: ignore[override]
             await asyncio.sleep(0)
@@ -255,7 +255,7 @@ def test_a_coroutine_function_is_no_hook() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_hook_that_returns_a_coroutine_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_returns_a_coroutine_counts_as_failed(caplog: pytest.LogCaptureFixture) -> None:
     hooks = HookList([FunctionHooks(on_drop=lambda _: later())])
     hooks.on_drop(1)
     assert hooks.failures == 1

@@ -51,7 +51,7 @@ def connection(gear: Switchgear) -> KafkaConnection:
     return gear._emitter._connection
 
 
-def test_without_any_setting_it_is_the_broker_of_this_machine(make: Make) -> None:
+def test_without_settings_the_broker_is_on_this_machine(make: Make) -> None:
     gear = make()
     assert connection(gear) == KafkaConnection("localhost:9092")
     assert gear._emitter._service == ""
@@ -113,7 +113,7 @@ def test_spool_and_key_come_from_the_environment(make: Make, environment: Make, 
     assert gear._runtime.hash({"city": "Oslo"}) == twin._runtime.hash({"city": "Oslo"})
 
 
-def test_the_service_of_opentelemetry_is_taken_where_none_is_set(
+def test_uses_the_service_name_of_opentelemetry_if_none_is_set(
     make: Make, environment: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "from-otel")
@@ -132,11 +132,11 @@ def test_local_switches_kafka_off_and_a_given_broker_switches_it_on(make: Make, 
     assert connection(make(bootstrap_servers="a:1")) == KafkaConnection("a:1")
 
 
-def test_no_brokers_given_is_local(make: Make) -> None:
+def test_a_client_without_brokers_is_local(make: Make) -> None:
     assert make(bootstrap_servers=None)._emitter is None
 
 
-def test_emitter_and_follower_are_made_the_same_way(environment: Make, tmp_path: Path) -> None:
+def test_from_env_makes_an_emitter_and_a_follower_too(environment: Make, tmp_path: Path) -> None:
     environment(**SASL, KAFKA_BOOTSTRAP_SERVERS="a:1", TOPIC_PREFIX="p.", SERVICE="s", SPOOL_DIR=tmp_path)
     emitter, follower = Emitter.from_env(linger_s=0.1), CircuitFollower.from_env(topic_prefix="own.")
     try:
@@ -182,7 +182,7 @@ def test_a_client_certificate_reaches_the_emitter_and_the_follower(
     assert connection(make()).options()["ssl_context"]
 
 
-def test_a_policy_file_is_the_workers_and_not_read_here(make: Make, environment: Make) -> None:
+def test_a_client_does_not_read_the_policy_file_of_the_worker(make: Make, environment: Make) -> None:
     environment(POLICY_FILE="/nowhere/policies.toml")
     gear = make()
     for _ in range(5):

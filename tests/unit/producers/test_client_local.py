@@ -203,7 +203,7 @@ def test_policies_are_found_by_name_or_by_function():
         assert gear.try_acquire("b")
 
 
-def test_an_error_whose_text_can_not_be_read_is_a_failure_like_any(gear):
+def test_an_error_whose_text_can_not_be_read_counts_as_a_failure(gear):
     class AwfulError(Exception):
         def __str__(self):
             raise RuntimeError
@@ -262,7 +262,7 @@ def test_the_tools_own_exception_goes_through_and_then_the_circuit_refuses(gear)
     assert len(calls) == 2
 
 
-async def test_the_same_for_coroutines(gear):
+async def test_the_exception_of_a_coroutine_goes_through_and_then_the_circuit_refuses(gear):
     @gear.guard("search")
     async def search():
         await asyncio.sleep(0)
@@ -309,7 +309,7 @@ async def test_an_awaited_call_without_a_decorator(gear):
         await gear.acall("add", add, 1, b=2)
 
 
-def test_a_block_reports_its_end(gear):
+def test_a_permit_block_reports_its_end(gear):
     with gear.permit("search") as permit:
         assert isinstance(permit, Permit)
     for _ in range(2):
@@ -319,7 +319,7 @@ def test_a_block_reports_its_end(gear):
         pytest.fail("the block must not run")
 
 
-async def test_an_async_block_reports_its_end(gear):
+async def test_an_async_permit_block_reports_its_end(gear):
     for _ in range(2):
         with pytest.raises(BrokenError):
             async with gear.permit("search"):
@@ -329,7 +329,7 @@ async def test_an_async_block_reports_its_end(gear):
             pytest.fail("the block must not run")
 
 
-def test_a_report_by_hand_within_a_block_counts(gear):
+def test_a_report_made_within_a_permit_block_counts(gear):
     for _ in range(2):
         with gear.permit("search") as permit:
             permit.failure(BrokenError())
@@ -414,7 +414,7 @@ def test_a_chain_is_walked_to_the_first_closed_circuit(gear):
     assert a() == "c"
 
 
-def test_when_every_circuit_of_a_chain_is_open_the_primary_is_tried(gear):
+def test_if_every_circuit_of_a_chain_is_open_the_tool_itself_is_called(gear):
     gear.guard("b")(lambda: "b")
     a = gear.guard("a", fallback="b")(lambda: "a")
     fail(gear, "a")
@@ -422,7 +422,7 @@ def test_when_every_circuit_of_a_chain_is_open_the_primary_is_tried(gear):
     assert a() == "a"
 
 
-def test_fallbacks_that_name_each_other_do_not_go_round(gear):
+def test_fallbacks_that_name_each_other_are_each_tried_once(gear):
     calls = []
 
     def make(tool, other):
@@ -483,7 +483,7 @@ def test_the_status_names_what_is_not_closed(gear):
     assert (status.emitter, status.follower) == (None, None)
 
 
-def test_it_starts_no_thread_and_closing_is_fine(gear):
+def test_a_local_client_starts_no_thread_and_can_be_closed(gear):
     before = threading.active_count()
     with gear:
         gear.try_acquire("search").success()
@@ -494,12 +494,12 @@ def test_it_starts_no_thread_and_closing_is_fine(gear):
     assert gear.circuits() == {}
 
 
-async def test_it_is_an_async_context_manager():
+async def test_a_client_is_an_async_context_manager():
     async with Switchgear.local() as gear:
         assert (await gear.atry_acquire("x")).generation is None
 
 
-def test_a_key_that_protects_nothing_is_told_at_once():
+def test_rejects_an_empty_parameters_key():
     with pytest.raises(ValueError, match="1 to 64 bytes"):
         Switchgear.local(parameters_key=b"")
 
@@ -545,7 +545,7 @@ def test_parameters_that_can_not_be_hashed_do_not_keep_the_call_from_being_made(
     assert "parameters of t have no hash" in caplog.text
 
 
-def test_without_a_thread_to_be_had_the_call_is_made_all_the_same(monkeypatch, caplog):
+def test_the_call_is_made_even_if_no_thread_can_be_started(monkeypatch, caplog):
     gear = Switchgear("127.0.0.1:1")
 
     def no_thread(_thread):

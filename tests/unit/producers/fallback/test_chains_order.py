@@ -26,7 +26,7 @@ class Tool:
         return f"sun in {city}"
 
 
-def test_a_kept_result_goes_before_a_broken_tool_when_the_whole_chain_is_open():
+def test_a_cached_result_is_served_when_the_whole_chain_is_open():
     fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1))
     gear = fleet.gear("planner", local_policies=BreakerPolicy(consecutive_failures=1))
     tool = Tool()
@@ -46,7 +46,7 @@ def test_a_kept_result_goes_before_a_broken_tool_when_the_whole_chain_is_open():
     gear.close()
 
 
-async def test_a_coroutine_has_the_same_order(gear, open_circuit):
+async def test_a_coroutine_function_is_served_in_the_same_order(gear, open_circuit):
     tool = Tool()
 
     async def get(city):
@@ -73,7 +73,7 @@ async def afailing(_city):
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-async def test_a_kept_result_is_served_where_the_function_fails_and_told_of_once(kind, caplog):
+async def test_a_cached_result_is_served_if_the_fallback_function_fails(kind, caplog):
     told = []
     hooks = FunctionHooks(
         on_rejected=lambda refusal: told.append(refusal.tool),
@@ -100,7 +100,7 @@ async def test_a_kept_result_is_served_where_the_function_fails_and_told_of_once
     assert told[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
 
 
-def test_functions_that_stand_in_for_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
+def test_fallback_functions_that_call_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
     tools = {}
     tools["a"] = gear.guard("a", fallback=lambda: f"b: {tools['b']()}")(lambda: "a")
     tools["b"] = gear.guard("b", fallback=lambda: f"a: {tools['a']()}")(lambda: "b")
@@ -115,7 +115,7 @@ def test_functions_that_stand_in_for_each_other_in_a_circle_end_in_the_refusal(g
         tools["b"]()
 
 
-async def test_coroutine_functions_in_a_circle_end_too(gear, open_circuit):
+async def test_fallback_coroutine_functions_that_call_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
     tools = {}
 
     async def acall(name):
@@ -148,7 +148,7 @@ def test_arguments_are_adapted_for_a_function_too(gear, open_circuit, caplog):
     assert "the arguments of a could not be adapted for" in caplog.text
 
 
-def test_adapters_by_tool_are_not_for_a_function(gear):
+def test_rejects_adapters_by_tool_for_a_fallback_function(gear):
     with pytest.raises(OptionError, match="The option adapt of a can't be a dict by tool: its fallback is a function"):
         gear.guard("a", fallback=print, adapt={"b": print})(str)
 
@@ -174,20 +174,20 @@ def chain(gear, open_circuit):
     return b_of_a
 
 
-def test_a_tool_at_the_end_of_a_chain_gets_what_the_ones_before_it_would_have(gear, open_circuit, chain):
+def test_arguments_are_adapted_step_by_step_along_a_chain(gear, open_circuit, chain):
     primary = gear.guard("a", fallback="b", adapt={"b": chain})(lambda city: ("a", city))
     assert primary("Oslo") == ("c", "Oslo")
     open_circuit("c")
     assert primary("Oslo") == ("d", ["Oslo"])
 
 
-def test_an_adapter_for_that_very_tool_and_one_for_all_go_before(gear, chain):
+def test_an_adapter_for_the_tool_itself_goes_before_those_along_the_chain(gear, chain):
     named = gear.guard("a", fallback="b", adapt={"b": chain, "c": lambda city: ((), {"q": city.upper()})})(str)
     for_all = gear.guard("a", fallback="b", adapt=lambda city: ((), {"q": city.lower()}))(str)
     assert (named("Oslo"), for_all("Oslo")) == (("c", "OSLO"), ("c", "oslo"))
 
 
-def test_one_that_fails_on_the_way_passes_over_all_after_it(gear, chain, caplog):
+def test_an_adapter_that_fails_along_the_chain_passes_over_all_tools_after_it(gear, chain, caplog):
     primary = gear.guard("a", fallback="b", adapt={"b": lambda: None})(lambda city: city)
     with pytest.raises(CircuitOpenError):
         primary("Oslo")

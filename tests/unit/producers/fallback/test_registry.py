@@ -27,7 +27,7 @@ def tools_of(gear, user, **options):
     return gear.guard("a", **options)(primary), gear.guard("b")(backup)
 
 
-def test_of_two_agents_tools_of_one_name_none_stands_in_and_the_log_says_so_once(gear, open_circuit, caplog):
+def test_different_functions_of_one_name_do_not_stand_in_and_one_warning_says_so(gear, open_circuit, caplog):
     ana, _ = tools_of(gear, "ana", fallback="b")
     bob, _ = tools_of(gear, "bob", fallback="b")
     open_circuit("a")
@@ -38,7 +38,7 @@ def test_of_two_agents_tools_of_one_name_none_stands_in_and_the_log_says_so_once
     assert caplog.text.count("b can't stand in for a: different functions are guarded under that name") == 1
 
 
-def test_a_guarded_function_given_itself_is_the_one_that_stands_in(gear, open_circuit):
+def test_a_guarded_function_given_as_fallback_stands_in_itself(gear, open_circuit):
     def agent(user):
         last = gear.guard("c")(lambda: f"c of {user}")
 
@@ -61,7 +61,7 @@ def test_a_guarded_function_given_itself_is_the_one_that_stands_in(gear, open_ci
     assert (ana(), bob()) == ("a of ana", "a of bob"), "never eject everything"
 
 
-def test_a_guarded_function_given_itself_is_the_fallback_of_nobody_else(gear, open_circuit):
+def test_a_guarded_function_given_as_fallback_is_not_the_fallback_of_other_functions(gear, open_circuit):
     ana = gear.guard("a", fallback=gear.guard("b")(lambda: "b of ana"))(lambda: "a of ana")
     bob = gear.guard("a")(lambda: "a of bob")
     open_circuit("a")
@@ -80,7 +80,7 @@ def test_a_guarded_function_as_the_fallback_of_one_call_has_its_circuit_asked(ge
     assert call("a", lambda: "a") == "a"
 
 
-def test_when_a_guarded_fallback_is_open_too_a_kept_result_is_served(gear, open_circuit):
+def test_a_cached_result_is_served_if_the_guarded_fallback_is_open_too(gear, open_circuit):
     backup = gear.guard("b")(lambda _city: "b")
     primary = gear.guard("a", fallback=backup, cache=CachePolicy(ttl_s=0, stale_for_s=600))(lambda city: f"a {city}")
     assert primary("Oslo") == "a Oslo"
@@ -90,7 +90,7 @@ def test_when_a_guarded_fallback_is_open_too_a_kept_result_is_served(gear, open_
     assert gear.answer(primary, "Oslo").served_by == "cache"
 
 
-def test_a_guarded_method_of_an_object_may_be_the_fallback(gear, open_circuit):
+def test_a_guarded_method_of_an_object_can_be_the_fallback(gear, open_circuit):
     class Backup:
         def __init__(self, user):
             self.user = user
@@ -104,7 +104,7 @@ def test_a_guarded_method_of_an_object_may_be_the_fallback(gear, open_circuit):
     assert [one("/x") for one in made] == [("ana", "/x"), ("bob", "/x")]
 
 
-def test_another_clients_guarded_function_is_a_function_like_any(gear, open_circuit):
+def test_a_function_guarded_by_another_client_stands_in_like_any_function(gear, open_circuit):
     other = Switchgear.local()
     primary = gear.guard("a", fallback=other.guard("b")(lambda: "b"))(lambda: "a")
     open_circuit("a")
@@ -112,7 +112,7 @@ def test_another_clients_guarded_function_is_a_function_like_any(gear, open_circ
     assert primary() == "b"
 
 
-def test_a_function_that_is_guarded_again_takes_its_own_place(gear, open_circuit, tmp_path, monkeypatch):
+def test_a_function_that_is_guarded_again_replaces_itself(gear, open_circuit, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     module = tmp_path / "reloaded_tools.py"
@@ -126,7 +126,7 @@ def test_a_function_that_is_guarded_again_takes_its_own_place(gear, open_circuit
     assert primary() == "after the reload"
 
 
-async def test_a_tool_of_both_kinds_serves_each_caller_with_its_own(gear, open_circuit):
+async def test_a_tool_guarded_as_function_and_coroutine_serves_each_caller_with_its_kind(gear, open_circuit):
     async def acall(name):
         await asyncio.sleep(0)
         return f"async {name}"
@@ -183,7 +183,7 @@ def test_a_method_falls_back_on_methods_of_its_own_class_alone(gear, open_circui
     assert Foreign().get() == "secret"
 
 
-def test_the_number_of_tools_that_are_remembered_is_bounded(gear, open_circuit, monkeypatch):
+def test_remembers_a_bounded_number_of_guarded_tools(gear, open_circuit, monkeypatch):
     monkeypatch.setattr(stand_ins, "MOST_TOOLS", 3)
     for number in range(10):
         gear.guard(f"tool-{number}")(lambda number=number: number)
@@ -193,7 +193,7 @@ def test_the_number_of_tools_that_are_remembered_is_bounded(gear, open_circuit, 
     assert primary() == 9
 
 
-def test_threads_that_guard_one_name_at_once_leave_it_to_none(gear, open_circuit, caplog):
+def test_of_functions_that_threads_guard_under_one_name_at_once_none_stands_in(gear, open_circuit, caplog):
     barrier = threading.Barrier(8)
 
     def work(user):
@@ -230,13 +230,13 @@ def made_with(user, *, copied=False):
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_functions_that_hold_something_else_are_different(copied):
+def test_closures_that_hold_different_values_are_different_functions(copied):
     ana, bob, again = made_with("ana", copied=copied), made_with("bob", copied=copied), made_with("ana", copied=copied)
     assert not any(same_function(one, other) for one in ana for other in bob)
     assert [same_function(one, other) for one, other in zip(ana, again, strict=True)] == [True] * 5
 
 
-def test_methods_of_different_objects_and_callable_objects_are_different():
+def test_methods_of_different_objects_are_different_functions():
     class Client:
         def get(self):
             """Nothing."""
@@ -251,7 +251,7 @@ def test_methods_of_different_objects_and_callable_objects_are_different():
     assert not same_function(ana, bob)
 
 
-def test_a_closure_that_is_still_empty_or_never_ends_is_different():
+def test_closures_that_are_empty_or_nested_too_deep_are_different_functions():
     def endless():
         def inner():
             return inner

@@ -24,7 +24,7 @@ def named(gear, *tools, **options):
     return made if len(made) > 1 else made[0]
 
 
-def test_chains_may_be_given_to_the_client_or_mapped_later(broken):
+def test_chains_can_be_given_to_the_client_or_mapped_later(broken):
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1), fallbacks={"a": ["b"], "b": "c", "c": "a"}
     )
@@ -37,7 +37,7 @@ def test_chains_may_be_given_to_the_client_or_mapped_later(broken):
     assert a()[0] == "d"
 
 
-def test_a_map_holds_for_guards_made_before_it_and_for_calls(gear, open_circuit):
+def test_mapped_fallbacks_hold_for_earlier_guards_and_for_calls(gear, open_circuit):
     a, _ = named(gear, "a", "b")
     open_circuit("a")
     with pytest.raises(CircuitOpenError):
@@ -47,7 +47,7 @@ def test_a_map_holds_for_guards_made_before_it_and_for_calls(gear, open_circuit)
     assert gear.call("a", lambda: "never")[0] == "b"
 
 
-async def test_coroutines_have_the_same_chains(gear, open_circuit):
+async def test_coroutine_functions_fall_back_along_the_same_chains(gear, open_circuit):
     async def primary(x):
         return "a", x
 
@@ -60,7 +60,7 @@ async def test_coroutines_have_the_same_chains(gear, open_circuit):
     assert await guarded(1) == ("b", 1)
 
 
-def test_circles_end_and_when_all_are_open_the_primary_is_tried(gear, open_circuit):
+def test_a_circle_of_fallbacks_ends_and_if_all_are_open_the_tool_itself_is_called(gear, open_circuit):
     gear.map_fallbacks({"a": "b", "b": "c", "c": "a"})
     a, b, c = named(gear, "a", "b", "c")
     for tool in "abc":
@@ -68,7 +68,7 @@ def test_circles_end_and_when_all_are_open_the_primary_is_tried(gear, open_circu
     assert (a()[0], b()[0], c()[0]) == ("a", "b", "c")
 
 
-def test_what_an_operator_has_forced_open_is_not_tried():
+def test_a_tool_that_an_operator_forced_open_is_not_called():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     a, _ = named(gear, "a", "b", fallback=["a-twin"])
@@ -78,7 +78,7 @@ def test_what_an_operator_has_forced_open_is_not_tried():
         a()
 
 
-def test_the_fleets_own_fallback_is_used_where_nobody_named_one():
+def test_the_fallback_of_the_fleets_policy_is_used_if_no_other_is_named():
     fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1, fallback=("b",)))
     gear = fleet.gear("planner")
     a, _ = named(gear, "a", "b")
@@ -97,7 +97,7 @@ def test_arguments_are_adapted_for_the_fallback(gear, open_circuit, by_tool):
     assert a("Oslo", days=2) == ("b", (), {"q": "Oslo, 2 days"})
 
 
-def test_a_fallback_that_can_not_be_adapted_for_is_passed_over_and_said_so_once(gear, open_circuit, caplog):
+def test_a_fallback_whose_adapter_fails_is_passed_over_with_one_warning(gear, open_circuit, caplog):
     def adapter(*_args):
         raise KeyError("city")
 
@@ -154,7 +154,7 @@ KINDS = [(get, search), (aget, asearch), (aget, search), (stream, search_stream)
 
 
 @pytest.mark.parametrize(("primary", "other"), KINDS)
-async def test_a_fallback_that_the_arguments_do_not_fit_is_passed_over_and_said_so_once(
+async def test_a_fallback_whose_arguments_do_not_fit_is_passed_over_with_one_warning(
     gear, open_circuit, caplog, primary, other
 ):
     a = gear.guard("a", fallback=["b", "c"])(primary)
@@ -170,7 +170,7 @@ async def test_a_fallback_that_the_arguments_do_not_fit_is_passed_over_and_said_
     assert caplog.text.count("b can't stand in for a: the arguments don't fit: it has no 'city'") == 1
 
 
-def test_where_no_fallback_fits_a_kept_result_is_served_and_the_refusal_told_once():
+def test_a_cached_result_is_served_if_no_fallback_fits_and_the_refusal_is_reported_once():
     told = []
     hooks = FunctionHooks(on_rejected=told.append, on_fallback=lambda *_: told.append("fallback"))
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
@@ -183,7 +183,7 @@ def test_where_no_fallback_fits_a_kept_result_is_served_and_the_refusal_told_onc
     assert [one.tool for one in told] == ["a"]
 
 
-def test_one_that_does_not_fit_what_an_adapter_made_is_passed_over_too(gear, open_circuit, caplog):
+def test_a_fallback_that_adapted_arguments_do_not_fit_is_passed_over(gear, open_circuit, caplog):
     a = gear.guard("a", fallback="b", adapt=lambda city: ((), {"town": city}))(get)
     gear.guard("b")(search)
     open_circuit("a")
@@ -192,7 +192,7 @@ def test_one_that_does_not_fit_what_an_adapter_made_is_passed_over_too(gear, ope
     assert "b can't stand in for a: the arguments don't fit: it has no 'town'" in caplog.text
 
 
-def test_a_type_error_of_the_fallbacks_own_goes_through(gear, open_circuit):
+def test_a_type_error_raised_by_the_fallback_goes_through(gear, open_circuit):
     a = gear.guard("a", fallback="b")(get)
     gear.guard("b")(lambda city: city + 1)
     open_circuit("a")
@@ -201,7 +201,7 @@ def test_a_type_error_of_the_fallbacks_own_goes_through(gear, open_circuit):
 
 
 @pytest.mark.parametrize("wrong", [None, 3, ("only",), ([], [], [])])
-def test_an_adapter_that_returns_something_else_is_an_adapter_that_fails(gear, open_circuit, wrong, caplog):
+def test_an_adapter_that_returns_no_arguments_counts_as_failed(gear, open_circuit, wrong, caplog):
     a = named(gear, "a", fallback="b", adapt=lambda: wrong)
     named(gear, "b")
     open_circuit("a")
@@ -277,7 +277,7 @@ def test_an_exception_of_the_fallback_goes_through_and_counts_against_it_alone(g
     assert gear.is_open("b")
 
 
-def test_hooks_and_events_tell_what_stood_in():
+def test_hooks_and_events_name_the_fallback():
     told = []
     fleet = InMemoryFleet()
     gear = fleet.gear(
@@ -298,7 +298,7 @@ def test_hooks_and_events_tell_what_stood_in():
     assert (refused["served_by"], refused["fallback_tool"]) == ("fallback", "b")
 
 
-def test_a_refusal_is_told_once_whatever_became_of_it(gear):
+def test_a_refusal_is_reported_once(gear):
     told = []
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1), hooks=[FunctionHooks(on_rejected=told.append)]

@@ -39,13 +39,13 @@ def fail(gear, tool):
     gear.try_acquire(tool).failure(ConnectionError("down"))
 
 
-def test_an_answer_of_the_tool_itself(gear):
+def test_the_answer_of_a_call_says_that_the_tool_served_it(gear):
     guarded = gear.guard("t")(lambda city: city.upper())
     assert gear.answer(guarded, "oslo") == Answer("OSLO", "t")
     assert gear.answer("t", str.lower, "OSLO") == Answer("oslo", "t", "call", stale=False, age_s=0.0)
 
 
-async def test_an_answer_of_a_coroutine(gear):
+async def test_aanswer_returns_the_answer_of_a_coroutine_function(gear):
     async def search(query):
         await asyncio.sleep(0)
         return [query]
@@ -54,7 +54,7 @@ async def test_an_answer_of_a_coroutine(gear):
     assert await gear.aanswer("t", search, "y") == Answer(["y"], "t")
 
 
-def test_an_answer_of_a_method(gear):
+def test_answer_takes_a_guarded_method(gear):
     class Client:
         name = "a"
 
@@ -65,7 +65,7 @@ def test_an_answer_of_a_method(gear):
     assert gear.answer(Client().get, "/x") == Answer("a/x", "t")
 
 
-def test_an_answer_of_a_fallback_tool_or_function_names_it(gear, open_circuit):
+def test_the_answer_of_a_fallback_names_the_tool_or_function(gear, open_circuit):
     gear.guard("b")(lambda: "b")
     by_tool = gear.guard("a", fallback="b")(lambda: "a")
 
@@ -81,14 +81,14 @@ def test_an_answer_of_a_fallback_tool_or_function_names_it(gear, open_circuit):
     assert found.tool.endswith("nothing_known")
 
 
-def test_what_is_not_guarded_is_told(gear):
+def test_answer_rejects_a_function_that_is_not_guarded(gear):
     with pytest.raises(SwitchgearError, match=r"is not guarded\. Pass a guarded function"):
         gear.answer(len, "abc")
     with pytest.raises(SwitchgearError, match="needs the function that calls t"):
         gear.answer("t")
 
 
-def test_a_decorator_around_a_guard_is_not_passed_over(gear):
+def test_a_decorator_around_a_guarded_function_is_called_too(gear):
     guarded = gear.guard("t")(lambda: 1)
 
     @functools.wraps(guarded)
@@ -152,7 +152,7 @@ def test_only_what_is_served_is_marked(fleet, remote):
     assert marked == ["x"]
 
 
-def test_a_marker_that_fails_is_logged_once_a_minute_with_its_tool(remote, caplog):
+def test_a_mark_stale_that_fails_is_logged_once_a_minute_with_its_tool(remote, caplog):
     policy = CachePolicy(ttl_s=0, stale_for_s=600, mark_stale=lambda value, _age_s: value["x"])
     guarded = remote.guard("t", cache=policy)(str)
     guarded("x")
@@ -186,7 +186,7 @@ def test_on_a_refusal_a_fallback_goes_before_the_cache(gear, open_circuit):
     assert guarded() == "b"
 
 
-def test_a_fallbacks_result_is_not_kept_as_the_tools_own(gear, open_circuit):
+def test_the_result_of_a_fallback_is_not_cached(gear, open_circuit):
     gear.guard("b")(lambda: "b")
     guarded = gear.guard("a", fallback="b", cache=CachePolicy(ttl_s=600))(lambda: "a")
     open_circuit("a")
@@ -280,7 +280,7 @@ async def test_identical_coroutines_at_once_are_made_once_also_when_they_fail(ge
     assert not gear.is_open("t"), "one failure of one call"
 
 
-def test_a_local_client_has_the_systems_clock():
+def test_a_local_client_uses_the_clock_of_the_system():
     assert Switchgear.local()._clocks[0]() > 0
     assert FakeClock().monotonic() >= 0
 

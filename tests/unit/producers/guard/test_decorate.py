@@ -142,7 +142,7 @@ def test_a_guarded_function_may_be_guarded_again_under_another_name(gear, open_c
 
 
 @pytest.mark.parametrize("ask", ["call", "answer"])
-def test_a_coroutine_function_in_a_synchronous_call_is_told_what_to_use(gear, ask):
+def test_call_rejects_a_coroutine_function_and_says_what_to_use(gear, ask):
     async def search():
         """Nothing."""
 
@@ -150,7 +150,7 @@ def test_a_coroutine_function_in_a_synchronous_call_is_told_what_to_use(gear, as
         getattr(gear, ask)("t", search)
 
 
-async def test_a_generator_is_not_for_call_or_acall(gear):
+async def test_call_and_acall_reject_a_generator_function(gear):
     def numbers():
         yield 1
 
@@ -161,5 +161,5 @@ async def test_a_generator_is_not_for_call_or_acall(gear):
         await gear.acall("t", numbers)
 
 
-async def test_what_returns_an_awaitable_is_awaited(gear):
+async def test_acall_awaits_what_a_plain_function_returns(gear):
     assert await gear.acall("t", lambda: asyncio.sleep(0, "x")) == "x"

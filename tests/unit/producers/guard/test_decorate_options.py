@@ -20,7 +20,7 @@ from switchgear import BreakerPolicy, CachePolicy, GuardOptions, OptionError, Sw
         ("Oslo", "must be a function, not 'Oslo'"),
     ],
 )
-def test_what_is_no_function_is_told_with_the_way_out(gear, what, said):
+def test_rejects_what_is_no_function_and_says_what_to_do(gear, what, said):
     with pytest.raises(OptionError) as caught:
         gear.guard("t")(what)
     assert said in str(caught.value)
@@ -38,7 +38,7 @@ def test_guard_below_property_is_a_guarded_property(gear, open_circuit):
     assert Weather().now == "unknown"
 
 
-def test_a_built_in_class_is_as_good_as_a_function(gear):
+def test_a_built_in_class_can_be_guarded(gear):
     assert gear.guard("t")(str)(3) == "3"
 
 
@@ -57,7 +57,7 @@ class Awaited:
 
 @pytest.mark.parametrize("name", ["usage", "classify", "classify_result", "parameters", "on_duplicate", "adapt"])
 @pytest.mark.parametrize("function", [awaited, iterated, Awaited(), functools.partial(awaited, 1)])
-def test_a_function_whose_result_nobody_would_await_is_told(gear, name, function):
+def test_rejects_an_option_function_whose_result_would_have_to_be_awaited(gear, name, function):
     for value in (function, {"b": function}) if name == "adapt" else (function,):
         with pytest.raises(OptionError, match=f"The option {name} must be a plain function"):
             gear.guard("t", **{name: value})
@@ -78,13 +78,13 @@ def test_a_function_whose_result_nobody_would_await_is_told(gear, name, function
         {"fallback": {"b", "c"}},
     ],
 )
-def test_a_value_that_no_call_could_use_is_told(gear, options):
+def test_rejects_a_value_that_no_call_could_use(gear, options):
     (name,) = options
     with pytest.raises(OptionError, match=f"The option {name} "):
         gear.guard("t", **options)
 
 
-def test_the_longest_time_limit_is_one(gear):
+def test_accepts_the_longest_time_limit(gear):
     assert gear.guard("t", timeout=threading.TIMEOUT_MAX)(lambda: 1)() == 1
 
 
@@ -92,7 +92,7 @@ def test_the_longest_time_limit_is_one(gear):
     ("function", "fallback"),
     [(lambda: 1, awaited), (lambda: 1, iterated), (awaited, iterated), (iterated, awaited)],
 )
-def test_a_fallback_function_of_the_wrong_kind_is_told_and_as_a_default_left_out(gear, function, fallback):
+def test_rejects_a_fallback_function_of_the_wrong_kind_and_leaves_out_a_default_one(gear, function, fallback):
     with pytest.raises(OptionError, match="The fallback of t can't be a "):
         gear.guard("t", fallback=fallback)(function)
     with pytest.raises(OptionError, match="The fallback of t can't be a "):
@@ -101,7 +101,7 @@ def test_a_fallback_function_of_the_wrong_kind_is_told_and_as_a_default_left_out
     assert defaults.guard("t")(function) is not None
 
 
-def test_one_of_a_call_is_passed_over_and_the_log_says_so(gear, open_circuit, caplog):
+def test_a_fallback_of_the_wrong_kind_for_a_call_is_passed_over_with_a_warning(gear, open_circuit, caplog):
     open_circuit("t")
     with pytest.raises(Exception, match=r"The tool t is unavailable \(circuit open\)"):
         gear.with_options(fallback=awaited).call("t", print)
@@ -109,6 +109,6 @@ def test_one_of_a_call_is_passed_over_and_the_log_says_so(gear, open_circuit, ca
 
 
 @pytest.mark.parametrize("given", [0, "8", None, 1.5, True])
-def test_a_number_of_threads_that_is_none_is_told(given):
+def test_rejects_an_impossible_number_of_threads(given):
     with pytest.raises(OptionError, match="timed_threads must be a"):
         Switchgear.local(timed_threads=given)

@@ -37,7 +37,7 @@ from switchgear.guard.options import Overrides
         ("parameters", ["city"], "The option parameters must be a function"),
     ],
 )
-def test_a_value_out_of_range_is_told_by_the_options_name(gear, option, value, said):
+def test_rejects_a_value_out_of_range_and_names_the_option(gear, option, value, said):
     for give in (lambda: GuardOptions(**{option: value}), lambda: gear.guard("t", **{option: value})):
         with pytest.raises(OptionError) as caught:
             give()
@@ -47,13 +47,13 @@ def test_a_value_out_of_range_is_told_by_the_options_name(gear, option, value, s
 @pytest.mark.parametrize(
     ("name", "hint"), [("tiemout", "Did you mean timeout?"), ("xyzzy", "The options are fallback, adapt, timeout")]
 )
-def test_an_unknown_option_is_told_with_the_nearest_known_one(gear, name, hint):
+def test_rejects_an_unknown_option_and_names_the_nearest_known_one(gear, name, hint):
     with pytest.raises(OptionError, match=f"A guard has no option {name}. {hint[:12]}") as caught:
         gear.with_options(**{name: 5})
     assert hint in str(caught.value)
 
 
-def test_an_option_error_is_ours_and_a_value_error():
+def test_an_option_error_is_a_switchgear_error_and_a_value_error():
     assert issubclass(OptionError, SwitchgearError)
     assert issubclass(OptionError, ValueError)
 
@@ -62,7 +62,7 @@ def test_the_keywords_of_guard_are_the_fields_of_the_options():
     assert list(Overrides.__annotations__) == [field.name for field in dataclasses.fields(GuardOptions)]
 
 
-def test_what_is_not_given_has_the_clients_default_and_what_is_given_replaces_it():
+def test_options_replace_the_defaults_of_the_client():
     gear = Switchgear.local(defaults=GuardOptions(timeout=5, duplicate_after=4))
     assert gear.options.timeout == 5
     assert gear.with_options(timeout=None).options == GuardOptions(duplicate_after=4)
@@ -71,7 +71,7 @@ def test_what_is_not_given_has_the_clients_default_and_what_is_given_replaces_it
     )
 
 
-def test_a_generator_can_keep_no_result(gear):
+def test_rejects_options_for_results_on_a_generator(gear):
     def numbers():
         yield 1
 
@@ -80,7 +80,7 @@ def test_a_generator_can_keep_no_result(gear):
             gear.guard("t", **options)(numbers)
 
 
-def test_a_generator_that_hangs_can_not_be_left_so_it_has_no_time_limit(gear):
+def test_rejects_a_time_limit_on_a_generator(gear):
     def numbers():
         yield 1
 
@@ -88,12 +88,12 @@ def test_a_generator_that_hangs_can_not_be_left_so_it_has_no_time_limit(gear):
         gear.guard("t", timeout=1)(numbers)
 
 
-def test_only_what_can_be_called_is_guarded(gear):
+def test_guard_rejects_what_can_not_be_called(gear):
     with pytest.raises(OptionError, match="must be a function, not 3"):
         gear.guard("t")(3)
 
 
-def test_a_default_that_a_function_can_not_have_is_left_out_but_not_one_that_was_asked_for():
+def test_leaves_out_impossible_defaults_but_rejects_impossible_options():
     gear = Switchgear.local(defaults=GuardOptions(timeout=5, cache=CachePolicy(), single_flight=True))
 
     def numbers():
@@ -105,7 +105,7 @@ def test_a_default_that_a_function_can_not_have_is_left_out_but_not_one_that_was
             gear.with_options(**options).guard("t")(numbers)
 
 
-def test_a_default_fallback_is_none_for_that_tool_itself():
+def test_a_tool_does_not_fall_back_on_itself_by_default():
     gear = Switchgear.local(
         defaults=GuardOptions(fallback="local"), local_policies=BreakerPolicy(consecutive_failures=1)
     )

@@ -47,7 +47,7 @@ async def test_different_calls_of_a_bound_method_do_not_share_a_flight(gear):
     assert await asyncio.gather(get("a"), get("b")) == ["sun in a", "sun in b"]
 
 
-def test_a_bound_method_serves_as_a_fallback_tool(gear, open_circuit):
+def test_a_bound_method_stands_in_as_a_fallback_tool(gear, open_circuit):
     gear.guard("b")(Weather().get)
     get = gear.guard("a", fallback="b")(lambda city: f"rain in {city}")
     open_circuit("a")
@@ -60,7 +60,7 @@ def test_parameters_of_a_bound_method_are_all_of_its_arguments(gear):
     assert seen == [("Oslo",)]
 
 
-def test_its_hash_is_that_of_the_plain_function():
+def test_the_parameters_of_a_bound_method_have_the_hash_of_the_plain_function():
     gear = Switchgear.local(parameters_key=b"k")
 
     def get(city):
@@ -98,7 +98,7 @@ def test_a_method_under_a_decorator_is_still_a_method():
     assert not examine(Tools.of_none).receiver
 
 
-async def test_what_says_itself_that_it_is_a_coroutine_function_is_one(gear):
+async def test_a_function_marked_as_a_coroutine_function_is_one(gear):
     down = gear.guard("t")(AsyncMock(side_effect=ConnectionError("down")))
     for _ in range(2):
         with pytest.raises(ConnectionError):
