@@ -1,8 +1,8 @@
-"""Chaos: real processes, a load with a known answer, faults by a seed, and a recount of every promise.
+"""Run real processes under a known load, apply faults by a seed, and check every promise.
 
     python -m tests.chaos [--seconds 120] [--seed N] [--brokers 3] [--rate 1500] [--only PREFIX …] [--keep]
 
-``make chaos SECONDS=600 SEED=7``. The exit code is 1 where a promise is broken.
+The same with make: ``make chaos SECONDS=600 SEED=7``. The exit code is 1 if a promise is broken.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tests.chaos.run import Report, Run
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
-    parser.add_argument("--seconds", type=float, default=120, help="How long load and faults go on.")
-    parser.add_argument("--seed", type=int, default=None, help="Of the schedule and the load; random without.")
+    parser.add_argument("--seconds", type=float, default=120, help="Length of load and faults.")
+    parser.add_argument("--seed", type=int, default=None, help="Seed of the schedule and the load; random by default.")
     parser.add_argument("--brokers", type=int, choices=[1, 3], default=3)
-    parser.add_argument("--rate", type=float, default=1_500, help="Executions a second of all emitters.")
-    parser.add_argument("--only", nargs="*", default=[""], help="Kinds of faults whose name begins so.")
-    parser.add_argument("--keep", action="store_true", help="Keep logs, ledgers and evidence in any case.")
+    parser.add_argument("--rate", type=float, default=1_500, help="Executions per second of all emitters.")
+    parser.add_argument("--only", nargs="*", default=[""], help="Only faults whose name begins with one of these.")
+    parser.add_argument("--keep", action="store_true", help="Always keep logs, ledgers and evidence.")
     return parser.parse_args()
 
 
 async def interruptible(run: Run) -> Report:
-    """Run it; SIGTERM ends it as Ctrl-C does, with everything that it started."""
+    """Run. SIGTERM ends the run and everything that it started, as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -38,7 +38,7 @@ async def interruptible(run: Run) -> Report:
 
 
 def main() -> int:
-    """Run it; the exit code."""
+    """Run, and return the exit code."""
     given = arguments()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     kinds = {name: kind for name, kind in KINDS.items() if name.startswith(tuple(given.only))}

@@ -1,4 +1,4 @@
-"""A real Kafka cluster on this machine: each broker its own controller too, every pair that talks behind a link of its own."""
+"""A real Kafka cluster on this machine. Each broker is a controller too, and each pair that talks has its own link."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pathlib import Path
 
 from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
 from switchgear_cli.local.kafka import brokers_online
-from tests.chaos.polling import until
-from tests.chaos.ports import steady_ports
-from tests.chaos.proxy import Network
+from tests.chaos.proxy import Network, steady_ports
 from tests.support.processes import Child
+from tests.support.waiting import holds_within
 
 CALLERS = ("worker", "sink", "client")
-"""Who has a listener of its own on every broker, advertised at a link that can be cut for it alone."""
+"""Each of them has its own listener on every broker, advertised at its own link."""
 OWN = 3 + len(CALLERS)
-"""Ports a broker listens on; its links have one more for every caller and for the other brokers."""
+"""Ports on which a broker listens. Its links have one more port for each caller, and one for the other brokers."""
 START_S = 180.0
 HEAP = "-Xmx256m"
 
 
 class Broker:
-    """One of the brokers; its ports and its folder stay when it is killed."""
+    """A broker. Its ports and its folder stay when it is killed."""
 
     def __init__(self, number: int, folder: Path, ports: list[int]) -> None:
         self.number = number
@@ -41,7 +40,7 @@ class Broker:
 
 
 class Cluster:
-    """``count`` brokers, replication 3 with two in-sync replicas where there are three. Spawned from the main thread."""
+    """``count`` brokers. With three, the replication factor is 3, with two in-sync replicas. Start it in the main thread."""
 
     def __init__(self, folder: Path, count: int, network: Network) -> None:
         self.folder = folder
@@ -57,15 +56,15 @@ class Cluster:
 
     @property
     def direct(self) -> str:
-        """Bootstrap servers behind no link, for the verifier."""
+        """The bootstrap servers without a link, for the verifier."""
         return ",".join(f"127.0.0.1:{broker.direct}" for broker in self.brokers)
 
     def bootstrap(self, caller: str) -> str:
-        """Bootstrap servers for one of the callers."""
+        """Return the bootstrap servers of a caller."""
         return ",".join(f"127.0.0.1:{broker.outer[caller]}" for broker in self.brokers)
 
     async def start(self) -> None:
-        """Make the links, format the folders, spawn all, and wait until every broker is in."""
+        """Make the links, format the folders, start all brokers, and wait until they see each other."""
         self._jars = kafka_jars()
         for broker in self.brokers:
             for caller, target in (*broker.inner.items(), ("replica", broker.replica)):
@@ -85,7 +84,7 @@ class Cluster:
         broker.child = Child(command, broker.folder / "kafka.out", os.environ)
 
     async def whole(self, limit_s: float = START_S) -> None:
-        """Until every broker reports every broker."""
+        """Wait until every broker reports all brokers."""
         async with asyncio.timeout(limit_s):
             for broker in self.brokers:
                 while await asyncio.to_thread(brokers_online, "127.0.0.1", broker.direct) < len(self.brokers):
@@ -95,17 +94,17 @@ class Cluster:
                     await asyncio.sleep(0.1)
 
     async def stop(self, broker: Broker, *, kill: bool, limit_s: float = 20.0) -> None:
-        """End one: at once, or with SIGTERM, and with SIGKILL after ``limit_s``."""
+        """End a broker: at once, or with SIGTERM and after ``limit_s`` with SIGKILL."""
         if broker.child is None or not broker.child.alive:
             return
         process = broker.child.process
         process.kill() if kill else process.terminate()
-        if not await until(lambda: not broker.alive, limit_s):
+        if not await holds_within(lambda: not broker.alive, limit_s):
             process.kill()
         process.wait()
 
     async def close(self) -> None:
-        """End all."""
+        """End all brokers."""
         await asyncio.gather(*[self.stop(broker, kill=True) for broker in self.brokers])
 
     def _properties(self, broker: Broker) -> str:
@@ -136,7 +135,7 @@ class Cluster:
             "share.coordinator.state.topic.min.isr": max(1, self.replication - 1),
             "group.initial.rebalance.delay.ms": 0,
             "group.min.session.timeout.ms": 1000,
-            # A dead or cut-off broker is to be missed within a fault, not after it.
+            # The others must notice a dead or cut-off broker during the fault.
             "broker.session.timeout.ms": 6000,
             "broker.heartbeat.interval.ms": 1000,
             "replica.lag.time.max.ms": 6000,
@@ -151,7 +150,7 @@ class Cluster:
             broker, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(broker.folder / "server.properties")
         )
         with Child(command, broker.folder / "format.out", os.environ) as child:
-            await until(lambda: not child.alive, START_S)
+            await holds_within(lambda: not child.alive, START_S)
         if child.process.returncode:
             raise RuntimeError(f"Kafka's storage could not be formatted: {child.output()[-2000:]}")
 

@@ -1,7 +1,7 @@
-"""What the run left behind, as plain data: the topics, the worker's table, ClickHouse, the ledgers. The promises are judged by it.
+"""The evidence of a run as plain data: the topics, the worker's table, ClickHouse and the ledgers. The promises are checked against it.
 
-Nothing of ours decodes or folds here: aiokafka, ``json``, ``msgpack`` and SQL. A row of the changelog is one byte of schema, eight bytes
-of a counter that rises with every event, then a msgpack array whose places are those of ``switchgear.fleet.rows.Row``.
+No code of the product decodes it, only aiokafka, ``json``, ``msgpack`` and SQL. A row of the changelog has one byte for its schema, eight
+bytes for a counter that rises with every event, and a msgpack array with the fields of ``switchgear.fleet.rows.Row``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tests.chaos.ledger import Ledger
 
 GARBAGE = "chaos.garbage"
-"""Header of what the faults put into the topics of the state and of the operators: no reader can use it."""
+"""Header of the records that faults write to other topics than executions. No reader can use them."""
 Place = tuple[int, int]
 """Partition and offset in the executions topic."""
 
@@ -24,12 +24,12 @@ class Event:
 
     place: Place
     timestamp_s: float
-    """The broker's."""
+    """The broker's time."""
     key: str
-    """The load's name for it; empty where it is of none."""
+    """The load's name of the event; empty if it has none."""
     metric_id: str
     tool: str
-    """Empty where the record is no execution."""
+    """Empty if the record isn't an execution."""
     status: str
     error_class: str | None
     recorded_s: float | None
@@ -38,7 +38,7 @@ class Event:
     lease_id: str | None
     resent: bool
     origin: Place | None
-    """Of a copy that the worker sent to the tool's own partition: where the original is."""
+    """The place of the original, for a copy that the worker sent to the tool's own partition."""
 
 
 @dataclass(slots=True)
@@ -51,18 +51,18 @@ class CircuitRecord:
     state: str
     rule: str
     timestamp_s: float
-    """When it was published, by the broker."""
+    """When it was published, by the broker's clock."""
     changed_s: float
-    """When the state changed: the broker's time of the event that changed it. A worker that works off a backlog publishes later."""
+    """When the state changed: the broker's time of the event that changed it. A worker with a backlog publishes later."""
     leases: tuple[tuple[str, str], ...]
-    """Lease id and the emitter that holds it."""
+    """Lease ids, each with the emitter that holds it."""
     content: bytes
     partition: int = 0
 
 
 @dataclass(slots=True)
 class Row:
-    """The worker's newest row of a circuit."""
+    """The newest row of a circuit in the worker's table."""
 
     circuit: str
     calls: int
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass(slots=True)
 class Stored:
-    """One row of ``tool_metrics``."""
+    """A row of ``tool_metrics``."""
 
     key: str
     metric_id: str
@@ -84,7 +84,7 @@ class Stored:
 
 @dataclass
 class Evidence:
-    """All of it."""
+    """Everything that a run leaves behind."""
 
     ledgers: list[Ledger] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Evidence:
     dead: set[Place] = field(default_factory=set)
     """Origins of the dead letters."""
     garbage: set[tuple[str, int, int]] = field(default_factory=set)
-    """Topic, partition and offset of the records in circuits and commands that no reader can use."""
+    """Topic, partition and offset of the garbage in circuits and commands."""
     buried: set[tuple[str, int, int]] = field(default_factory=set)
     """Origins of the dead letters from other topics than executions."""
     stored: list[Stored] = field(default_factory=list)
@@ -102,9 +102,9 @@ class Evidence:
     """Circuit, version and state of every row of ``circuit_transitions``."""
     rollups_differ: Mapping[str, int] = field(default_factory=dict)
     pauses: list[tuple[str, float, float]] = field(default_factory=list)
-    """Process, and when it was stopped by SIGSTOP."""
+    """Processes that were stopped by SIGSTOP, with start and end."""
     late_after_s: float = 300.0
     partitions: int = 6
     permitted: Mapping[str, int] = field(default_factory=dict)
-    """Probes that a guarded tool's policy permits."""
+    """The probes that the policy of each guarded tool permits."""
     details: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The processes under test: kept running as a supervisor keeps them, killed, stopped and woken up on order."""
+"""The processes under test, with a supervisor that restarts them. They can be killed, stopped and continued."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tests.chaos.polling import until
 from tests.support.processes import Child
+from tests.support.waiting import holds_within
 
 Role = Literal["worker", "sink", "emitter", "guard"]
 Start = Callable[["Member"], Child]
 RESTART_S = 0.5
-"""A supervisor's pause before it starts again what ended."""
+"""Pause before the supervisor restarts a process that ended."""
 TERM_S = 25.0
 
 
 @dataclass(eq=False)
 class Member:
-    """One place in the fleet: a process of its role runs in it, again and again."""
+    """A place in the fleet, in which a process runs and is restarted."""
 
     role: Role
     name: str
@@ -31,7 +31,7 @@ class Member:
     spawned: int = 0
     child: Child | None = None
     ended_by_itself: list[int] = field(default_factory=list)
-    """Exit codes of processes that ended by themselves."""
+    """The exit codes of ends that were not ordered."""
     ordered: bool = False
     not_before: float = 0.0
 
@@ -40,13 +40,13 @@ class Member:
         return self.child is not None and self.child.alive
 
     def spawn(self) -> None:
-        """Start it. Main thread."""
+        """Start the process. Call it in the main thread."""
         self.ordered = False
         self.spawned += 1
         self.child = self.start(self)
 
     def order(self, number: signal.Signals) -> bool:
-        """Send a signal; False where nothing runs."""
+        """Send a signal. Return False if no process runs."""
         if not self.alive:
             return False
         assert self.child is not None
@@ -57,27 +57,27 @@ class Member:
 
 
 class Fleet:
-    """All members; :meth:`supervise` starts again what ended."""
+    """All members. :meth:`supervise` restarts those that ended."""
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.members: list[Member] = []
         self.pauses: list[tuple[str, float, float]] = []
-        """Member, and from when to when it was stopped (seconds since 1970)."""
+        """Members that were stopped, with start and end in seconds since 1970."""
 
     def add(self, role: Role, name: str, start: Start) -> Member:
-        """A new member, started now."""
+        """Add a member and start it."""
         member = Member(role, name, start)
         self.members.append(member)
         member.spawn()
         return member
 
     def of(self, *roles: Role) -> list[Member]:
-        """Wanted members of these roles."""
+        """Return the members of these roles that are not retired."""
         return [member for member in self.members if member.role in roles and member.wanted]
 
     async def supervise(self) -> None:
-        """Until cancelled."""
+        """Restart members that ended, until cancelled."""
         while True:
             for member in self.members:
                 self._look_after(member, time.monotonic())
@@ -96,18 +96,18 @@ class Fleet:
             member.spawn()
 
     async def retire(self, member: Member, *, kill: bool = False) -> int | None:
-        """End a member for good; its exit code, None where nothing ran."""
+        """End a member, and do not restart it. Return its exit code; None if no process ran."""
         member.wanted = False
         if not member.order(signal.SIGKILL if kill else signal.SIGTERM):
             return None
         member.order(signal.SIGCONT)
         assert member.child is not None
-        if not await until(lambda: not member.alive, TERM_S):
+        if not await holds_within(lambda: not member.alive, TERM_S):
             member.child.process.kill()
         return member.child.process.wait()
 
     async def paused(self, member: Member, seconds: float) -> bool:
-        """SIGSTOP, and SIGCONT after ``seconds``; whether the very process was still there to wake up."""
+        """Stop a member with SIGSTOP, and continue it after ``seconds``. Return whether the same process was still there."""
         child, since = member.child, time.time()
         if child is None or not member.order(signal.SIGSTOP):
             return False
@@ -120,7 +120,7 @@ class Fleet:
         return child.alive
 
     def kill_all(self) -> None:
-        """Leave nothing behind."""
+        """Kill every process."""
         for member in self.members:
             member.wanted = False
             if member.alive:

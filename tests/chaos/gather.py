@@ -1,4 +1,4 @@
-"""Gathering the evidence: plain consumers, ``json``, and SQL over HTTP."""
+"""Collecting the evidence with plain consumers, ``json``, and SQL over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATUSES = {"success", "error", "timeout", "cancelled", "rejected"}
 
 
 async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse: str, database: str) -> None:
-    """Fill in what the servers hold."""
+    """Add the records of all topics and the rows of ClickHouse to ``evidence``."""
     executions = f"{prefix}executions"
     async with asyncio.timeout(READ_S):
         evidence.events = [event_of(record) for record in await read(bootstrap, executions)]
@@ -52,12 +52,12 @@ async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse:
 
 
 async def read(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any]]:
-    """Every record from the beginning to the present end, in the order of each partition."""
+    """Return every record of a topic up to its present end, partition by partition."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
     )
     await consumer.start()
-    guard(consumer)  # aiokafka alone raises on batches that the faults made
+    guard(consumer)  # aiokafka raises on batches that the faults write
     try:
         await consumer._client.force_metadata_update()
         places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
@@ -74,7 +74,7 @@ async def read(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any]]:
 
 
 def event_of(record: ConsumerRecord[Any, Any]) -> Event:
-    """One record of the executions topic, whatever it holds."""
+    """Return a record of the executions topic, also if it isn't a valid execution."""
     headers = dict(record.headers)
     origin = headers.get("switchgear.rekeyed")
     place: Place = (record.partition, record.offset)
@@ -106,17 +106,19 @@ def event_of(record: ConsumerRecord[Any, Any]) -> Event:
 
 
 def instant(text: str) -> float:
-    """RFC 3339 to seconds since 1970; without an offset it is UTC."""
+    """Return RFC 3339 as seconds since 1970. Without an offset it is UTC."""
     at = datetime.fromisoformat(text)
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
 def place_of(text: bytes) -> Place:
+    """Return the place in the header of a copy."""
     partition, _, offset = text.decode().partition(":")
     return int(partition), int(offset)
 
 
 def circuit_of(record: ConsumerRecord[Any, Any]) -> CircuitRecord:
+    """Return a record of the circuits topic."""
     given = json.loads(record.value)
     return CircuitRecord(
         given["circuit_id"],
@@ -133,7 +135,7 @@ def circuit_of(record: ConsumerRecord[Any, Any]) -> CircuitRecord:
 
 
 def is_garbage(record: ConsumerRecord[Any, Any]) -> bool:
-    """A fault wrote it."""
+    """Return whether a fault wrote the record."""
     return any(name == GARBAGE for name, _ in record.headers)
 
 
@@ -142,17 +144,17 @@ def place_in(record: ConsumerRecord[Any, Any]) -> tuple[str, int, int]:
 
 
 def origin_of(record: ConsumerRecord[Any, Any]) -> tuple[str, int, int]:
-    """Topic, partition and offset that a dead letter came from."""
+    """Return the topic, partition and offset of a dead letter's origin."""
     name, partition, offset = record.key.decode().rsplit("-", 2)
     return name, int(partition), int(offset)
 
 
 def newest_rows(records: list[ConsumerRecord[Any, Any]]) -> dict[str, Row]:
-    """The row of each circuit that has come furthest."""
+    """Return the row of each circuit with the highest counter."""
     newest: dict[bytes, bytes] = {}
     for record in records:
         if record.key.startswith(b"\xff"):
-            continue  # no circuit: what operators set by glob
+            continue  # not a circuit, but policies that operators set by glob
         if record.value is None:
             newest.pop(record.key, None)
         elif record.key not in newest or record.value[1:9] >= newest[record.key][1:9]:
@@ -172,7 +174,7 @@ class Sql:
         self._url = f"{url}/?database={quote(database)}"
 
     def rows(self, statement: str) -> Iterator[list[str]]:
-        """Rows as text."""
+        """Yield the rows of a query, with all values as text."""
         with urlopen(Request(self._url, data=statement.encode()), timeout=READ_S) as answer:
             for line in answer:
                 yield line.decode().rstrip("\n").split("\t")

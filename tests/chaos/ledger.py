@@ -1,12 +1,13 @@
-"""The ledger of a load process: the events that it handed over, and the results that it got for them.
+"""The ledger of a load process: the events that it handed to an emitter, and the outcome of each.
 
-One file a process, append only, written before the event is handed over, so it survives ``kill -9`` of its writer. Lines, their fields
+Each process has a file. It writes a line before it hands an event over, so the ledger survives ``kill -9``. The fields of a line are
 separated by tabs:
 
-* ``O key tool status time``: offered; the lines number themselves from 0.
-* ``A first last``: acknowledged, both included. ``R number reason``: refused. Without either: unknown.
-* ``J number``: offered, but no execution at all: it belongs into the dead letters.
-* ``D seconds start``: a slow decision of a guard, with the second it began. ``S json``: sums over its decisions. ``X reason``: one that raised.
+* ``O key tool status time``: offered. These lines are numbered from 0.
+* ``A first last``: acknowledged, both included. ``R number reason``: refused. An event without either is unknown.
+* ``J number``: offered, but not an execution. It belongs to the dead letters.
+* ``D seconds start``: a slow decision of a guard, with the time of its start. ``S json``: sums over its decisions. ``X reason``: a decision
+  that raised.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from switchgear.emitter.status import EmitterStatus
+
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One event that was handed over."""
+    """An event that was handed to an emitter."""
 
     key: str
     tool: str
@@ -31,7 +34,7 @@ class Offered:
 
 
 class LedgerWriter:
-    """Writes it; from any thread."""
+    """Writes a ledger. Every method can be called from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -39,7 +42,7 @@ class LedgerWriter:
         self.offered = 0
 
     def offer(self, events: Iterable[Offered], *, junk: bool = False) -> int:
-        """Note events that are about to be handed over; returns the number of the first."""
+        """Note events before they are handed over, and return the number of the first."""
         with self._lock:
             first = self.offered
             lines = []
@@ -52,23 +55,27 @@ class LedgerWriter:
             return first
 
     def acknowledged(self, first: int, last: int) -> None:
+        """Note that the events ``first`` to ``last`` were acknowledged."""
         with self._lock:
             self._write(f"A\t{first}\t{last}\n")
 
     def refused(self, number: int, reason: str) -> None:
+        """Note that an event was refused."""
         with self._lock:
             self._write(f"R\t{number}\t{' '.join(reason.split())}\n")
 
     def slow(self, seconds: float, start: float) -> None:
+        """Note a slow decision."""
         with self._lock:
             self._write(f"D\t{seconds:.6f}\t{start:.3f}\n")
 
     def sums(self, **sums: Any) -> None:
-        """Sums since the start of the process: the last line holds."""
+        """Note sums since the start of the process. The last such line counts."""
         with self._lock:
             self._write(f"S\t{json.dumps(sums)}\n")
 
     def raised(self, error: BaseException) -> None:
+        """Note a decision that raised."""
         with self._lock:
             self._write(f"X\t{' '.join(repr(error).split())}\n")
 
@@ -81,7 +88,7 @@ class LedgerWriter:
 
 @dataclass
 class Ledger:
-    """One ledger read back. A last line without its end was cut by a kill and is left out."""
+    """A ledger as read from its file. A last line without its end was cut by a kill, and is left out."""
 
     name: str = ""
     offered: list[Offered] = field(default_factory=list)
@@ -94,6 +101,11 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> Ledger:
+        """Read a ledger.
+
+        Raises:
+            ValueError: The file has a line of an unknown kind.
+        """
         found = cls(path.stem)
         text = path.read_text()
         for line in text[: text.rfind("\n") + 1].splitlines():
@@ -120,6 +132,38 @@ class Ledger:
             raise ValueError(f"The ledger {self.name} has a line of an unknown kind: {kind!r}")
 
 
+class EmittedEvents:
+    """Finds out which events of ``emit()`` were acknowledged. ``emit()`` itself reports nothing.
+
+    If the emitter's buffer is empty and nothing was lost since the last look, all events before were acknowledged.
+    """
+
+    def __init__(self, ledger: LedgerWriter) -> None:
+        self._ledger = ledger
+        self._since = 0
+        self._lost = 0
+        self._own: list[int] = []
+
+    def note(self, number: int) -> None:
+        """Note the ledger's number of an event that was handed to ``emit()``."""
+        self._own.append(number)
+
+    def look(self, status: EmitterStatus) -> None:
+        """Note the acknowledged events. Call it in the thread that calls ``emit()``."""
+        if status.buffered or not self._own:
+            return
+        lost = status.dropped + status.failed
+        if lost == self._lost:
+            first = previous = self._own[0]
+            for number in [*self._own[1:], -1]:
+                if number != previous + 1:
+                    self._ledger.acknowledged(first, previous)
+                    first = number
+                previous = number
+        self._lost = lost
+        self._own.clear()
+
+
 def read_ledgers(folder: Path) -> list[Ledger]:
-    """Every ``*.ledger`` of the folder, by name."""
+    """Return every ``*.ledger`` of the folder, sorted by name."""
     return [Ledger.read(path) for path in sorted(folder.glob("*.ledger"))]

@@ -1,25 +1,30 @@
-"""Network that can be made bad: TCP links through this process, each of which can be slow, cut, or closed."""
+"""TCP links through this process. Each can be made slow, cut or closed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from switchgear_cli.local.ports import is_free
+
 CHUNK = 262_144
 CONNECT_S = 5.0
+LOWEST_PORT = 12_000
 State = Literal["open", "cut", "closed"]
 
 
 class Link:
-    """Connections to ``port`` go on to ``target``, both on this machine.
+    """Forwards connections from ``port`` to ``target``, both on this machine.
 
-    * ``slow(seconds)``: what is sent waits so long, in both directions.
-    * ``cut()``: nothing gets through, without an error. What was sent arrives when the link is repaired, because TCP sends it again.
+    * ``slow(seconds)``: all data is delayed, in both directions.
+    * ``cut()``: no data gets through, and no peer notices. The data arrives when the link is mended, as with TCP's retransmission.
     * ``close()``: connections break, and new ones break at once.
-    * ``mend()``: all of it ends.
+    * ``mend()``: the link works again.
     """
 
     def __init__(self, name: str, port: int, target: int) -> None:
@@ -42,11 +47,11 @@ class Link:
         return "slow" if self._state == "open" and self._delay_s else self._state
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port)
 
     async def stop(self) -> None:
-        """Close everything."""
+        """Close the listener and all connections."""
         if self._server is not None:
             self._server.close()
         self._break()
@@ -85,13 +90,13 @@ class Link:
             if self._state != "closed":
                 await self._carry(reader, writer)
         except (OSError, TimeoutError):
-            pass  # the target is down: the client sees its connection break, as it would
+            pass  # the target is down, so the client's connection breaks
         finally:
             self._open.discard(writer)
             writer.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._through.wait()  # a cut link gives no answer
+        await self._through.wait()  # a cut link accepts connections and does not answer
         async with asyncio.timeout(CONNECT_S):
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
         self._open.add(back)
@@ -118,19 +123,19 @@ class Link:
 
 
 class Network:
-    """All links, by name; a name is ``who/to whom``."""
+    """All links by name. A name is ``from/to``."""
 
     def __init__(self) -> None:
         self.links: dict[str, Link] = {}
 
     async def add(self, name: str, port: int, target: int) -> Link:
-        """A new link that carries at once."""
+        """Add a link and start it."""
         link = self.links[name] = Link(name, port, target)
         await link.start()
         return link
 
     def named(self, prefix: str) -> list[Link]:
-        """Links whose name begins so."""
+        """Return the links whose name begins with ``prefix``."""
         return [link for name, link in self.links.items() if name.startswith(prefix)]
 
     def mend(self, links: Iterable[Link] | None = None) -> None:
@@ -146,3 +151,17 @@ class Network:
     ) -> None:
         for link in self.links.values():
             await link.stop()
+
+
+def steady_ports(count: int) -> list[int]:
+    """Return free ports below those that the kernel gives to clients. A server that is killed then finds its port free again.
+
+    From the clients' range, a client that retries a dead server may get the server's own port, connect to itself, and keep the port.
+    """
+    range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first_of_clients = int(range_file.read_text().split()[0]) if range_file.exists() else 32_768
+    start = random.randrange(LOWEST_PORT, max(LOWEST_PORT + 1, first_of_clients - 2_000))
+    found = [port for port in range(start, first_of_clients) if is_free(port)][:count]
+    if len(found) < count:
+        raise RuntimeError(f"No {count} free ports from {start} to {first_of_clients}.")
+    return found

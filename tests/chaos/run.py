@@ -1,4 +1,4 @@
-"""One run: start everything, let the load and the faults go on, mend all, recount, judge."""
+"""A run: start everything, apply load and faults, mend everything, collect the evidence, and check the promises."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from tests.chaos.gather import gather
 from tests.chaos.ledger import read_ledgers
 from tests.chaos.load.tools import GUARDED
 from tests.chaos.promises.all_promises import PROMISES
+from tests.chaos.promises.result import PromiseResult, check_promises
 from tests.chaos.schedule import MEAN_GAP_S, Planned, missing, plan
 from tests.chaos.settle import end_load, heal, no_lag
 from tests.chaos.stage import PARTITIONS, PREFIX, Stage
 from tests.chaos.story import keep
-from tests.chaos.verdict import Verdict, judge
 
 FAULT_LIMIT_S = 300.0
-"""A fault that takes longer to do and undo than this is itself one."""
+"""A fault that takes longer than this to begin and end makes the run fail."""
 Say = Callable[[str], None]
 
 
 @dataclass
 class Report:
-    """What came of a run."""
+    """The result of a run."""
 
-    verdicts: list[Verdict] = field(default_factory=list)
+    results: list[PromiseResult] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    """Faults that could not be done or undone."""
+    """Faults that could not begin or end."""
     done: Counter[str] = field(default_factory=Counter)
     executions: int = 0
 
     @property
     def held(self) -> bool:
-        return bool(self.verdicts) and all(each.held for each in self.verdicts) and not self.faults
+        return bool(self.results) and all(each.held for each in self.results) and not self.faults
 
 
 @dataclass
 class Run:
-    """Its parameters; :meth:`go` does it."""
+    """The parameters of a run. :meth:`go` runs it."""
 
     seed: int
     seconds: float
@@ -52,11 +52,11 @@ class Run:
     kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
     mean_gap_s: float = MEAN_GAP_S
     keep: bool = False
-    """Keep logs, ledgers and evidence of a run that held, too."""
+    """Whether to keep logs, ledgers and evidence of a run without broken promises."""
     say: Say = print
 
     async def go(self) -> Report:
-        """Run it. Every process is ended and every folder removed when this returns or raises; logs stay where a promise is broken."""
+        """Run. When this returns or raises, all processes are ended and all folders are removed. If a promise is broken, the logs stay."""
         report = Report()
         planned = plan(self.seed, self.seconds, {name: kind.span for name, kind in self.kinds.items()}, self.mean_gap_s)
         absent = missing(planned, {name: kind.span for name, kind in self.kinds.items()})
@@ -70,12 +70,12 @@ class Run:
                 self.say(f"ready after {time.monotonic() - began:.0f} s")
                 await self._strike(stage, planned, report)
                 evidence = await self._recount(stage, report)
-                report.verdicts = judge(evidence, PROMISES)
+                report.results = check_promises(evidence, PROMISES)
             except Exception:
                 stage.keep = True
                 self.say(f"The logs are in {stage.folder}")
                 raise
-            self._tell(stage, report)
+            self._print(stage, report)
             stage.keep = self.keep or not report.held
             if stage.keep:
                 keep(evidence, stage.folder / "evidence.pickle")
@@ -83,7 +83,7 @@ class Run:
 
     async def _strike(self, stage: Stage, planned: list[Planned], report: Report) -> None:
         began = time.monotonic()
-        # A fault may take longer to undo than was planned (a broker that starts on a busy machine): the next of its domain waits.
+        # A fault may take longer than planned, for example while a broker starts on a busy machine. The next of its domain waits.
         free = {kind.span.domain: asyncio.Lock() for kind in self.kinds.values()}
         tasks = [
             asyncio.create_task(self._one(stage, fault, began, report, free[self.kinds[fault.kind].span.domain]))
@@ -133,7 +133,7 @@ class Run:
         report.executions = sum(bool(event.tool) and event.origin is None for event in evidence.events)
         return evidence
 
-    def _tell(self, stage: Stage, report: Report) -> None:
+    def _print(self, stage: Stage, report: Report) -> None:
         ends = {
             member.name: Counter(member.ended_by_itself) for member in stage.fleet.members if member.ended_by_itself
         }
@@ -143,8 +143,8 @@ class Run:
         self.say(
             f"{report.executions:,} executions, {report.done.total()} faults of {len(report.done)} kinds: {struck}"
         )
-        for verdict in report.verdicts:
-            self.say(str(verdict))
+        for result in report.results:
+            self.say(str(result))
         for fault in report.faults:
             self.say(f"fault not as planned: {fault}")
         if self.keep or not report.held:

@@ -1,4 +1,4 @@
-"""The schedule: which fault begins when. A pure function of the seed, so a run can be made again."""
+"""Which fault begins when. The schedule is a pure function of the seed, so you can repeat a run."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from dataclasses import dataclass
 FIRST_S = 3.0
 MEAN_GAP_S = 8.0
 RECOVER_S = 3.0
-"""Rest of a domain between two of its faults."""
+"""Pause between two faults of one domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What the schedule must know of a kind of fault: whom it strikes, and how long it lasts."""
+    """The domain and the length of a kind of fault."""
 
     domain: str
-    """Two faults of one domain never overlap; those of different domains do."""
+    """Two faults of one domain never overlap. Faults of different domains may."""
     shortest_s: float
     longest_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One fault to come."""
+    """A planned fault."""
 
     at: float
     kind: str
     seconds: float
     choice: int
-    """A random number, from which the fault takes whom it strikes."""
+    """A random number, by which the fault chooses its target."""
 
     def __str__(self) -> str:
         return f"{self.at:6.1f} s  {self.kind} for {self.seconds:.1f} s"
 
 
 def plan(seed: int, seconds: float, spans: Mapping[str, Span], mean_gap_s: float = MEAN_GAP_S) -> list[Planned]:
-    """Faults that begin and end within ``seconds``: every kind once in random order, then again and again.
+    """Return faults that begin and end within ``seconds``: rounds in random order, each with every kind once.
 
-    A kind whose domain is busy waits for the next moment; the next in the deck goes first. In a run too short for all kinds those that
-    fit are a random choice.
+    If the domain of a kind is busy, the next kind goes first. If the run is too short for all kinds, it has a random choice of them.
     """
     chance = random.Random(seed)
     planned: list[Planned] = []
@@ -66,5 +65,5 @@ def plan(seed: int, seconds: float, spans: Mapping[str, Span], mean_gap_s: float
 
 
 def missing(planned: Sequence[Planned], spans: Mapping[str, Span]) -> list[str]:
-    """Kinds that a schedule has not."""
+    """Return the kinds that are not in the schedule."""
     return sorted(spans.keys() - {fault.kind for fault in planned})

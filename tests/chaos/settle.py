@@ -1,4 +1,4 @@
-"""After the faults: everything mended, the load ended, and no lag left."""
+"""After the faults: mend everything, end the load, and wait until there is no lag."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from aiokafka.errors import KafkaError
 from tests.chaos.stage import PARTITIONS, PREFIX, Stage
 
 LIMIT_S = 240.0
-"""Longest wait for the backlog of the run."""
+"""Longest wait for the lag to disappear."""
 QUIET_LOOKS = 3
 READS = {"worker": ("executions", "commands"), "sink": ("executions", "circuits")}
 
 
 async def heal(stage: Stage) -> None:
-    """Mend every link, bring back every server."""
+    """Mend every link, and start every server that is down."""
     stage.network.mend()
     for broker in stage.cluster.brokers:
         if not broker.alive:
@@ -29,12 +29,12 @@ async def heal(stage: Stage) -> None:
 
 
 async def end_load(stage: Stage) -> None:
-    """Stop every emitter and guard. Each waits for the events that are on their way."""
+    """End every emitter and guard. Each waits for its open sends."""
     await asyncio.gather(*[stage.fleet.retire(member) for member in stage.fleet.of("emitter", "guard")])
 
 
 async def no_lag(stage: Stage, limit_s: float = LIMIT_S) -> dict[str, int]:
-    """Wait until workers and sinks have committed to the ends; what is left of the lag by group when the time is over."""
+    """Wait until workers and sinks have committed up to the ends. Return the remaining lag by group; empty if there is none."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
     quiet, left = 0, {"": 1}

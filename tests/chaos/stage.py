@@ -1,4 +1,4 @@
-"""The stage: brokers, ClickHouse, workers, sinks, emitters and guards, with a link that can be made bad between each two of them."""
+"""Everything that a run starts: brokers, ClickHouse, workers, sinks, emitters and guards, with a controllable link between each two."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from tests.chaos.cluster import Cluster
 from tests.chaos.fleet import Fleet, Member, Start
-from tests.chaos.polling import until
-from tests.chaos.ports import steady_ports
-from tests.chaos.proxy import Network
+from tests.chaos.proxy import Network, steady_ports
 from tests.support.processes import Child, environment, switchgear
+from tests.support.waiting import holds_within
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTITIONS = 6
 PREFIX = "chaos."
 SESSION_S = 6.0
 CLOCKS = (0.0, 0.0, 0.0, 600.0, -600.0)
-"""How far the emitters' clocks are off."""
+"""The clock error of each emitter, in seconds."""
 READY_S = 150.0
 
 
 class ClickHouse:
-    """The test server for ClickHouse's HTTP interface, in a process of its own, killed and started again on order."""
+    """The test server of ClickHouse's HTTP interface, in its own process. It can be killed and started again."""
 
     def __init__(self, folder: Path, log: Path, port: int) -> None:
         self.folder = folder
@@ -48,23 +47,23 @@ class ClickHouse:
         return f"http://127.0.0.1:{self.port}"
 
     def spawn(self) -> None:
-        """Start it. Main thread."""
+        """Start the process. Call it in the main thread."""
         command = [sys.executable, "-m", "tests.support.clickhouse_http", str(self.folder), str(self.port)]
         self.child = Child(command, self._log, own_environment())
 
     async def answering(self) -> None:
-        """Until it serves."""
-        if not await until(lambda: asyncio.to_thread(self._ping), READY_S):
+        """Wait until it answers."""
+        if not await holds_within(lambda: asyncio.to_thread(self._ping), READY_S):
             raise RuntimeError(f"ClickHouse does not answer at {self.url}.")
         await self.order(self._inserts)
 
     async def order(self, inserts: str) -> None:
-        """What happens to inserts from now on: see :mod:`tests.support.clickhouse_http`."""
+        """Set what happens to inserts from now on. See :mod:`tests.support.clickhouse_http`."""
         self._inserts = inserts
         await asyncio.to_thread(self._post, inserts)
 
     def kill(self) -> None:
-        """As a crash."""
+        """Kill the process."""
         if self.child is not None and self.child.alive:
             self.child.kill9()
 
@@ -81,7 +80,7 @@ class ClickHouse:
 
 
 class Stage:
-    """Everything that runs; leaving ends all of it and removes the folder, unless :attr:`keep` was set."""
+    """Everything that runs. Leaving the context ends all of it, and removes the folder unless :attr:`keep` is set."""
 
     def __init__(self, seed: int, *, brokers: int = 3, rate: float = 1_500.0) -> None:
         self.seed = seed
@@ -100,7 +99,7 @@ class Stage:
         self._supervision: asyncio.Task[None] | None = None
 
     def settings(self, caller: str) -> Settings:
-        """Settings of one caller: its own way to the brokers, and the sinks' to ClickHouse; ``direct`` is behind no link."""
+        """Return the settings of a caller, with its own links to the brokers and to ClickHouse. ``direct`` uses no link."""
         direct = caller == "direct"
         return load_settings(
             kafka_bootstrap_servers=self.cluster.direct if direct else self.cluster.bootstrap(caller),
@@ -136,13 +135,13 @@ class Stage:
             self.fleet.add("guard", f"guard-{number}", self.loads("guard", 40.0, clock))
 
     async def ready(self) -> None:
-        """Until every worker and sink has said so once."""
+        """Wait until every worker and sink has logged that it is ready."""
         members = [each for each in self.fleet.of("worker", "sink") if each.child is not None]
-        if not await until(lambda: not _not_ready(members), READY_S):
+        if not await holds_within(lambda: not _not_ready(members), READY_S):
             raise RuntimeError(f"Not ready within {READY_S:g} s: {', '.join(_not_ready(members))}.")
 
     def starts(self, command: str) -> Start:
-        """How a worker or sink is started."""
+        """Return a function that starts a worker or a sink."""
 
         def start(member: Member) -> Child:
             return switchgear(command, log=self._log(member), settings=self.settings(command))
@@ -150,7 +149,7 @@ class Stage:
         return start
 
     def loads(self, kind: str, rate: float, clock: float) -> Start:
-        """How a load process is started; each life has a ledger and a seed of its own."""
+        """Return a function that starts a load process. Each start has its own ledger and seed."""
 
         def start(member: Member) -> Child:
             life = f"{member.name}-{member.spawned}"
@@ -187,13 +186,13 @@ class Stage:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _drop_bulk(self) -> None:
-        """Keep logs and ledgers, not the servers' data."""
+        """Remove the servers' data, but keep logs and ledgers."""
         for folder in (self.clickhouse.folder, *(broker.folder / "log" for broker in self.cluster.brokers)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def own_environment() -> dict[str, str]:
-    """The environment of a process that is started from this package."""
+    """Return the environment of a process that is started from this package."""
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
     return environment(extra={"PYTHONPATH": path})
 

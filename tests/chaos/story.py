@@ -16,12 +16,12 @@ from tests.chaos.evidence import Event, Evidence
 
 
 def keep(evidence: Evidence, path: Path) -> None:
-    """Save it for a look later."""
+    """Save the evidence."""
     path.write_bytes(pickle.dumps(evidence))
 
 
 def story(evidence: Evidence, circuit: str, *, calls: bool) -> list[str]:
-    """Lines in the order of the broker's clock."""
+    """Return one line per record and call, in the order of the broker's clock."""
     found = [
         (
             record.timestamp_s,
@@ -45,7 +45,7 @@ def _call(event: Event) -> str:
 
 
 def main(path: str, circuit: str, everything: str = "") -> None:
-    """Print it."""
+    """Print the history of a circuit."""
     evidence = pickle.loads(Path(path).read_bytes())
     print("\n".join(story(evidence, circuit, calls=bool(everything))))
 

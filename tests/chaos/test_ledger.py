@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from switchgear.emitter.status import EmitterStatus
-from tests.chaos.ledger import Ledger, LedgerWriter, Offered, read_ledgers
-from tests.chaos.load.handed_over import HandedOver
+from tests.chaos.ledger import EmittedEvents, Ledger, LedgerWriter, Offered, read_ledgers
 
 
 def offered(*keys):
@@ -90,22 +89,22 @@ def test_every_ledger_of_a_folder_is_read(tmp_path):
 
 def test_events_count_as_acknowledged_once_the_emitter_has_nothing_left(path):
     writer = LedgerWriter(path)
-    handed_over = HandedOver(writer)
+    emitted = EmittedEvents(writer)
     first = writer.offer(offered(*"abcdef"))
     for number in (0, 1, 2, 4, 5):
-        handed_over.note(first + number)
-    handed_over.look(status(buffered=1))
+        emitted.note(first + number)
+    emitted.look(status(buffered=1))
     assert not Ledger.read(path).acknowledged
-    handed_over.look(status())
+    emitted.look(status())
     assert Ledger.read(path).acknowledged == {0, 1, 2, 4, 5}
 
 
 @pytest.mark.parametrize("loss", [{"dropped": 1}, {"failed": 1}])
 def test_events_among_which_one_was_lost_stay_unknown_and_later_ones_do_not(path, loss):
     writer = LedgerWriter(path)
-    handed_over = HandedOver(writer)
-    handed_over.note(writer.offer(offered("a")))
-    handed_over.look(status(**loss))
-    handed_over.note(writer.offer(offered("b")))
-    handed_over.look(status(**loss))
+    emitted = EmittedEvents(writer)
+    emitted.note(writer.offer(offered("a")))
+    emitted.look(status(**loss))
+    emitted.note(writer.offer(offered("b")))
+    emitted.look(status(**loss))
     assert Ledger.read(path).acknowledged == {1}

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.chaos.polling import until
 from tests.chaos.run import Run
 from tests.chaos.stage import REPOSITORY, Stage, own_environment
+from tests.support.waiting import holds_within
 
 pytestmark = pytest.mark.integration
 LIMIT_S = 60
@@ -36,7 +36,7 @@ def below(pid=None):
 async def test_a_run_that_is_cancelled_ends_what_it_has_started(folders):
     before = {child.pid for child in below()}
     run = asyncio.create_task(Run(1, 60, brokers=1, kinds={}, say=lambda _: None).go())
-    assert await until(lambda: len(below()) >= len(before) + 2, LIMIT_S)
+    assert await holds_within(lambda: len(below()) >= len(before) + 2, LIMIT_S)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run

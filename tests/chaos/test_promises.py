@@ -8,7 +8,7 @@ from tests.chaos.evidence import CircuitRecord, Event, Evidence, Row, Stored
 from tests.chaos.ledger import Ledger, Offered
 from tests.chaos.promises.all_promises import PROMISES
 from tests.chaos.promises.recount import owner
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.promises.result import PromiseResult, check_promises
 
 TOOL = "guarded:one-0:tool"
 PARTITIONS = 6
@@ -66,7 +66,7 @@ def evidence():
 
 
 def broken(evidence):
-    return {verdict.promise: verdict for verdict in judge(evidence, PROMISES) if not verdict.held}
+    return {result.promise: result for result in check_promises(evidence, PROMISES) if not result.held}
 
 
 def only(evidence, promise):
@@ -77,14 +77,14 @@ def only(evidence, promise):
 
 
 def test_a_run_without_faults_holds_every_promise(evidence):
-    verdicts = judge(evidence, PROMISES)
-    assert [verdict.promise for verdict in verdicts if verdict.held] == [
+    results = check_promises(evidence, PROMISES)
+    assert [result.promise for result in results if result.held] == [
         "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "transitions-stored", "call-path-never-waits",
     ]  # fmt: skip
-    assert str(verdicts[0]) == (
+    assert str(results[0]) == (
         "no-silent-loss: held (11 offered, 11 acknowledged, 10 of them stored, 1 dead-lettered, 0 records of garbage elsewhere)"
     )
-    assert "1 recoveries exact" in str(verdicts[3])
+    assert "1 recoveries exact" in str(results[3])
 
 
 def test_a_lost_row_is_found(evidence):
@@ -112,7 +112,7 @@ def test_a_record_that_is_stored_and_a_dead_letter_at_once_is_found(evidence):
 def test_garbage_without_a_dead_letter_is_found(evidence):
     evidence.garbage = {("chaos.commands", 1, 5), ("chaos.circuits", 2, 6)}
     evidence.buried = {("chaos.commands", 1, 5)}
-    assert only(evidence, "no-silent-loss") == ["the garbage at 6 of partition 2 of chaos.circuits is no dead letter"]
+    assert only(evidence, "no-silent-loss") == ["the garbage at 6 of partition 2 of chaos.circuits isn't a dead letter"]
 
 
 def test_a_lost_dead_letter_is_found(evidence):
@@ -276,7 +276,7 @@ def test_a_missing_and_an_invented_transition_are_found(evidence):
     evidence.transitions[0] = (TOOL, 9, "open")
     assert only(evidence, "transitions-stored") == [
         f"{TOOL} version 1 (open) is not stored",
-        f"{TOOL} version 9 (open) is stored but not in the topic",
+        f"{TOOL} version 9 (open) is stored and was never published",
     ]
 
 
@@ -295,6 +295,6 @@ def test_a_decision_that_raised_is_found(evidence):
 
 
 def test_a_broken_promise_shows_its_first_ten_faults():
-    said = str(Verdict("no-silent-loss", "3 lost", [f"fault {number}" for number in range(12)]))
+    said = str(PromiseResult("no-silent-loss", "3 lost", [f"fault {number}" for number in range(12)]))
     assert said.startswith("no-silent-loss: BROKEN (3 lost; 12 faults: fault 0; ")
     assert said.endswith("fault 9; 2 more)")

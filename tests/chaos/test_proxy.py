@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.chaos.ports import steady_ports
-from tests.chaos.proxy import Network
+from tests.chaos.proxy import Network, steady_ports
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Some seconds of the fuzzer of messages; `make fuzz` runs it for longer, with other seeds."""
+"""The fuzzer of messages for some seconds. ``make fuzz`` runs it longer, with other seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzer of readers' SQL for some seconds; ``make fuzz`` runs it for minutes."""
+"""The fuzzer of readers' SQL for some seconds. ``make fuzz`` runs it for minutes."""
 
 import itertools
 from pathlib import Path
@@ -77,6 +77,6 @@ def sql(tmp_path_factory):
 
 @pytest.mark.parametrize("place", EXPRESSIONS)
 def test_the_gate_sees_the_function_in_every_position(sql, place):
-    """``unheardOf`` is found by the gate; where it would not look, the engine would say that it does not know it."""
+    """Check that the gate finds ``unheardOf``. If the gate missed it, the engine would report an unknown function."""
     with pytest.raises(SqlRefusedError):
         sql.run(place.replace("@", "unheardOf('a')").replace("#", "unheardOf(''a'')"))

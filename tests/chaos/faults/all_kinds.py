@@ -1,8 +1,8 @@
-"""Every kind of fault by name."""
+"""All kinds of faults by name."""
 
 from __future__ import annotations
 
-from tests.chaos.faults import brokers, clickhouse, clock, foreign_input, network, poison, processes, storm
+from tests.chaos.faults import brokers, clickhouse, foreign_input, network, poison, processes
 from tests.chaos.faults.kind import Kind
 
 KINDS: dict[str, Kind] = {
@@ -10,8 +10,6 @@ KINDS: dict[str, Kind] = {
     **brokers.kinds(),
     **network.kinds(),
     **clickhouse.kinds(),
-    **storm.kinds(),
     **foreign_input.kinds(),
     **poison.kinds(),
-    **clock.kinds(),
 }

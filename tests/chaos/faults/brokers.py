@@ -1,4 +1,4 @@
-"""Brokers that restart: one, all, or the leader of a partition; killed or terminated."""
+"""Faults of brokers: one, all, or the leader of a partition is killed or ended, and started again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASK_S = 10.0
 
 
 async def leader_of(stage: Stage, topic: str, partition: int) -> Broker:
-    """The broker that leads a partition now."""
+    """Return the broker that leads a partition now."""
     admin = AIOKafkaAdminClient(bootstrap_servers=stage.cluster.direct)
     async with asyncio.timeout(ASK_S):
         await admin.start()
@@ -65,7 +65,7 @@ async def _leader(stage: Stage, planned: Planned) -> str:
 
 
 def kinds() -> dict[str, Kind]:
-    """``broker-kill``, ``broker-end``, ``brokers-kill``, ``brokers-end`` and ``leader-kill``."""
+    """Return ``broker-kill``, ``broker-end``, ``brokers-kill``, ``brokers-end`` and ``leader-kill``."""
     return {
         "broker-kill": Kind(Span("brokers", 2, 6), _one(kill=True)),
         "broker-end": Kind(Span("brokers", 2, 6), _one(kill=False)),

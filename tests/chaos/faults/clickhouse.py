@@ -1,4 +1,4 @@
-"""ClickHouse refusing, breaking off, slow, and gone."""
+"""Faults of ClickHouse: it refuses, breaks off, is slow, or is gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _gone(stage: Stage, planned: Planned) -> str:
 
 
 def kinds() -> dict[str, Kind]:
-    """``clickhouse-refuses``, ``-slow``, ``-breaks-off`` (after it stored) and ``-gone`` (connections refused)."""
+    """Return ``clickhouse-refuses``, ``-slow``, ``-breaks-off`` (after storing) and ``-gone`` (connections refused)."""
     return {
         "clickhouse-refuses": Kind(Span("clickhouse", 3, 8), _ordered(*REFUSALS)),
         "clickhouse-slow": Kind(Span("clickhouse", 4, 8), _ordered("slow-0.5", "slow-1.5")),

@@ -1,4 +1,4 @@
-"""Strange input of foreign clients: sent again, to the wrong partition, without a key, late, out of order, and no executions at all."""
+"""Input of foreign clients: sent again, to a wrong partition, without a key, late, out of order, or not an execution."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BURST = 150
 RESENT = ("switchgear.resent", b"1")
 ANSWER_S = 60.0
 BROKER_S = 0.5
-"""Between two looks for a broker."""
+"""Pause between two attempts to reach a broker."""
 
 
 @dataclass
 class Raw:
-    """One record as a foreign client sends it."""
+    """A record as a foreign client sends it."""
 
     key: str
     tool: str
@@ -42,16 +42,16 @@ class Raw:
     headers: list[tuple[str, bytes]] = field(default_factory=list)
     junk: bool = False
     counted: bool = True
-    """Goes into the ledger; a copy of one that is there does not."""
+    """Whether it goes into the ledger. A copy does not."""
 
 
 def owner(tool: str) -> int:
-    """Kafka's default partitioner."""
+    """Return the partition of a tool by Kafka's default partitioner."""
     return int(murmur2(tool.encode()) & 0x7FFFFFFF) % PARTITIONS
 
 
 def execution(chance: random.Random, **fields: Any) -> Raw:
-    """A plain one in its own partition."""
+    """Return a valid execution in its own partition."""
     tool = chance.choice(EMITTED)
     identity = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     given = {
@@ -66,7 +66,7 @@ def execution(chance: random.Random, **fields: Any) -> Raw:
 
 
 def sent_again(chance: random.Random) -> list[Raw]:
-    """Each once without and once or twice with the header that says so, in order."""
+    """Return executions once without, and then once or twice with the header that marks copies."""
     made = [execution(chance) for _ in range(BURST)]
     again = [each for each in made for _ in range(chance.choice([1, 1, 2]))]
     return made + [
@@ -76,7 +76,7 @@ def sent_again(chance: random.Random) -> list[Raw]:
 
 
 def misdirected(chance: random.Random) -> list[Raw]:
-    """In another tool's partition: a foreign partitioner, a null key."""
+    """Return executions in another tool's partition, half of them without a key."""
     made = [execution(chance) for _ in range(BURST)]
     for place, each in enumerate(made):
         each.partition = (each.partition + 1 + place % (PARTITIONS - 1)) % PARTITIONS
@@ -86,13 +86,13 @@ def misdirected(chance: random.Random) -> list[Raw]:
 
 
 def late(chance: random.Random) -> list[Raw]:
-    """Recorded an hour ago."""
+    """Return executions that were recorded an hour ago."""
     then = datetime.fromtimestamp(time.time() - 3_600, UTC).isoformat()
     return [execution(chance, recorded_at=then) for _ in range(BURST)]
 
 
 def out_of_order(chance: random.Random) -> list[Raw]:
-    """Recorded within the last minute, sent in another order, some without an offset in their time."""
+    """Return executions recorded within the last minute, in random order, some with a time without an offset."""
     now = time.time()
     made = []
     for place in range(BURST):
@@ -102,7 +102,7 @@ def out_of_order(chance: random.Random) -> list[Raw]:
 
 
 def junk(chance: random.Random) -> list[Raw]:
-    """No executions: broken JSON, a missing status, nothing at all but a name."""
+    """Return records that aren't executions: broken JSON, without a status, or only a name."""
     made = []
     for place in range(30):
         key = f"junk-{chance.getrandbits(128):032x}"
@@ -112,7 +112,7 @@ def junk(chance: random.Random) -> list[Raw]:
 
 
 async def send(stage: Stage, name: str, made: list[Raw], compression: str | None = None) -> str:
-    """Send in order within each partition, and write down what the broker said."""
+    """Send in order within each partition, and note the broker's answers in a ledger."""
     ledger = LedgerWriter(stage.ledgers / f"foreign-{name}.ledger")
     producer = AIOKafkaProducer(
         bootstrap_servers=stage.cluster.bootstrap("client"), acks="all", enable_idempotence=True, linger_ms=5,
@@ -132,7 +132,7 @@ async def send(stage: Stage, name: str, made: list[Raw], compression: str | None
 
 
 async def connected(producer: AIOKafkaProducer) -> None:
-    """Start it, as soon as there is a broker: aiokafka gives up at once."""
+    """Start the producer as soon as there is a broker. aiokafka itself gives up at once."""
     while True:
         try:
             await producer.start()
@@ -143,7 +143,7 @@ async def connected(producer: AIOKafkaProducer) -> None:
 
 
 def taken_note_of(answer: asyncio.Future[Any]) -> None:
-    """Ignore an answer that comes after the waiter has gone."""
+    """Retrieve the error of an answer that is no longer awaited, so that asyncio does not complain."""
     if not answer.cancelled():
         answer.exception()
 
@@ -178,7 +178,7 @@ def _burst(name: str, make: Callable[[random.Random], list[Raw]]) -> Act:
 
 
 def kinds() -> dict[str, Kind]:
-    """``input-again``, ``-misdirected``, ``-late``, ``-out-of-order`` and ``-junk``."""
+    """Return ``input-again``, ``-misdirected``, ``-late``, ``-out-of-order`` and ``-junk``."""
     span = Span("input", 2, 4)
     made = {
         "again": sent_again,

@@ -1,4 +1,4 @@
-"""A kind of fault: how long it lasts, and what is done."""
+"""What a kind of fault consists of."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.chaos.schedule import Planned, Span
 from tests.chaos.stage import Stage
 
 Act = Callable[[Stage, Planned], Awaitable[str]]
-"""Does it, undoes it, and says what came of it."""
+"""Begins the fault, ends it, and returns a description of what happened."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind."""
+    """A kind of fault."""
 
     span: Span
     act: Act

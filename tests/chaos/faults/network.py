@@ -1,4 +1,4 @@
-"""Links made slow and cut: between each caller and the brokers, among the brokers, and between the sinks and ClickHouse."""
+"""Faults of links: slow or cut, between callers and brokers, between brokers, or between the sinks and ClickHouse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DELAYS_S = (0.05, 0.15, 0.4)
 
 
 def _links(stage: Stage, caller: str, planned: Planned) -> list[Link]:
-    """All of a caller's links, or the one to one broker. Among brokers one is enough: two would be no majority."""
+    """Return all links of a caller, or one of them. Between brokers only one: with two, there would be no majority."""
     links = stage.network.named(f"{caller}/broker-")
     everywhere = planned.choice % 2 == 0 and caller != "replica"
     return links if everywhere else [links[planned.choice // 2 % len(links)]]
@@ -70,7 +70,7 @@ async def _clickhouse_slow(stage: Stage, planned: Planned) -> str:
 
 
 def kinds() -> dict[str, Kind]:
-    """``net-slow-X`` and ``net-cut-X`` for each caller, for ``replica`` (broker to broker) and for ``clickhouse``."""
+    """Return ``net-slow-X`` and ``net-cut-X`` for each caller, for ``replica`` (broker to broker) and for ``clickhouse``."""
     found = {}
     for caller in (*CALLERS, "replica"):
         found[f"net-slow-{caller}"] = Kind(Span(DOMAINS[caller], 5, 10), _slow(caller))

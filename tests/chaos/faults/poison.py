@@ -1,4 +1,4 @@
-"""Poison: records that no reader can use, or that are larger for us than for the broker, in every topic."""
+"""Records in every topic that no reader can use, or that the broker accepts although they are too large for the product."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ IMPOSSIBLE: Final = (
     '"no_such_rule":1',
     '"fallback":"' + "x" * 300_000 + '"',
 )  # fmt: skip
-"""Parts of a policy that no worker may take."""
+"""Parts of a policy that every worker must refuse."""
 
 
 def oversized(chance: random.Random) -> list[Raw]:
-    """Of 20 MB, which compression makes small."""
+    """Return a record of 20 MB that compresses well."""
     key = f"junk-{chance.getrandbits(128):032x}"
     value = json.dumps({"tool_name": key, "status": "error", "error_message": "x" * 20 * MB}).encode()
     return [Raw(key, "", "", value, chance.randrange(PARTITIONS), b"junk", junk=True)]
 
 
 def keys(chance: random.Random) -> list[Raw]:
-    """With keys of 3 MB, in their own partition and in another."""
+    """Return executions with keys of 3 MB, in their own partition and in another one."""
     made = [execution(chance) for _ in range(3)]
     made[1].partition = (made[1].partition + 1) % PARTITIONS
     for each in made:
@@ -52,7 +52,7 @@ def keys(chance: random.Random) -> list[Raw]:
 
 
 def headers(chance: random.Random) -> list[Raw]:
-    """With a header of 3 MB, or with thousands, in their own partition and in another, which has them sent on."""
+    """Return executions with a header of 3 MB or with thousands of headers, in their own partition and in another one."""
     made = [execution(chance) for _ in range(4)]
     for place, each in enumerate(made):
         each.partition = (each.partition + place % 2) % PARTITIONS
@@ -70,7 +70,7 @@ def _burst(name: str, make: Callable[[random.Random], list[Raw]], compression: s
 
 
 async def _unreadable(stage: Stage, planned: Planned) -> str:
-    """Batches that Kafka's client can't read: a header's name that is no text, bytes behind a stream, one that unpacks to 200 MB."""
+    """Send batches that Kafka's client can't read: an invalid header name, bytes after a stream, and one that unpacks to 200 MB."""
     chance = random.Random(planned.choice)
     odd = RawRecord(execution(chance).value, b"odd", [(b"\xff", b"")])
     batches = [
@@ -93,7 +93,7 @@ async def _unreadable(stage: Stage, planned: Planned) -> str:
 
 
 def garbage(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Topic, partition, key and value: bytes that no reader of the topic can use, under new keys and under those of circuits."""
+    """Yield topic, partition, key and value of records that no reader can use, with new keys and with keys of circuits."""
     for topic in ("worker-circuits-changelog", "circuits", "commands", "executions.dead"):
         for value in (
             b"garbage",
@@ -110,14 +110,14 @@ def garbage(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
 
 
 def policies(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Commands that set impossible policies."""
+    """Yield commands that set impossible policies."""
     for rule in IMPOSSIBLE:
         tool = chance.choice(EMITTED)
         yield "commands", owner(tool), tool.encode(), command(tool, rule, uuid.UUID(int=chance.getrandbits(128)))
 
 
 def command(tool: str, rule: str, identity: uuid.UUID) -> bytes:
-    """One that sets a policy of this rule alone."""
+    """Return a command that sets a policy with only this rule."""
     given = {"command_id": str(identity), "tool_name": tool, "verb": "set_policy", "actor": "chaos"}
     return (json.dumps(given)[:-1] + ', "policy": {' + rule + "}}").encode()
 
@@ -149,7 +149,7 @@ def _records(make: Callable[[random.Random], Iterator[tuple[str, int, bytes, byt
 
 
 def kinds() -> dict[str, Kind]:
-    """``poison-oversized``, ``-keys``, ``-headers``, ``-unreadable``, ``-state`` and ``-policies``."""
+    """Return ``poison-oversized``, ``-keys``, ``-headers``, ``-unreadable``, ``-state`` and ``-policies``."""
     acts = {
         "oversized": _burst("oversized", oversized, "gzip"),
         "keys": _burst("keys", keys),

@@ -1,7 +1,7 @@
-"""One load process: ``python -m tests.chaos.load emit|guard --bootstrap … --prefix … --ledger FILE [--rate …] [--clock …]``.
+"""A load process: ``python -m tests.chaos.load emit|guard --bootstrap … --prefix … --ledger FILE [--rate …] [--clock …]``.
 
-``--clock SECONDS`` sets this process's wall clock off by so much: ``time.time`` is replaced before anything of the SDK is imported.
-It runs until SIGTERM, then waits a moment for what is still on its way and ends with 0.
+``--clock SECONDS`` sets this process's wall clock wrong: it replaces ``time.time`` before the SDK is imported. The process runs until
+SIGTERM, waits a moment for its open sends, and ends with exit code 0.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pathlib import Path
 
 
 def arguments() -> argparse.Namespace:
-    """The arguments of a load process."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.load")
     parser.add_argument("kind", choices=["emit", "guard"])
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--ledger", type=Path, required=True)
-    parser.add_argument("--rate", type=float, default=200.0, help="Events, or guarded calls, a second.")
+    parser.add_argument("--rate", type=float, default=200.0, help="Events or guarded calls per second.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clock", type=float, default=0.0, help="Seconds that this process's wall clock is ahead.")
     return parser.parse_args()
 
 
 def shift_clock(seconds: float) -> None:
-    """Set ``time.time`` of this process off."""
+    """Set ``time.time`` of this process wrong by ``seconds``."""
     right = time.time
     time.time = lambda: right() + seconds
 
 
 def main() -> None:
-    """Run one."""
+    """Run the load until SIGTERM."""
     given = arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     if given.clock:
@@ -43,11 +43,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     if given.kind == "emit":
-        from tests.chaos.load.emitting import emit  # noqa: PLC0415 - after the clock was set
+        from tests.chaos.load.emitting import emit  # noqa: PLC0415 - after the clock is shifted
 
         emit(given, stop)
     else:
-        from tests.chaos.load.guarding import guard  # noqa: PLC0415 - likewise
+        from tests.chaos.load.guarding import guard  # noqa: PLC0415 - after the clock is shifted
 
         guard(given, stop)
 

@@ -1,4 +1,4 @@
-"""An emitter under load: a third by ``emit()``, the rest by ``submit()``, which reports every event."""
+"""An emitter under load: a third of the events go through ``emit()``, the others through ``submit()``, which reports every event."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from typing import Any
 
 from switchgear.emitter.emitter import Emitter
 from switchgear.emitter.status import Receipt
-from tests.chaos.ledger import LedgerWriter, Offered
-from tests.chaos.load.handed_over import HandedOver
+from tests.chaos.ledger import EmittedEvents, LedgerWriter, Offered
 from tests.chaos.load.tools import EMITTED, FLAPPING, is_down
 
 TICK_S = 0.04
 MOST_OPEN = 200
-"""Batches that wait for their answers; more are not made before some come."""
+"""Batches that may wait for their answers."""
 FLUSH_S = 12.0
 STATUSES = ("success", "error", "timeout", "cancelled", "rejected")
 WEIGHTS = (88, 5, 3, 1, 3)
@@ -29,7 +28,7 @@ CLASSES = ("transport", "server", "tool", "invalid_input", "unknown")
 
 
 def event(chance: random.Random, emitter_id: str) -> dict[str, Any]:
-    """One execution with its own id."""
+    """Return an execution with its own id."""
     tool = chance.choice(FLAPPING) if chance.random() < 0.08 else chance.choice(EMITTED)
     status = chance.choices(STATUSES, WEIGHTS)[0]
     if tool in FLAPPING:
@@ -49,24 +48,24 @@ def event(chance: random.Random, emitter_id: str) -> dict[str, Any]:
 
 
 class Load:
-    """Makes so many events a second and writes down what becomes of them."""
+    """Emits events, and notes the outcome of each in the ledger."""
 
     def __init__(self, emitter: Emitter, ledger: LedgerWriter, chance: random.Random) -> None:
         self._emitter = emitter
         self._ledger = ledger
         self._chance = chance
-        self._handed_over = HandedOver(ledger)
+        self._emitted = EmittedEvents(ledger)
         self._open: set[Future[Receipt]] = set()
 
     def tick(self, count: int) -> None:
-        """Hand over ``count`` events."""
+        """Emit ``count`` events."""
         made = [event(self._chance, self._emitter.emitter_id) for _ in range(count)]
         now = time.clock_gettime(time.CLOCK_REALTIME)
         first = self._ledger.offer(Offered(each["metric_id"], each["tool_name"], each["status"], now) for each in made)
         part = count * 2 // 3 if len(self._open) < MOST_OPEN else 0
         for place, each in enumerate(made[part:], start=first + part):
             self._emitter.emit(each)
-            self._handed_over.note(place)
+            self._emitted.note(place)
         if part:
             batch = [(each["tool_name"], json.dumps(each).encode()) for each in made[:part]]
             answer = self._emitter.submit(batch)
@@ -75,8 +74,8 @@ class Load:
         self.look()
 
     def look(self) -> None:
-        """Write down what arrived meanwhile."""
-        self._handed_over.look(self._emitter.status())
+        """Note the events that were acknowledged meanwhile."""
+        self._emitted.look(self._emitter.status())
 
     def _answered(self, first: int, answer: Future[Receipt]) -> None:
         self._open.discard(answer)
@@ -95,14 +94,16 @@ class Load:
 
 
 def emit(given: argparse.Namespace, stop: threading.Event) -> None:
-    """Run until the stop signal."""
+    """Emit events until ``stop`` is set."""
     ledger = LedgerWriter(given.ledger)
     emitter = Emitter(given.bootstrap, topic_prefix=given.prefix, service="chaos")
     load = Load(emitter, ledger, random.Random(given.seed))
     due, last = 0.0, time.monotonic()
     while not stop.wait(TICK_S):
         now = time.monotonic()
-        due = min(due + (now - last) * given.rate, given.rate)  # a process that slept makes up for a second at most
+        due = min(
+            due + (now - last) * given.rate, given.rate
+        )  # after a pause, the process catches up on one second at most
         last = now
         count = int(due)
         due -= count

@@ -1,4 +1,4 @@
-"""A service with guards under load: calls tools that break down and recover, and times every decision."""
+"""A service with guards under load. It calls tools that fail and recover, and measures every decision."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import uuid
 
 from switchgear import Switchgear
 from switchgear_schemas.policy import BreakerPolicy
-from tests.chaos.ledger import LedgerWriter, Offered
-from tests.chaos.load.handed_over import HandedOver
+from tests.chaos.ledger import EmittedEvents, LedgerWriter, Offered
 from tests.chaos.load.tools import GUARDED, is_down
 
 LOAD_S = 5.0
@@ -23,7 +22,7 @@ LOCAL = BreakerPolicy(consecutive_failures=8, wait_duration_in_open_state_s=1)
 
 
 class Decisions:
-    """How long the decisions took."""
+    """The durations of the decisions."""
 
     def __init__(self, ledger: LedgerWriter) -> None:
         self._ledger = ledger
@@ -33,7 +32,7 @@ class Decisions:
         self.within_a_millisecond = 0
 
     def took(self, seconds: float, start: float, *, permitted: bool) -> None:
-        """One more."""
+        """Add a decision."""
         self.count += 1
         self.permits += permitted
         self.worst = max(self.worst, seconds)
@@ -45,7 +44,7 @@ class Decisions:
             self.write()
 
     def write(self) -> None:
-        """The sums so far."""
+        """Write the sums so far to the ledger."""
         self._ledger.sums(
             decisions=self.count,
             permits=self.permits,
@@ -55,22 +54,22 @@ class Decisions:
 
 
 def guard(given: argparse.Namespace, stop: threading.Event) -> None:
-    """Run until the stop signal."""
+    """Make guarded calls until ``stop`` is set."""
     chance = random.Random(given.seed)
     ledger = LedgerWriter(given.ledger)
     gear = Switchgear(given.bootstrap, topic_prefix=given.prefix, service="chaos-guard", local_policies=LOCAL)
     gear.start(LOAD_S)
-    handed_over, decisions = HandedOver(ledger), Decisions(ledger)
+    emitted, decisions = EmittedEvents(ledger), Decisions(ledger)
     due, last = 0.0, time.monotonic()
     while not stop.wait(TICK_S):
         now = time.monotonic()
         due, last = min(due + (now - last) * given.rate, given.rate), now
         while due >= 1:
             due -= 1
-            call(gear, chance, ledger, handed_over, decisions)
-        look(gear, handed_over)
+            call(gear, chance, ledger, emitted, decisions)
+        look(gear, emitted)
     gear.flush(FLUSH_S)
-    look(gear, handed_over)
+    look(gear, emitted)
     decisions.write()
     gear.close(0.1)
 
@@ -79,31 +78,31 @@ def call(
     gear: Switchgear,
     chance: random.Random,
     ledger: LedgerWriter,
-    handed_over: HandedOver,
+    emitted: EmittedEvents,
     decisions: Decisions,
 ) -> None:
-    """One guarded call."""
+    """Make one guarded call."""
     tool = chance.choice(GUARDED)
     key = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     start, began = time.clock_gettime(time.CLOCK_REALTIME), time.perf_counter()
     try:
         permit = gear.try_acquire(tool, request_id=key)
-    except Exception as error:  # noqa: BLE001 - that it never raises is the promise
+    except Exception as error:  # noqa: BLE001 - the promise is that a decision never raises
         ledger.raised(error)
         return
     decisions.took(time.perf_counter() - began, start, permitted=bool(permit))
     if not permit:
         return
     failed = is_down(tool)
-    handed_over.note(ledger.offer([Offered(key, tool, "error" if failed else "success", start)]))
+    emitted.note(ledger.offer([Offered(key, tool, "error" if failed else "success", start)]))
     if failed:
         permit.failure(ConnectionError("the tool is down"))
     else:
         permit.success(output_size=100)
 
 
-def look(gear: Switchgear, handed_over: HandedOver) -> None:
-    """Write down what arrived."""
+def look(gear: Switchgear, emitted: EmittedEvents) -> None:
+    """Note the events that were acknowledged."""
     status = gear.status().emitter
     assert status is not None
-    handed_over.look(status)
+    emitted.look(status)

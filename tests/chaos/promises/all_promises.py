@@ -1,4 +1,4 @@
-"""Every promise, in the order of the report."""
+"""All promises, in the order of the report."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from tests.chaos.promises.call_path import call_path_never_waits
 from tests.chaos.promises.exact_probes import exactly_n_probes
 from tests.chaos.promises.one_order import one_owner_one_order
 from tests.chaos.promises.over_count import no_over_count
-from tests.chaos.promises.silent_loss import no_silent_loss
-from tests.chaos.promises.transitions import transitions_stored
-from tests.chaos.verdict import Promise
+from tests.chaos.promises.result import Promise
+from tests.chaos.promises.silent_loss import no_silent_loss, transitions_stored
 
 PROMISES: tuple[Promise, ...] = (
     no_silent_loss,

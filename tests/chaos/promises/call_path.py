@@ -1,18 +1,18 @@
-"""The call path never waits for Kafka: no decision took long, and none raised."""
+"""The call path never waits for Kafka: no decision takes long, and none raises."""
 
 from __future__ import annotations
 
 from tests.chaos.evidence import Evidence
-from tests.chaos.verdict import Verdict
+from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "call-path-never-waits"
 LONGEST_S = 3.0
-"""A decision that asks for a probe waits 0.25 s by design. Whoever waited for Kafka would wait for as long as it is away: 5 s and more.
-What lies between is the machine's: hundreds of threads on a few cores."""
+"""A decision that asks for a probe waits 0.25 s by design. One that waited for Kafka would take as long as Kafka is away: 5 s and more.
+A time in between comes from the machine, with hundreds of threads on a few cores."""
 
 
-def call_path_never_waits(evidence: Evidence) -> Verdict:
-    """Decisions of the guards, but for those that a SIGSTOP interrupted."""
+def call_path_never_waits(evidence: Evidence) -> PromiseResult:
+    """Check the decisions of the guards, except those that a SIGSTOP interrupted."""
     faults = []
     worst = 0.0
     slow = 0
@@ -29,7 +29,7 @@ def call_path_never_waits(evidence: Evidence) -> Verdict:
     quick = sum(ledger.sums.get("within_a_millisecond", 0) for ledger in evidence.ledgers)
     share = quick / decisions if decisions else 0.0
     summary = f"{decisions:,} decisions, {share:.2%} within 1 ms, {slow} over 0.5 s, the longest of them {worst:.2f} s"
-    return Verdict(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, faults)
 
 
 def _stopped(evidence: Evidence, name: str, start: float, end: float) -> bool:

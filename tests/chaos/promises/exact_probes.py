@@ -1,4 +1,4 @@
-"""Exactly N probes: after a wait the fleet makes the permitted number of probe calls, whoever dies meanwhile."""
+"""Exactly N probes: after a wait the fleet makes the permitted number of probe calls, even if processes die."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tests.chaos.evidence import CircuitRecord, Event, Evidence
-from tests.chaos.verdict import Verdict
+from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "exactly-n-probes"
 
 
-def exactly_n_probes(evidence: Evidence) -> Verdict:
-    """In no generation more calls under a lease than permitted; in a recovery that leases decided, exactly as many.
+def exactly_n_probes(evidence: Evidence) -> PromiseResult:
+    """Check that no generation has more calls under a lease than permitted, and that a recovery by leases has exactly as many.
 
-    Not judged for equality: a recovery to which a call without a generation contributed (a service that never read the circuits is
-    evidence as good as a probe's), for then fewer probes are right.
+    A recovery may have fewer if a call without a generation contributed. Such a call of a service without a guard is evidence like a probe's.
     """
     probes: dict[tuple[str, int], dict[str, Event]] = defaultdict(dict)
     for event in evidence.events:
@@ -36,7 +35,9 @@ def exactly_n_probes(evidence: Evidence) -> Verdict:
             faults.append(f"{tool} recovered in generation {recovery[0].generation} by {made} probes of {permitted}")
         equal += made == permitted
     made = sum(map(len, probes.values()))
-    return Verdict(PROMISE, f"{made:,} probes in {len(probes):,} half-open stays, {equal:,} recoveries exact", faults)
+    return PromiseResult(
+        PROMISE, f"{made:,} probes in {len(probes):,} half-open stays, {equal:,} recoveries exact", faults
+    )
 
 
 def _excess(
@@ -63,7 +64,7 @@ def _granted(evidence: Evidence) -> dict[tuple[str, int], set[tuple[str, str]]]:
 
 
 def _recoveries(evidence: Evidence) -> Iterator[tuple[str, list[CircuitRecord]]]:
-    """The half-open records of each stay that probes ended well, and the record that closed it."""
+    """Yield, for every recovery by probes, its half-open records and the record that closed the circuit."""
     stays: dict[str, list[CircuitRecord]] = defaultdict(list)
     seen: set[tuple[str, int]] = set()
     for record in evidence.circuits:

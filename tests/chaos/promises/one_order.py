@@ -1,4 +1,4 @@
-"""One owner, one order: the versions of a circuit rise, and one version has one content."""
+"""One owner, one order: the versions of a circuit rise, and each version has one content."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from tests.chaos.evidence import CircuitRecord, Evidence
-from tests.chaos.verdict import Verdict
+from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "one-owner-one-order"
 
 
-def one_owner_one_order(evidence: Evidence) -> Verdict:
-    """Every record that is no repetition, byte for byte, has a higher version than all before it."""
+def one_owner_one_order(evidence: Evidence) -> PromiseResult:
+    """Check that every record, except exact repetitions, has a higher version than all before it."""
     by_circuit: dict[str, list[CircuitRecord]] = defaultdict(list)
     for record in evidence.circuits:
         by_circuit[record.circuit].append(record)
@@ -27,7 +27,7 @@ def one_owner_one_order(evidence: Evidence) -> Verdict:
             held = "no row" if row is None else f"version {row.version}"
             faults.append(f"{circuit}: followers conclude version {concluded}, the worker's table has {held}")
     summary = f"{len(by_circuit)} circuits, {len(evidence.circuits):,} records, {repeated} published again unchanged"
-    return Verdict(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, faults)
 
 
 def _order(circuit: str, records: Iterable[CircuitRecord]) -> Iterator[str]:

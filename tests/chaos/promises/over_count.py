@@ -1,4 +1,4 @@
-"""No over-count: replays change nothing, neither in the circuit nor in ClickHouse."""
+"""No over-count: replays change nothing in the circuits and in ClickHouse."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import asdict
 
 from tests.chaos.evidence import Evidence, Place
 from tests.chaos.promises.recount import FIELDS, recount
-from tests.chaos.verdict import Verdict
+from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "no-over-count"
 
 
-def no_over_count(evidence: Evidence) -> Verdict:
-    """One row an event, rollups that agree with the rows, and totals that agree with the topic."""
+def no_over_count(evidence: Evidence) -> PromiseResult:
+    """Check that each event has one row, that the rollups agree with the rows, and that the totals agree with the topic."""
     by_id: dict[str, list[Place]] = defaultdict(list)
     for row in evidence.stored:
         by_id[row.metric_id].append(row.place)
     resent = {event.place for event in evidence.events if event.resent}
     places = Counter(row.place for row in evidence.stored)
     faults = [
-        f"metric_id {metric_id} is stored {len(found)} times: {', '.join(_told(place, resent) for place in found)}"
+        f"metric_id {metric_id} is stored {len(found)} times: {', '.join(_shown(place, resent) for place in found)}"
         for metric_id, found in by_id.items()
         if len(found) > 1
     ]
@@ -34,10 +34,10 @@ def no_over_count(evidence: Evidence) -> Verdict:
         f"{len(by_id):,} ids in {len(evidence.stored):,} rows, {len(evidence.rollups_differ)} rollups agree,"
         f" {len(evidence.rows)} circuits counted {calls:,} calls, {again:,} events sent again"
     )
-    return Verdict(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, faults)
 
 
-def _told(place: Place, resent: set[Place]) -> str:
+def _shown(place: Place, resent: set[Place]) -> str:
     return f"{place}{' marked as sent again' if place in resent else ''}"
 
 

@@ -1,4 +1,4 @@
-"""The recount: what the worker must have counted, from the executions topic alone."""
+"""What the worker must have counted, from the executions topic alone."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from aiokafka.partitioner import murmur2
 from tests.chaos.evidence import Event, Evidence, Place
 
 SLACK_S = 60.0
-"""How far a producer's clock may be ahead for the worker to know an event that was sent again: what ``switchgear_stream.resent`` states."""
+"""How far a producer's clock may be ahead, so that the worker still finds the first copy. ``switchgear_stream.resent`` has the same limit."""
 COUNTED = {"transport", "timeout", "server", "rate_limited", "unknown"}
-"""The classes of errors that the policies of the run count."""
+"""The error classes that the policies of the run count."""
 FIELDS = ("calls", "failed", "ignored", "late", "rejected")
 
 
 @dataclass(slots=True)
 class Tally:
-    """One tool's totals."""
+    """The totals of one tool."""
 
     calls: int = 0
     failed: int = 0
@@ -26,26 +26,26 @@ class Tally:
     late: int = 0
     rejected: int = 0
     again: int = 0
-    """Events that stood in the topic already: sent again by their producer. Not in the other numbers."""
+    """Events that their producer sent again. They aren't in the other numbers."""
     ahead: int = 0
-    """Those of them whose producer's clock is too far ahead for the worker to know them again: it may count them twice."""
+    """Those of them whose producer's clock is too far ahead. The worker does not find the first copy, and may count them twice."""
     late_again: int = 0
-    """Those of them that came too late to be counted: the worker does not look for their first copy, and may count them as late twice."""
+    """Those of them that came too late to be counted. The worker does not look for the first copy, and may count them as late twice."""
 
 
 def owner(tool: str, partitions: int) -> int:
-    """The partition of a tool: Kafka's default partitioner."""
+    """Return the partition of a tool by Kafka's default partitioner."""
     return int(murmur2(tool.encode()) & 0x7FFFFFFF) % partitions
 
 
 def recount(evidence: Evidence) -> dict[str, Tally]:
-    """By tool."""
+    """Return the totals by tool."""
     tallies: dict[str, Tally] = defaultdict(Tally)
     seen: dict[str, float] = {}
     copied: set[Place] = set()
     for event in evidence.events:
         if not event.tool or owner(event.tool, evidence.partitions) != event.place[0]:
-            continue  # no execution, or one whose copy in the right partition counts
+            continue  # not an execution, or one whose copy in the right partition counts
         if event.origin is not None:
             if event.origin in copied:
                 continue
@@ -82,7 +82,7 @@ def _count(tally: Tally, event: Event, late_after_s: float) -> None:
 
 
 def uncopied(evidence: Evidence) -> list[Event]:
-    """Executions in a wrong partition of which the worker made no copy."""
+    """Return the executions in a wrong partition that the worker did not copy."""
     copied = {event.origin for event in evidence.events if event.origin is not None}
     return [
         event

@@ -1,4 +1,4 @@
-"""No silent loss: what was acknowledged is counted and stored, or is a dead letter."""
+"""No silent loss: every acknowledged event is counted and stored, or is a dead letter. ClickHouse has every version of every circuit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import asdict
 
 from tests.chaos.evidence import Evidence
 from tests.chaos.promises.recount import FIELDS, recount, uncopied
-from tests.chaos.verdict import Verdict
+from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "no-silent-loss"
+TRANSITIONS = "transitions-stored"
 
 
-def no_silent_loss(evidence: Evidence) -> Verdict:
-    """Every event that a ledger says was acknowledged, and every total of the worker's table."""
+def no_silent_loss(evidence: Evidence) -> PromiseResult:
+    """Check every acknowledged event of the ledgers, every record of the topics, and every total of the worker's table."""
     acknowledged = [
         (ledger.name, ledger.offered[number].key, number in ledger.junk)
         for ledger in evidence.ledgers
@@ -38,7 +39,7 @@ def no_silent_loss(evidence: Evidence) -> Verdict:
         for place in sorted({row.place for row in evidence.stored} & evidence.dead)
     ]
     faults += [
-        f"the garbage at {offset} of partition {partition} of {topic} is no dead letter"
+        f"the garbage at {offset} of partition {partition} of {topic} isn't a dead letter"
         for topic, partition, offset in sorted(evidence.garbage - evidence.buried)
     ]
     faults += _uncounted(evidence)
@@ -47,18 +48,18 @@ def no_silent_loss(evidence: Evidence) -> Verdict:
         f"{offered:,} offered, {len(acknowledged):,} acknowledged, {kept:,} of them stored, {dead:,} dead-lettered,"
         f" {len(evidence.garbage):,} records of garbage elsewhere"
     )
-    return Verdict(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, faults)
 
 
 def _unstored(evidence: Evidence) -> Iterator[str]:
-    """Whatever the topic holds is stored or dead, acknowledged or not."""
+    """Yield the records that are neither stored nor dead letters, acknowledged or not."""
     places = {row.place for row in evidence.stored}
     keys = {row.key for row in evidence.stored} | {row.metric_id for row in evidence.stored}
     for event in evidence.events:
         if event.origin is not None or event.place in places or event.place in evidence.dead:
             continue
         if not (event.resent and event.key in keys):
-            yield f"the record at {event.place} ({event.tool or 'no execution'}) is neither stored nor a dead letter"
+            yield f"the record at {event.place} ({event.tool or 'not an execution'}) is neither stored nor a dead letter"
 
 
 def _uncounted(evidence: Evidence) -> Iterator[str]:
@@ -73,3 +74,17 @@ def _uncounted(evidence: Evidence) -> Iterator[str]:
         for name in FIELDS:
             if getattr(row, name) < wanted[name]:
                 yield f"{tool}: the worker counted {getattr(row, name)} {name} of {wanted[name]}"
+
+
+def transitions_stored(evidence: Evidence) -> PromiseResult:
+    """Check that ClickHouse has every version of the circuits topic and no other, by circuit, version and state."""
+    published = {(record.circuit, record.version, record.state) for record in evidence.circuits}
+    stored = set(evidence.transitions)
+    faults = [
+        f"{circuit} version {version} ({state}) is not stored" for circuit, version, state in sorted(published - stored)
+    ]
+    faults += [
+        f"{circuit} version {version} ({state}) is stored and was never published"
+        for circuit, version, state in sorted(stored - published)
+    ]
+    return PromiseResult(TRANSITIONS, f"{len(published):,} versions published, {len(stored):,} stored", faults)

@@ -1,4 +1,4 @@
-"""The fuzzer of messages: ``python -m tests.fuzz.messages [--seconds 600] [--seed N]``; ``make fuzz``.
+"""Fuzz the topics: ``python -m tests.fuzz.messages [--seconds 600] [--seed N]``. ``make fuzz`` runs it too.
 
 A fifth of the time goes to the fold and the decoders in this process, the rest to a running system. The exit code is 1 with a finding.
 """
@@ -24,7 +24,7 @@ from tests.support.kafka import running_kafka
 
 
 def main() -> int:
-    """Run it; the exit code."""
+    """Run the fuzzer, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.messages")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="Of the messages; random without.")

@@ -1,4 +1,4 @@
-"""The fast half of the fuzzer: decoders and the fold on hostile messages, without Kafka, thousands a second."""
+"""The fast half of the fuzzer: decoders and the fold on hostile messages, without Kafka, thousands per second."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PARTITIONS = 4
 GOOD = [f"good-{number}" for number in range(8)]
 BATCH = 50
 RESTART_EVERY = 20
-"""Batches; then a new owner takes over from the rows and records, and from what was thrown between them."""
+"""Batches of a round. After them a new owner takes over from the rows, the records and the garbage between them."""
 
 
 @dataclass
 class Result:
-    """What was tried, and what went wrong."""
+    """The number of attempts, and the findings."""
 
     seed: int
     records: int = 0
@@ -60,7 +60,7 @@ class Owner:
         self.fold = FleetFold(self.rows, self.policies, partitions=PARTITIONS, late_after_s=300)
 
     def batch(self) -> None:
-        """Hostile executions and commands with good ones between them; then all that must hold."""
+        """Fold hostile executions and commands with good ones between them, and check the result."""
         executions = [self._execution() for _ in range(BATCH)]
         commands = [self._command() for _ in range(BATCH // 5)]
         good = self.rng.choice(GOOD)
@@ -90,7 +90,7 @@ class Owner:
         self._check_sink(executions, changes)
 
     def take_over(self) -> None:
-        """What a new owner reads, garbage among it, and that nothing good is lost."""
+        """Take over as a new owner, with garbage in the topics, and check that no good record is lost."""
         for _ in range(BATCH):
             self._throw_row()
             self._throw_circuit()
@@ -158,7 +158,7 @@ class Owner:
                     )
 
     def _check_sink(self, executions: list[Message], changes: Changes) -> None:
-        """Counted and stored, or a dead letter: the sink says the same of each message."""
+        """Check that the sink and the worker agree on every message: counted and stored, or a dead letter."""
         originals = [each for each in executions if all(name != REKEYED for name, _ in each.headers)]
         rows = ExecutionRows().rows(originals)  # type: ignore[arg-type]
         places = {f"{each.topic}-{each.partition}-{each.offset}".encode() for each in originals}
@@ -176,7 +176,7 @@ class Owner:
             self._find(f"the {'worker' if key in worker else 'sink'} alone refuses {value}")
 
     def _throw_row(self) -> None:
-        """As :meth:`DurableTable.restore` takes it: a row that is refused leaves what was there."""
+        """Apply a row as :meth:`DurableTable.restore` does. A row that is refused changes nothing."""
         key, value = hostile.row(self.rng)
         try:
             check_row(key, value, self.rng.randrange(PARTITIONS), PARTITIONS)
@@ -201,7 +201,7 @@ class Owner:
 
 
 def fold(seed: int, seconds: float) -> Result:
-    """Fuzz for ``seconds``; stops at twenty findings."""
+    """Fuzz for ``seconds``, or until there are twenty findings."""
     rng, result = random.Random(seed), Result(seed)
     owner = Owner(rng, result)
     end = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Hostile messages by a seed: arbitrary bytes, and well-formed messages with strange contents."""
+"""Hostile messages by a seed: arbitrary bytes, and well-formed messages with odd values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 
 @dataclass
 class Hostile:
-    """One record to be written; ``partition`` None: that of its key. ``transaction``: None, ``commit`` or ``abort``."""
+    """A record to write. ``partition`` is None for that of its key. ``transaction`` is None, ``commit`` or ``abort``."""
 
     value: bytes | None
     key: bytes | None = None
@@ -86,12 +86,12 @@ class Hostile:
 
 
 def blob(rng: random.Random) -> bytes:
-    """Arbitrary bytes."""
+    """Return arbitrary bytes."""
     return rng.choice(BINARY) if rng.random() < 0.4 else rng.randbytes(rng.choice((1, 9, 40, 300, 5_000)))
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
-    """``data`` with some of its bytes changed, added or lost."""
+    """Return ``data`` with some bytes changed, added or removed."""
     found = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(found) + 1)
@@ -112,7 +112,7 @@ def _json(fields: dict[str, str]) -> bytes:
 
 
 def execution(rng: random.Random, tool_name: str = "t") -> bytes:
-    """An execution with some odd values."""
+    """Return an execution with some odd values."""
     fields = {"tool_name": json.dumps(tool_name), "status": json.dumps(rng.choice(("success", "error", "timeout")))}
     for name in rng.sample(sorted(EVENT), rng.choice((0, 1, 1, 2, 4))):
         if name != "tool_name" or rng.random() < 0.3:
@@ -124,7 +124,7 @@ def execution(rng: random.Random, tool_name: str = "t") -> bytes:
 
 
 def command(rng: random.Random) -> bytes:
-    """A command with odd values; half of them set a policy."""
+    """Return a command with odd values. Half of them set a policy."""
     fields = {"tool_name": '"t"', "verb": '"set_policy"', "actor": '"fuzz"'}
     if rng.random() < 0.6:
         values = {name: rng.choice(ODD_NUMBERS) for name in rng.sample(POLICY, rng.randint(1, 3))}
@@ -147,7 +147,7 @@ RECORD: Final[dict[str, Any]] = json.loads(ROW.record or b"{}")
 
 
 def row(rng: random.Random) -> tuple[bytes, bytes]:
-    """Key and value for the changelog."""
+    """Return a key and a value for the changelog."""
     kind = rng.random()
     if kind < 0.25:
         return rng.choice((b"t", b"\xff", b"\xff0", b"\x00mark", MARK, rng.randbytes(8))), blob(rng)
@@ -188,7 +188,7 @@ def _breaker(rng: random.Random) -> bytes:
 
 
 def circuit(rng: random.Random) -> tuple[bytes, bytes]:
-    """Key and value for the circuits topic."""
+    """Return a key and a value for the circuits topic."""
     if rng.random() < 0.3:
         return rng.choice((b"t", b"\xff", b"\x00mark", rng.randbytes(8))), blob(rng)
     fields = {name: json.dumps(value) for name, value in RECORD.items()}
@@ -201,7 +201,7 @@ def circuit(rng: random.Random) -> tuple[bytes, bytes]:
 
 
 def letter(rng: random.Random) -> tuple[bytes, bytes, list[tuple[str, bytes | None]]]:
-    """Key, value and headers for the dead-letter topic."""
+    """Return a key, a value and headers for the dead-letter topic."""
     real = DeadLetter("x.executions", 1, 5, 7, "reason", "worker", original_key=b"k", value=b"v")
     found: list[tuple[str, bytes | None]] = list(real.headers())
     if rng.random() < 0.8:
@@ -211,7 +211,7 @@ def letter(rng: random.Random) -> tuple[bytes, bytes, list[tuple[str, bytes | No
 
 
 def headers(rng: random.Random) -> list[tuple[str, bytes | None]]:
-    """Headers for executions and commands; none of them claims another message's place that exists."""
+    """Return headers for executions and commands. None of them claims the place of another message."""
     kind = rng.random()
     if kind < 0.5:
         return []

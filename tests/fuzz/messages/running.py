@@ -30,16 +30,16 @@ from tests.support.fleet import event
 from tests.support.processes import Child, all_ended, switchgear
 
 ROUND: Final = 100
-"""Hostile executions of a round; a quarter as many in each other topic."""
+"""Hostile executions of a round. Each other topic gets a quarter as many."""
 SOON_S: Final = 30.0
-"""In which the good records of a round must be counted and stored, on a machine that does much else."""
+"""Time in which the good records of a round must be counted and stored, on a busy machine."""
 RESTART_EVERY: Final = 4
-"""Rounds."""
+"""Rounds between two restarts."""
 
 
 @dataclass
 class Outcome:
-    """What was tried, and what went wrong."""
+    """The number of attempts, and the findings."""
 
     seed: int
     rounds: int = 0
@@ -58,7 +58,7 @@ class Outcome:
 
 
 class System:
-    """One worker and one sink on a broker."""
+    """A worker and a sink on a broker."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
@@ -73,31 +73,31 @@ class System:
         return switchgear(name, log=self.folder / f"{name}.log", settings=self.settings)
 
     def restart(self) -> None:
-        """End both in order, and start them again."""
+        """End both, and start them again."""
         for child in (self.worker, self.sink):
             child.__exit__()
         self.worker, self.sink = self._start("worker"), self._start("sink")
 
     async def say_good(self, writer: topics.Writer) -> None:
-        """A good record to each partition."""
+        """Send a good record to each partition."""
         records = [topics.Hostile(event(tool), tool.encode(), number) for number, tool in self.tools.items()]
         await writer.write(self.settings.topics.executions, records)
         self.good.update(self.tools.values())
 
     async def counted(self) -> bool:
-        """Every good record is counted, once."""
+        """Return whether every good record is counted once."""
         rows = await read_rows(self.settings)
         return all(tool in rows and rows[tool].total_calls == calls for tool, calls in self.good.items())
 
     async def stored_good(self) -> bool:
-        """Every good record is stored, once."""
+        """Return whether every good record is stored once."""
         found = await self.ask(
             "SELECT tool_name, count() FROM tool_metrics WHERE startsWith(tool_name, 'good-') GROUP BY 1"
         )
         return dict(found) == dict(self.good)
 
     async def ask(self, sql: str) -> list[Any]:
-        """Rows of a query; none where the sink does not answer yet."""
+        """Return the rows of a query; none if the sink does not answer yet."""
         async with httpx.AsyncClient(timeout=SOON_S) as client:
             try:
                 answer = await client.post(f"http://{self.settings.api_http}/v1/sql", json={"query": sql})
@@ -107,7 +107,7 @@ class System:
 
 
 async def fuzz(settings: Settings, seed: int, seconds: float, folder: Path) -> Outcome:
-    """Fuzz for ``seconds``, with the topics of ``settings``; stops at the first round that fails."""
+    """Fuzz the topics of ``settings`` for ``seconds``, or until a round fails."""
     rng, outcome = random.Random(seed), Outcome(seed)
     system = System(settings, folder)
     end = time.monotonic() + seconds
@@ -160,13 +160,13 @@ async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, 
 
 
 def _telling(output: str) -> str:
-    """The last errors of a log, which may stand before a long traceback, and its end."""
+    """Return the last errors of a log, and its end. The errors may be before a long traceback."""
     errors = [line for line in output.splitlines() if "[error" in line or "[critical" in line][-20:]
     return "\n".join([*errors, output[-1500:]])
 
 
 async def _reckon(system: System, outcome: Outcome) -> None:
-    """Each record of the executions topic against what is stored and what is dead."""
+    """Compare each record of the executions topic with the stored rows and the dead letters."""
     settings = system.settings
     names = settings.topics
     places: set[tuple[int, int]] = set()
@@ -204,7 +204,7 @@ async def _stored(system: System) -> list[tuple[int, int]]:
 
 
 async def _dead(settings: Settings) -> dict[str, set[tuple[int, int]]]:
-    """Places of executions with a dead letter, by who wrote it; forged letters are of other topics."""
+    """Return the places of executions with a dead letter, by its component. Forged letters name other topics."""
     found: dict[str, set[tuple[int, int]]] = {"worker": set(), "sink": set()}
     async for record in read_to_end(settings, settings.topics.dead):
         try:
@@ -217,7 +217,7 @@ async def _dead(settings: Settings) -> dict[str, set[tuple[int, int]]]:
 
 
 def settings_for(make: Callable[..., Settings], folder: Path) -> Settings:
-    """A system of its own in ``folder``."""
+    """Start a system in ``folder``."""
     return make(
         data_dir=folder,
         clickhouse_url=f"chdb:{folder / 'clickhouse'}",

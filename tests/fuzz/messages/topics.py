@@ -34,7 +34,7 @@ REFUSALS: Final = (
 
 
 class Writer:
-    """Producers of each compression, one of them in transactions. Use it as ``async with``."""
+    """Producers of each compression, and one with transactions. Use it with ``async with``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class Writer:
         self._producers[compression, in_transactions] = producer
 
     async def write(self, topic: str, records: Sequence[Hostile]) -> int:
-        """Write what the broker takes; how many records that is."""
+        """Write the records that the broker accepts, and return their number."""
         return sum([await self._write(topic, record) for record in records])
 
     async def _write(self, topic: str, record: Hostile) -> bool:
@@ -92,7 +92,7 @@ class Writer:
         return True
 
     async def write_raw(self, topic: str, partition: int, batches: Sequence[bytes]) -> int:
-        """Whole batches; those that the broker refuses are left out."""
+        """Write whole batches. Those that the broker refuses are left out."""
         taken = 0
         for each in batches:
             try:
@@ -105,7 +105,7 @@ class Writer:
 
 
 def dressed(rng: random.Random, record: Hostile) -> Hostile:
-    """The record with an odd timestamp, compression, or in a transaction, now and then."""
+    """Return the record, sometimes with an odd timestamp, a compression or a transaction."""
     record.compression = rng.choice(COMPRESSIONS)
     if rng.random() < 0.2:
         record.timestamp_ms = rng.choice((0, 1, 2**31, 2**53))
@@ -119,7 +119,7 @@ def dressed(rng: random.Random, record: Hostile) -> Hostile:
 
 
 def executions(rng: random.Random, count: int, partitions: int) -> list[Hostile]:
-    """For the executions topic, in partitions right and wrong."""
+    """Return records for the executions topic, in right and wrong partitions."""
     found = []
     for _ in range(count):
         value = (
@@ -137,7 +137,7 @@ def executions(rng: random.Random, count: int, partitions: int) -> list[Hostile]
 
 
 def commands(rng: random.Random, count: int, partitions: int) -> list[Hostile]:
-    """For the commands topic."""
+    """Return records for the commands topic."""
     return [
         dressed(
             rng,
@@ -153,7 +153,7 @@ def commands(rng: random.Random, count: int, partitions: int) -> list[Hostile]:
 
 
 def state(rng: random.Random, count: int, partitions: int, kind: str) -> list[Hostile]:
-    """For the changelog (``row``), the circuits topic (``circuit``) or the dead letters (``letter``): a key each, and tombstones."""
+    """Return records with keys, and tombstones, for the changelog (``row``), the circuits (``circuit``) or the dead letters (``letter``)."""
     found = []
     for _ in range(count):
         headers: list[tuple[str, bytes | None]] = []
@@ -167,7 +167,7 @@ def state(rng: random.Random, count: int, partitions: int, kind: str) -> list[Ho
 
 
 def batches(rng: random.Random) -> list[bytes]:
-    """Batches that no client of ours writes: names of headers that are no text, bombs, and bytes behind the end."""
+    """Return batches with invalid header names, with bytes after the end, or that unpack to gigabytes."""
     codec = rng.choice(("none", "gzip", "lz4", "zstd", "snappy"))
     odd = payload(
         [RawRecord(b"v", b"t", [(rng.randbytes(4), b"x"), (b"\xff\xfe", None)]) for _ in range(rng.randint(1, 5))]

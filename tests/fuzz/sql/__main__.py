@@ -1,4 +1,4 @@
-"""The fuzzer of readers' SQL: ``python -m tests.fuzz.sql [--seconds 600] [--seed N] [--walls first|second]``; ``make fuzz``.
+"""Fuzz readers' SQL: ``python -m tests.fuzz.sql [--seconds 600] [--seed N] [--walls first|second]``. ``make fuzz`` runs it too.
 
 Each function that may not be used, in each position of the grammar, and statements composed at random from all that the engine has.
 They name a file and a web server. The exit code is 1 where either was ever touched, or a file was written.
@@ -15,7 +15,7 @@ from tests.fuzz.sql.run import fuzz
 
 
 def main() -> int:
-    """Run it; the exit code."""
+    """Run the fuzzer, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sql")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="Of the statements; random without.")

@@ -1,4 +1,4 @@
-"""The process that holds the engine, so that a crash of the engine is not the fuzzer's: ``python -m tests.fuzz.sql.engine``.
+"""The process with the engine, so that a crash of the engine does not end the fuzzer: ``python -m tests.fuzz.sql.engine``.
 
 Arguments: the folder of the engine, and which walls stand. Each line of standard input is a statement as JSON; each answer
 is ``{"outcome", "text"}``. The first answer is what the engine has.
@@ -22,7 +22,7 @@ from switchgear_sinks.store import Store
 from tests.support.engine import migrated_store
 
 Run = Callable[[str], tuple[str, str]]
-"""Answers a statement with its outcome and what a reader would see."""
+"""A function that returns the outcome of a statement and what a reader would see."""
 MAX_SECONDS: Final = 2.0
 SECOND_WALL_SECONDS: Final = 5.0
 _VOCABULARY = {
@@ -37,7 +37,7 @@ _VOCABULARY = {
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer statements until the input ends."""
     folder, walls = Path(sys.argv[1]), sys.argv[2]
     answers = sys.stdout
     sys.stdout = sys.stderr  # the log of the migrations
@@ -47,14 +47,14 @@ def main() -> None:
             for line in sys.stdin:
                 try:
                     outcome, text = run(json.loads(line))
-                except Exception as error:  # noqa: BLE001 - an unexpected one is a finding
+                except Exception as error:  # noqa: BLE001 - an unexpected error is a finding
                     outcome, text = "bug", repr(error)
                 _send(answers, {"outcome": outcome, "text": text})
 
 
 @contextmanager
 def first_wall(store: Store) -> Iterator[Run]:
-    """The gate alone: the engine could open and reach everything."""
+    """Return the gate alone. The engine behind it could open and reach everything."""
     sql = ReadOnlySql(store.connect, embedded=True, max_rows=100, max_seconds=MAX_SECONDS)
 
     def run(statement: str) -> tuple[str, str]:
@@ -72,7 +72,7 @@ def first_wall(store: Store) -> Iterator[Run]:
 
 @contextmanager
 def second_wall(store: Store) -> Iterator[Run]:
-    """The walled process alone: it runs what it is given. One process serves statements until its time is over."""
+    """Return the sandboxed process alone, which runs every statement. One process serves statements until its time is over."""
     assert store.folder is not None
     readers = Readers(store.folder, store.database, max_seconds=SECOND_WALL_SECONDS)
     client: ReaderClient | None = None
@@ -97,7 +97,7 @@ def second_wall(store: Store) -> Iterator[Run]:
 
 @contextmanager
 def no_wall(store: Store) -> Iterator[Run]:
-    """What an attempt does where nothing stands: the proof that the others prove something."""
+    """Return an engine without gate and sandbox. It proves that the attempts work."""
 
     def run(statement: str) -> tuple[str, str]:
         client = store.connect({"max_execution_time": MAX_SECONDS})
@@ -115,7 +115,7 @@ RUNNERS: Final = {"first": first_wall, "second": second_wall, "none": no_wall}
 
 
 def vocabulary(store: Store) -> dict[str, Any]:
-    """Names of what the engine has, and of the functions that the gate refuses."""
+    """Return the names of the engine's functions and tables, and of the functions that the gate refuses."""
     client = store.connect()
     try:
         names = {kind: client.raw_query(query).decode().split() for kind, query in _VOCABULARY.items()}

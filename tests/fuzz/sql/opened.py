@@ -1,4 +1,4 @@
-"""Detect with inotify whether a file is opened, even if its content never appears."""
+"""Detecting with inotify whether a process opens a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVENT_BYTES = 4096
 
 
 class Watch:
-    """Counts on the kernel from its making on; close it, or use it as ``with``."""
+    """Watches a file from its creation on. Close it, or use it with ``with``."""
 
     def __init__(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -23,7 +23,7 @@ class Watch:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def opened(self) -> bool:
-        """The file was opened or read since the last time."""
+        """Return whether the file was opened or read since the last call."""
         try:
             return bool(os.read(self._descriptor, _EVENT_BYTES))
         except BlockingIOError:

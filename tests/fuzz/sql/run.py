@@ -1,4 +1,4 @@
-"""A run: statements by a seed against an engine behind its walls, and what nothing may ever touch."""
+"""A run: statements by a seed against the sandboxed engine, with files and ports that no statement may touch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fuzz.sql.statements import Statements, Vocabulary
 from tests.support.canary import SECRET, World, listening
 
 ANSWER_S: Final = 15.0
-"""A statement that has no answer by then is ended with its process; its cost is not what is looked for here."""
+"""Limit of a statement. After it the process is ended. The cost of statements is not tested here."""
 START_S: Final = 120.0
 READABLE: Final = (
     SECRET,
@@ -29,18 +29,18 @@ READABLE: Final = (
     SECRET.encode().hex().upper(),
     base64.b64encode(SECRET.encode())[:-4].decode(),
 )
-"""The secret, and how an answer may show it."""
+"""The secret, and the forms in which an answer may show it."""
 
 
 @dataclass
 class Report:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How many statements were answered, refused, failed, limited, ended (no answer), or crashed the engine; ``bug`` is an error of ours."""
+    """The number of statements that were answered, refused, failed, limited, ended (no answer), or crashed the engine. ``bug`` is an error of the product."""
     findings: list[str] = field(default_factory=list)
-    """What was touched, with the statement before."""
+    """What was touched, with the statement before it."""
     crashes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Report:
 
 
 class Engine:
-    """The child process; started again where it crashed or was ended."""
+    """The child process. It is started again after a crash or a limit."""
 
     def __init__(self, folder: Path, world: World, walls: str) -> None:
         self._command = [sys.executable, "-m", "tests.fuzz.sql.engine", str(folder), walls]
@@ -58,7 +58,7 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> dict[str, Any]:
-        """Start it; what it has."""
+        """Start the process, and return what its engine has."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -74,7 +74,7 @@ class Engine:
         return found
 
     def ask(self, statement: str) -> tuple[str, str]:
-        """The outcome and the text of a statement."""
+        """Return the outcome and the text of a statement."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -92,14 +92,14 @@ class Engine:
         return ("crashed" if crashed else "ended"), ""
 
     def end(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
 
     def _answer(self, seconds: float) -> dict[str, Any] | None:
-        """A line of its output; None where none came."""
+        """Return a line of the output; None if there is none."""
         assert self._process is not None
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds

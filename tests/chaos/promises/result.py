@@ -1,4 +1,4 @@
-"""The promises, each a function of the evidence alone."""
+"""The result of checking a promise. A promise is a pure function of the evidence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SHOWN = 10
 
 
 @dataclass
-class Verdict:
-    """What became of one promise."""
+class PromiseResult:
+    """Whether a promise held, and the faults if it did not."""
 
     promise: str
     summary: str
@@ -29,9 +29,9 @@ class Verdict:
         return f"{self.promise}: BROKEN ({self.summary}; {len(self.faults)} faults: {'; '.join(self.faults[:SHOWN])}{more})"
 
 
-Promise = Callable[[Evidence], Verdict]
+Promise = Callable[[Evidence], PromiseResult]
 
 
-def judge(evidence: Evidence, promises: Iterable[Promise]) -> list[Verdict]:
-    """A verdict a promise, in their order."""
+def check_promises(evidence: Evidence, promises: Iterable[Promise]) -> list[PromiseResult]:
+    """Return one result per promise, in the order of ``promises``."""
     return [promise(evidence) for promise in promises]
