@@ -1,4 +1,4 @@
-"""The tests of one module once more, with other fixtures."""
+"""Running the tests of a module again with other fixtures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def again(module: ModuleType, *, fixtures: Collection[str], without: Collection[str] = ()) -> dict[str, Any]:
-    """Its tests and the named fixtures, to put into the namespace of a test module with a conftest of its own.
+    """Return the tests of ``module`` and the named fixtures, for the namespace of a test module with its own conftest.
 
     Args:
         module: Where the tests are.

@@ -1,4 +1,4 @@
-"""What an attack must never touch: a file with a secret, and a server that counts who asks it."""
+"""What an attack must never touch: a file with a secret, and a server that counts its requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Listener:
 
 @contextmanager
 def listening() -> Iterator[Listener]:
-    """The server, on a port of its own."""
+    """Start the server on a free port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def handle_one_request(self) -> None:
@@ -48,7 +48,7 @@ def listening() -> Iterator[Listener]:
 
 @dataclass(frozen=True)
 class World:
-    """A folder with a secret in it, and the listener."""
+    """A folder with a secret, and the server."""
 
     folder: Path
     listener: Listener
@@ -59,10 +59,10 @@ class World:
         return cls(folder, listener)
 
     def filled(self, attempt: str) -> str:
-        """An attempt with its ``{folder}``, ``{secret}``, ``{url}`` and ``{address}``."""
+        """Return an attempt with values for ``{folder}``, ``{secret}``, ``{url}`` and ``{address}``."""
         filled = attempt.replace("{folder}", str(self.folder)).replace("{secret}", str(self.folder / "secret.txt"))
         return filled.replace("{url}", self.listener.url).replace("{address}", self.listener.address)
 
     def traces(self) -> list[str]:
-        """What an attempt has left: files that it wrote, requests that it sent."""
+        """Return the traces of an attempt: files that it wrote and requests that it sent."""
         return [path.name for path in self.folder.iterdir() if path.name != "secret.txt"] + self.listener.asked

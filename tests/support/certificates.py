@@ -1,4 +1,4 @@
-"""A certificate authority for tests, and certificates that it signs, as PEM files."""
+"""A certificate authority for tests, and the certificates that it signs, as PEM files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PEM = serialization.Encoding.PEM
 
 
 class Authority:
-    """``ca.pem`` in ``folder``, and the files that :meth:`sign` makes beside it."""
+    """An authority with ``ca.pem`` in ``folder``. :meth:`sign` writes its files beside it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ class Authority:
         self.cafile.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(PEM))
 
     def sign(self, name: str, *, password: str | None = None) -> tuple[Path, Path]:
-        """The files of a new certificate for ``name``, localhost and 127.0.0.1, and of its key, encrypted by ``password``."""
+        """Return the files of a new certificate for ``name``, localhost and 127.0.0.1, and of its key, encrypted with ``password``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

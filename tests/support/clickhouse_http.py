@@ -1,4 +1,4 @@
-"""A ClickHouse server for tests: its HTTP interface over the embedded engine, in a process of its own, with faults on order.
+"""A ClickHouse server for tests: the HTTP interface over the embedded engine, in its own process, with faults on request.
 
 It speaks what clickhouse-connect speaks: ``POST /?query=…&database=…&param_x=…&setting=…``, data behind an INSERT, errors with
 ``X-ClickHouse-Exception-Code``. ``POST /fault?inserts=…`` orders what happens to inserts: ``ok``, ``503``, ``code-252``,
@@ -42,20 +42,20 @@ INSERT = re.compile(rb"\s*INSERT\s+INTO\s", re.IGNORECASE)
 FORMAT = re.compile(rb"\sFORMAT\s+(\w+)\s*$", re.IGNORECASE)
 START_S = 30.0
 MAX_FIELD_BYTES = 131_072
-"""A server's http_max_field_value_size."""
+"""The server's http_max_field_value_size."""
 READER = "switchgear_reader"
 READERS_GRANTS = f"GRANT SELECT ON switchgear.* TO {READER}\n"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request on a connection handle of its own: settings and database are per request, as on a server."""
+    """A request with its own connection handle. Settings and database are per request, as on a server."""
 
     protocol_version = "HTTP/1.1"
     folder: str
     fault = "ok"
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         if urlsplit(self.path).path == "/ping":
@@ -181,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _fields(content_type: str, body: bytes) -> dict[str, str]:
-    """The fields of a form."""
+    """Return the fields of a form."""
     form = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
     found = {}
     for part in form.get_payload():
@@ -195,7 +195,7 @@ def _fields(content_type: str, body: bytes) -> dict[str, str]:
 
 
 class ClickHouseServer:
-    """Such a server as a child process; it can be killed and started again on the same port and folder."""
+    """The server as a child process. It can be killed and started again on the same port and folder."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
@@ -222,21 +222,21 @@ class ClickHouseServer:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """As a crash of the server."""
+        """Kill the server."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def order(self, inserts: str) -> None:
-        """Decide what happens to inserts from now on."""
+        """Set what happens to inserts from now on."""
         with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=5):
             pass
 
 
 @contextmanager
 def clickhouse_server(folder: Path, port: int) -> Iterator[ClickHouseServer]:
-    """A server that runs, and is gone at the end."""
+    """Run a server, and end it at the end."""
     server = ClickHouseServer(folder, port).start()
     try:
         yield server

@@ -1,4 +1,4 @@
-"""What arrived in the executions topic, compared with what was emitted. A failure shows a few numbers, not thousands."""
+"""Comparing the events in the executions topic with the emitted ones. A failure shows a few numbers, not thousands."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from switchgear_schemas.headers import RESENT
 
 
 def number_of(record: Any) -> int:
-    """The number that the test gave the event, in ``metadata``."""
+    """Return the number that the test put into ``metadata``."""
     return json.loads(record.value)["metadata"]["number"]
 
 
 def metric_id_of(record: Any) -> str:
-    """The event's identity, which its copies share."""
+    """Return the event's id, which its copies share."""
     return json.loads(record.value)["metric_id"]
 
 
 def is_marked(record: Any) -> bool:
-    """Whether the emitter says that it may have sent the event before."""
+    """Return whether the emitter marked the event as possibly sent before."""
     return (RESENT, b"1") in record.headers
 
 
 def assert_each_once(records: Iterable[Any], expected: Iterable[Any], *, by: Callable[[Any], Any] = number_of) -> None:
-    """Assert that each number, or whatever ``by`` reads of a record, arrived exactly once."""
+    """Assert that each number, or what ``by`` reads from a record, arrived exactly once."""
     counts = Counter(map(by, records))
     wanted = set(expected)
     missing, unexpected = wanted - counts.keys(), counts.keys() - wanted
@@ -37,7 +37,7 @@ def assert_each_once(records: Iterable[Any], expected: Iterable[Any], *, by: Cal
 def assert_each_arrived(
     records: Iterable[Any], expected: Iterable[Any], *, by: Callable[[Any], Any] = number_of
 ) -> None:
-    """Assert that each number, or whatever ``by`` reads of a record, arrived, and that a copy says that it may be one: what an emitter promises when a broker dies under it."""
+    """Assert that each number, or what ``by`` reads from a record, arrived, and that every copy is marked. An emitter promises this if a broker dies."""
     firsts: dict[Any, Any] = {}
     unmarked = []
     for record in sorted(records, key=lambda each: (each.partition, each.offset)):
@@ -51,7 +51,7 @@ def assert_each_arrived(
 
 
 def assert_in_order(records: Iterable[Any]) -> None:
-    """Assert that the numbers of each tool grow along the log, but for marked copies."""
+    """Assert that the numbers of each tool rise along the log, except for marked copies."""
     seen: set[int] = set()
     last: dict[bytes, int] = {}
     for record in sorted(records, key=lambda each: (each.partition, each.offset)):

@@ -1,4 +1,4 @@
-"""The real ClickHouse engine with the real tables, for tests of what reads them."""
+"""The real ClickHouse engine with the real tables, for tests of their readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSERT = {"date_time_input_format": "best_effort", "insert_deduplicate": 0}
 
 @contextmanager
 def migrated_store(folder: Path) -> Iterator[Store]:
-    """A store in ``folder`` with its tables; one at a time in a process."""
+    """Open a store in ``folder`` with its tables. A process can have one at a time."""
 
     async def opened() -> Store:
         store = await open_store(Settings(clickhouse_url=f"chdb:{folder}"))
@@ -40,7 +40,7 @@ def migrated_store(folder: Path) -> Iterator[Store]:
 
 
 def emptied(store: Store) -> Store:
-    """The store without a row in any table."""
+    """Return the store with empty tables."""
 
     async def empty() -> None:
         for table in TABLES:
@@ -51,14 +51,14 @@ def emptied(store: Store) -> Store:
 
 
 async def store_calls(store: Store, calls: Iterable[Mapping[str, Any]]) -> None:
-    """Insert executions as the sink does: JSON lines, what is left out is minted by ClickHouse."""
+    """Insert executions as the sink does: as JSON lines. ClickHouse fills in missing values."""
     lines = [json.dumps({"kafka_offset": place} | dict(call), default=_text) for place, call in enumerate(calls)]
     if lines:
         await store.raw_insert("tool_metrics", "\n".join(lines).encode(), "JSONEachRow", _INSERT)
 
 
 async def store_circuits(store: Store, circuits: Iterable[Circuit]) -> None:
-    """Insert circuit records as the sink does: nested values as JSON text, absent text as empty text."""
+    """Insert circuit records as the sink does: nested values as JSON text, missing text as empty text."""
     lines = []
     for place, circuit in enumerate(circuits):
         row = circuit.model_dump(mode="json")
@@ -74,7 +74,7 @@ async def store_circuits(store: Store, circuits: Iterable[Circuit]) -> None:
 def call(
     tool_name: str = "search", status: str = "success", at: datetime | None = None, **fields: Any
 ) -> dict[str, Any]:
-    """One execution as JSON-ready values, with an id of its own; now where ``at`` is None."""
+    """Return an execution as JSON-ready values, with its own id. Its time is ``at``, or now."""
     execution = ToolExecution(
         tool_name=tool_name, status=status, recorded_at=at or datetime.now(UTC), **({"user_id": "u"} | fields)
     )

@@ -1,4 +1,4 @@
-"""A log, a worker that crashes and its durable state, without Kafka: what the fold's promises are tested on."""
+"""A log, a worker that crashes, and its durable state, without Kafka. The promises of the fold are tested with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Crash = Literal["before_rows", "during_rows", "after_rows", "after_outputs"]
 
 
 class OnePolicy:
-    """The same policy for every tool; may be replaced while a test runs."""
+    """The same policy for every tool. A test may replace it."""
 
     def __init__(self, policy: BreakerPolicy = COUNTING) -> None:
         self.policy = policy
@@ -33,18 +33,18 @@ class OnePolicy:
 
 
 def event(tool_name: str = "search", status: str = "success", **fields: Any) -> bytes:
-    """The JSON of one execution."""
+    """Return an execution as JSON."""
     return msgspec.json.encode({"tool_name": tool_name, "status": status, **fields})
 
 
 def at(seconds: float) -> str:
-    """An instant of the log's clock as JSON has it."""
+    """Return an instant of the log's clock as in JSON."""
     return datetime.fromtimestamp(START_MS / 1000 + seconds, UTC).isoformat()
 
 
 @dataclass
 class World:
-    """What outlives a worker: the log, the changelog, the circuits topic and the committed offsets."""
+    """The state that survives a worker: the log, the changelog, the circuits topic and the committed offsets."""
 
     partitions: int = 4
     policies: OnePolicy = field(default_factory=OnePolicy)
@@ -54,7 +54,7 @@ class World:
     rows: dict[bytes, bytes] = field(default_factory=dict)
     circuits: list[bytes] = field(default_factory=list)
     buried: dict[str, int] = field(default_factory=dict)
-    """Circuit id to how many records there were when its last tombstone was written."""
+    """By circuit id, the number of records when its last tombstone was written."""
     dead: list[DeadLetter] = field(default_factory=list)
     committed: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     counted: Changes = field(default_factory=Changes)
@@ -63,7 +63,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        """A new worker on the durable state, as after a crash."""
+        """Start a new worker on the durable state, as after a crash."""
         self.fold = FleetFold(
             self.rows, self.policies, partitions=self.partitions, late_after_s=self.late_after_s, limits=self.limits
         )
@@ -89,7 +89,7 @@ class World:
         topic: str = EXECUTIONS,
         headers: list[tuple[str, bytes]] | None = None,
     ) -> Message:
-        """A producer appends one message; by default to the partition that owns the tool."""
+        """Append a message as a producer does, by default to the partition that owns the tool."""
         number = owner_partition(tool_name, self.partitions) if partition is None else partition
         log = self.log[topic, number]
         message = Message(
@@ -99,11 +99,11 @@ class World:
         return message
 
     def say(self, status: str = "success", *, tool_name: str = "search", seconds: float = 0, **fields: Any) -> None:
-        """Append one execution."""
+        """Append an execution."""
         self.append(event(tool_name, status, **fields), tool_name=tool_name, seconds=seconds)
 
     def run(self, *, batch: int = 1000, crash: Crash | None = None) -> bool:
-        """Fold one batch of the first partition that has any; False when everything is folded."""
+        """Fold a batch of the first partition that has one. Return False if everything is folded."""
         for place, log in sorted(self.log.items()):
             records = log[self.committed[place] : self.committed[place] + batch]
             if records:
@@ -112,7 +112,7 @@ class World:
         return False
 
     def run_all(self, batch: int = 1000) -> None:
-        """Fold to the end."""
+        """Fold everything."""
         while self.run(batch=batch):
             pass
 
@@ -151,11 +151,11 @@ class World:
             setattr(self.counted, name, getattr(self.counted, name) + getattr(changes, name))
 
     def row(self, circuit_id: str = "search") -> Row:
-        """A circuit's durable row."""
+        """Return a circuit's durable row."""
         return Row.decode(self.rows[circuit_id.encode()])
 
     def records(self, circuit_id: str = "search") -> list[Circuit]:
-        """Every record published of a circuit, in the order of the log."""
+        """Return every published record of a circuit, in the order of the log."""
         found = [Circuit.model_validate_json(value) for value in self.circuits]
         return [circuit for circuit in found if circuit.circuit_id == circuit_id]
 

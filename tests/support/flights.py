@@ -1,4 +1,4 @@
-"""Single flights in tests: who waits for one, and waiting until it has come to that."""
+"""Helpers for tests of single flights: waiting until threads and tasks wait for a flight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT = 30
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[threading.Thread]:
-    """Start ``work(number)`` in so many threads."""
+    """Start ``work(number)`` in ``count`` threads."""
     threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
@@ -21,14 +21,14 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[threading.Thre
 
 
 def ended(threads: list[threading.Thread]) -> None:
-    """Wait for all."""
+    """Wait for all threads."""
     for thread in threads:
         thread.join(LIMIT)
     assert not any(thread.is_alive() for thread in threads)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for it, within the limit."""
+    """Wait for the result, within the limit."""
     deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
@@ -36,7 +36,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 async def auntil(condition: Callable[[], bool]) -> None:
-    """:func:`until` for tasks."""
+    """Wait as :func:`until` does, in a coroutine."""
     deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
@@ -44,7 +44,7 @@ async def auntil(condition: Callable[[], bool]) -> None:
 
 
 def followers(flights: SingleFlight, key: str = "k") -> int:
-    """Threads and tasks that wait for the flight now."""
+    """Return the number of threads and tasks that wait for the flight now."""
     flight = flights._flights.get(key)
     if flight is None:
         return 0

@@ -1,4 +1,4 @@
-"""Writing offset commits by hand, as a process that died would have left them."""
+"""Offset commits written by hand, as a process that died leaves them."""
 
 from __future__ import annotations
 

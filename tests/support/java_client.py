@@ -1,4 +1,4 @@
-"""Kafka's own command-line programs, in Java: they know nothing of Python, and nothing of us."""
+"""Kafka's own command-line programs, in Java, without any of our code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Final
 from switchgear_cli.local.jars import JVM_FLAGS, KAFKA_VERSION, class_path, java_binary, kafka_jars
 
 TOOLS_SHA256: Final = "cb7aedcd2e418b86079c4b35257c8e37800eea84723c78c8b90f535bd589888e"
-"""Of kafka-tools: the broker runs without it, so it is not among the jars we ship the hashes of."""
+"""The hash of kafka-tools. The broker does not need it, so it isn't among the jars whose hashes the package has."""
 LIMIT_S: Final = 60.0
 SEPARATOR: Final = "\t"
 
 
 @cache
 def tools_jar() -> Path:
-    """The jar with the console clients, fetched by its Maven coordinates into the user's Maven repository."""
+    """Return the jar with the console clients, fetched by its Maven coordinates into the user's Maven repository."""
     from jgo.maven import MavenContext  # noqa: PLC0415 - comes with the extra that brings the broker
 
     jar = Path(MavenContext().project("org.apache.kafka", "kafka-tools").at_version(KAFKA_VERSION).artifact().resolve())
@@ -29,7 +29,7 @@ def tools_jar() -> Path:
 
 
 def produce(bootstrap: str, topic: str, lines: Iterable[str], *, keyed: bool) -> None:
-    """Send lines by Java's console producer with its defaults; ``keyed``: each line is key, tab, value, else keys are null."""
+    """Send lines with Java's console producer and its defaults. With ``keyed``, a line is key, tab, value, else keys are null."""
     keys = [
         "--property", f"parse.key={str(keyed).lower()}",
         "--property", f"key.separator={SEPARATOR}",
@@ -46,7 +46,7 @@ def produce(bootstrap: str, topic: str, lines: Iterable[str], *, keyed: bool) ->
 
 
 def consume(bootstrap: str, topic: str, *, count: int) -> list[tuple[str, str]]:
-    """Read the topic from its beginning by Java's console consumer until ``count`` records came: key and value of each."""
+    """Return the keys and values of the first ``count`` records of a topic, read with Java's console consumer."""
     out = _run(
         "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
         "--max-messages", str(count), "--timeout-ms", "20000",
@@ -56,12 +56,12 @@ def consume(bootstrap: str, topic: str, *, count: int) -> list[tuple[str, str]]:
 
 
 def permit(*arguments: str) -> None:
-    """``kafka-acls.sh ARGUMENTS``."""
+    """Run ``kafka-acls.sh ARGUMENTS``."""
     _run("org.apache.kafka.tools.AclCommand", *arguments)
 
 
 def add_scram_user(bootstrap: str, name: str, password: str) -> None:
-    """Make a user that logs in by SCRAM-SHA-512."""
+    """Make a user that logs in with SCRAM-SHA-512."""
     _run(
         "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "users",
         "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[password={password}]",

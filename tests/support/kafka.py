@@ -1,4 +1,4 @@
-"""The Kafka that integration tests use: our own broker, or a container where Docker is asked for."""
+"""The Kafka of integration tests: a local broker, or a container on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunningKafka:
     bootstrap: str
 
     def settings(self, **overrides: Any) -> Settings:
-        """Settings for this broker with a topic prefix of their own and 4 partitions."""
+        """Return settings for this broker, with their own topic prefix and 4 partitions."""
         given: dict[str, Any] = {
             "kafka_bootstrap_servers": self.bootstrap,
             "topic_prefix": unique_prefix(),
@@ -39,13 +39,13 @@ class RunningKafka:
 
 
 def unique_prefix() -> str:
-    """A topic prefix that no other test has."""
+    """Return a topic prefix that no other test has."""
     return f"t{uuid.uuid4().hex[:8]}."
 
 
 @contextmanager
 def running_kafka() -> Iterator[RunningKafka]:
-    """A broker, from the wheels (default) or, with ``SWITCHGEAR_TEST_BACKEND=docker``, from the image."""
+    """Start a broker from the wheels, or from the image with ``SWITCHGEAR_TEST_BACKEND=docker``."""
     backend = os.environ.get(BACKEND_VARIABLE, "local")
     if backend == "docker":
         with _container() as bootstrap:
@@ -62,7 +62,7 @@ def running_kafka() -> Iterator[RunningKafka]:
 
 @contextmanager
 def _container() -> Iterator[str]:
-    """The official image with our own broker's configuration; the port is the same inside and outside."""
+    """Start the official image with the local broker's configuration. The port is the same inside and outside."""
     from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - needs Docker
 
     port = any_free_port()

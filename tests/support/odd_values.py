@@ -1,4 +1,4 @@
-"""Values that a message may hold: at the edge of their type, just beyond it, and of another type, as JSON text."""
+"""Odd values of a message as JSON text: at the limit of their type, just beyond it, and of another type."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ WHOLE: Final = (
     b'{"tool_name":"x","status":"error","":1}',
 )
 COLUMNS: Final = ("kafka_offset", "kafka_partition", "kafka_timestamp", "retention_days", "unknown_fields", "_part")
-"""Columns of the table that no message sets."""
+"""The columns of the table that no message sets."""
 
 
 def execution_with(**fields: str) -> bytes:
-    """An execution with JSON text for some fields, whatever it is."""
+    """Return an execution with the given JSON texts for some fields."""
     extra = "".join(f',"{name}":{text}' for name, text in fields.items())
     return b'{"tool_name":"odd","status":"error"' + extra.encode("utf-8", "surrogatepass") + b"}"
 
 
 def odd_executions() -> dict[str, list[bytes]]:
-    """Messages by what is odd about them."""
+    """Return messages by what is odd about them."""
     return {
         "numbers": [execution_with(**{name: text}) for name in NUMBER_FIELDS for text in NUMBERS],
         "texts": [execution_with(**{name: text}) for name in TEXT_FIELDS for text in TEXTS],

@@ -1,4 +1,4 @@
-"""Child processes ``python -m switchgear_cli …`` in tests: started, watched, and always ended."""
+"""Child processes of tests, such as ``python -m switchgear_cli …``. They are always ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOP_S = 20.0
 
 
 class Child:
-    """One running command. Use it as a context manager: leaving ends it.
+    """A running command. Use it as a context manager: leaving ends the command.
 
     Attributes:
         log: The file with everything it printed, standard error included.
@@ -59,7 +59,7 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def wait_until(self, ready: Callable[[], bool], what: str = "ready", timeout_s: float = READY_S) -> Self:
-        """Poll ``ready`` until it is true; fails with the log where the child ends first or the time is over."""
+        """Wait until ``ready`` is true. Fail with the log if the child ends first or the time is over."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if not self.alive:
@@ -72,23 +72,23 @@ class Child:
         return self
 
     def wait_for_output(self, text: str, timeout_s: float = READY_S) -> Self:
-        """Until it has printed ``text``."""
+        """Wait until the command has printed ``text``."""
         return self.wait_until(lambda: text in self.output(), f"printing {text!r}", timeout_s)
 
     def wait_for_exit(self, timeout_s: float = STOP_S) -> int:
-        """Its exit code, when it ends by itself."""
+        """Wait until the command ends, and return its exit code."""
         return self.process.wait(timeout_s)
 
     def interrupt(self, timeout_s: float = STOP_S) -> int:
-        """SIGINT, as Ctrl-C, and the exit code."""
+        """Send SIGINT, as Ctrl-C does, and return the exit code."""
         return self._signal(signal.SIGINT, timeout_s)
 
     def terminate(self, timeout_s: float = STOP_S) -> int:
-        """SIGTERM and the exit code; fails where it does not end in time."""
+        """Send SIGTERM, and return the exit code. Fail if the command does not end in time."""
         return self._signal(signal.SIGTERM, timeout_s)
 
     def kill9(self) -> None:
-        """SIGKILL, as a crash."""
+        """Send SIGKILL, as a crash does."""
         self._signal(signal.SIGKILL, STOP_S)
 
     def _signal(self, number: signal.Signals, timeout_s: float) -> int:
@@ -117,7 +117,7 @@ class Child:
 
 
 def environment(settings: Settings | None = None, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without its SWITCHGEAR_* variables, with ``settings`` as such."""
+    """Return this process's environment, with ``settings`` instead of its own SWITCHGEAR_* variables."""
     found = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHGEAR_")}
     if settings is not None:
         found |= settings_environment(settings)
@@ -125,7 +125,7 @@ def environment(settings: Settings | None = None, extra: Mapping[str, str] | Non
 
 
 def settings_environment(settings: Settings) -> dict[str, str]:
-    """What was set explicitly in ``settings`` as SWITCHGEAR_* variables."""
+    """Return the explicit values of ``settings`` as SWITCHGEAR_* variables."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     return {
         f"SWITCHGEAR_{name.upper()}": value.get_secret_value() if isinstance(value, SecretStr) else str(value)
@@ -137,19 +137,19 @@ def settings_environment(settings: Settings) -> dict[str, str]:
 def switchgear(
     *arguments: str, log: Path, settings: Settings | None = None, extra: Mapping[str, str] | None = None
 ) -> Child:
-    """Start ``python -m switchgear_cli ARGUMENTS``, its output going to ``log``."""
+    """Start ``python -m switchgear_cli ARGUMENTS`` with its output in ``log``."""
     return Child([sys.executable, "-m", "switchgear_cli", *arguments], log, environment(settings, extra))
 
 
 def python(script: str, *arguments: str, log: Path, extra: Mapping[str, str] | None = None) -> Child:
-    """Start ``python -c SCRIPT ARGUMENTS``: an independent process that is not one of ours."""
+    """Start ``python -c SCRIPT ARGUMENTS``."""
     return Child([sys.executable, "-c", script, *arguments], log, environment(extra=extra))
 
 
 def run(
     *arguments: str, settings: Settings | None = None, extra: Mapping[str, str] | None = None, timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m switchgear_cli ARGUMENTS`` to its end; standard output and error as text."""
+    """Run ``python -m switchgear_cli ARGUMENTS`` to its end, with standard output and error as text."""
     return subprocess.run(
         [sys.executable, "-m", "switchgear_cli", *arguments],
         capture_output=True,
@@ -162,7 +162,7 @@ def run(
 
 @contextmanager
 def all_ended(*children: Child) -> Iterator[None]:
-    """Leave no child behind, whatever the test does."""
+    """End all children, even if the test fails."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Record batches written byte by byte, as a client may send them that is not ours: Kafka's message format version 2."""
+"""Record batches written byte by byte, as a foreign client may send them (Kafka's message format version 2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT_S: Final = 30.0
 
 @dataclass
 class RawRecord:
-    """One record; the names of headers are bytes, which Kafka does not look into."""
+    """A record. The names of its headers are bytes, because Kafka does not check them."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -33,7 +33,7 @@ class RawRecord:
 
 
 def varint(value: int) -> bytes:
-    """Zigzag, seven bits a byte, the lowest first."""
+    """Return a zigzag varint: seven bits per byte, the lowest first."""
     number = (value << 1) ^ (value >> 63)
     found = bytearray()
     while number & ~0x7F:
@@ -48,7 +48,7 @@ def _sized(value: bytes | None) -> bytes:
 
 
 def payload(records: Iterable[RawRecord]) -> bytes:
-    """The records of a batch, one after the other, not compressed."""
+    """Return the uncompressed records of a batch."""
     found = bytearray()
     for offset, each in enumerate(records):
         headers = b"".join(_sized(name) + _sized(value) for name, value in each.headers)
@@ -60,7 +60,7 @@ def payload(records: Iterable[RawRecord]) -> bytes:
 
 
 def compressed(data: bytes, codec: str) -> bytes:
-    """As Kafka's own clients compress."""
+    """Compress as Kafka's own clients do."""
     if codec == "gzip":
         return gzip.compress(data)
     if codec == "snappy":
@@ -73,19 +73,19 @@ def compressed(data: bytes, codec: str) -> bytes:
 
 
 def batch(body: bytes, count: int, codec: str = "none", *, stamp_ms: int | None = None) -> bytes:
-    """A whole batch of ``count`` records around ``body``, with a checksum that holds."""
+    """Return a batch of ``count`` records around ``body``, with a valid checksum."""
     stamp = round(time.time() * 1000) if stamp_ms is None else stamp_ms
     rest = struct.pack(">hiqqqhii", CODECS[codec], count - 1, stamp, stamp, -1, -1, -1, count) + body
     return struct.pack(">qiibI", 0, len(rest) + 9, -1, 2, calc_crc32c(rest)) + rest
 
 
 def at_offset(whole: bytes, offset: int) -> bytes:
-    """The batch as a broker keeps it: its checksum does not cover the offset."""
+    """Return the batch as a broker stores it. The checksum does not cover the offset."""
     return struct.pack(">q", offset) + whole[8:]
 
 
 async def produce_raw(settings: Settings, topic: str, partition: int, batches: Iterable[bytes]) -> list[int]:
-    """Send whole batches, one request each; the offset of each one's first record.
+    """Send whole batches, one per request, and return the offset of each first record.
 
     Raises:
         AssertionError: the broker refused one.

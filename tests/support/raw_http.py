@@ -1,4 +1,4 @@
-"""Raw sockets at an HTTP server: requests byte by byte, and every byte of what comes back."""
+"""Raw sockets to an HTTP server: requests byte by byte, and every byte of the answers."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ FRAMINGS = {
     "a header too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 70_000,
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 200 + b"\r\n\r\n",
 }
-"""Requests that two servers may read differently, each followed by one that must not be answered."""
+"""Requests that two servers may read differently. Each is followed by one that must not be answered."""
 
 
 def answers(received: bytes) -> list[int]:
-    """The status of every answer in what a server sent."""
+    """Return the status of every answer in the bytes of a server."""
     return [int(part[:3]) for part in received.replace(b"HTTP/1.0 ", b"HTTP/1.1 ").split(b"HTTP/1.1 ")[1:]]
 
 
 def connected(port: int, sent: bytes = b"", buffer: int | None = None) -> socket.socket:
-    """A connection on which ``sent`` was sent; ``buffer`` bounds what the kernel takes of the answer, in bytes."""
+    """Open a connection and send ``sent``. ``buffer`` limits the bytes of the answer that the kernel accepts."""
     made = socket.socket()
     if buffer is not None:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -62,7 +62,7 @@ def connected(port: int, sent: bytes = b"", buffer: int | None = None) -> socket
 
 
 def everything(connection: socket.socket) -> bytes:
-    """What the server sends until it closes.
+    """Return what the server sends until it closes.
 
     Raises:
         TimeoutError: it does not close within 20 seconds.
@@ -75,13 +75,13 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def asked(port: int, sent: bytes) -> bytes:
-    """What comes back for ``sent`` until the server closes."""
+    """Return what the server sends for ``sent`` until it closes."""
     with connected(port, sent) as connection:
         return everything(connection)
 
 
 @contextlib.contextmanager
 def crowd(port: int, size: int, sent: bytes) -> Iterator[list[socket.socket]]:
-    """So many connections, each of which sent ``sent`` and nothing more."""
+    """Open ``count`` connections, and send only ``sent`` on each."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(connected(port, sent)) for _ in range(size)]

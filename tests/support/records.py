@@ -1,4 +1,4 @@
-"""Kafka records made by hand, and executions as a producer would send them."""
+"""Kafka records made by hand, and executions as a producer sends them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOON_MS = 1_795_262_400_000
 
 @dataclass
 class HandMadeRecord:
-    """What the writer reads of a ConsumerRecord."""
+    """The part of a ConsumerRecord that the writer reads."""
 
     topic: str = "executions"
     partition: int = 3
@@ -26,7 +26,7 @@ class HandMadeRecord:
 
 
 def execution(tool_name: str = "search", **fields: Any) -> bytes:
-    """An execution as JSON; a field given as None is left out."""
+    """Return an execution as JSON. A field that is None is left out."""
     given = {
         "metric_id": str(uuid.uuid4()),
         "tool_name": tool_name,
@@ -38,5 +38,5 @@ def execution(tool_name: str = "search", **fields: Any) -> bytes:
 
 
 def records(*values: bytes | None, first: int = 0, **fields: Any) -> list[HandMadeRecord]:
-    """Records of one partition at consecutive offsets."""
+    """Return records of one partition at consecutive offsets."""
     return [HandMadeRecord(offset=first + place, value=value, **fields) for place, value in enumerate(values)]

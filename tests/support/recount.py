@@ -1,4 +1,4 @@
-"""An independent recount: plain aiokafka and the json of the standard library, nothing of ours on the way."""
+"""An independent recount with plain aiokafka and the standard library's json, without any of our code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTED = {"transport", "timeout", "server", "rate_limited", "unknown"}
 
 @dataclass
 class Tally:
-    """What one tool's circuit must have counted, and what must be stored of it."""
+    """What the circuit of a tool must have counted, and what must be stored."""
 
     calls: int = 0
     failed: int = 0
@@ -23,7 +23,7 @@ class Tally:
 
 
 async def read_topic(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any]]:
-    """Every record of the topic from its beginning to its present end."""
+    """Return every record of the topic up to its present end."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, enable_auto_commit=False, max_partition_fetch_bytes=8 << 20
     )
@@ -44,7 +44,7 @@ async def read_topic(bootstrap: str, topic: str) -> list[ConsumerRecord[Any, Any
 
 
 async def recount(bootstrap: str, topic: str) -> dict[str, Tally]:
-    """By tool, from the executions topic itself; every record there must be a valid execution."""
+    """Return the counts by tool from the executions topic. Every record there must be a valid execution."""
     tallies: dict[str, Tally] = defaultdict(Tally)
     for record in await read_topic(bootstrap, topic):
         event = json.loads(record.value)

@@ -1,4 +1,4 @@
-"""Processes that hammer one shared tool through its recoveries, and the count of the probes that reach it."""
+"""Processes that call one shared tool during its recoveries, and the number of probes that reach it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.support.processes import Child, python
 from tests.support.shared_tool import SharedTool
 
 WAIT_S: Final = 0.7
-"""The policy's wait in open: short, so that twenty recoveries take half a minute."""
+"""The policy's wait in the open state. It is short, so that twenty recoveries take half a minute."""
 MARGIN_S: Final = 0.15
-"""The tool is mended no later than this before a probe may go: one that is under way would be counted to the wrong side."""
+"""The tool recovers at least this long before a probe may be made. A probe in flight would be counted on the wrong side."""
 LIMIT_S: Final = 60.0
 
 CALLER: Final = """
@@ -45,7 +45,7 @@ while True:
 
 
 def policy_text(probes: int, wait_s: float = WAIT_S) -> str:
-    """A policy file: five failures in a row open for ``wait_s`` seconds, ``probes`` good probes close."""
+    """Return a policy file: five failures in a row open a circuit for ``wait_s`` seconds, and ``probes`` successful probes close it."""
     return f"""[default]
 consecutive_failures = 5
 failure_rate_threshold = "off"
@@ -59,7 +59,7 @@ success_threshold_to_close = {probes}
 
 @asynccontextmanager
 async def callers(settings: Settings, tool: SharedTool, count: int, folder: Path) -> AsyncIterator[list[Child]]:
-    """``count`` processes that call the tool as fast as about a thousand calls a second in all."""
+    """Start ``count`` processes that call the tool about a thousand times per second together."""
     pause = max(0.005, count / 1000)
     arguments = [settings.kafka_bootstrap_servers, settings.topic_prefix, str(tool.port), str(pause)]
     started = [python(CALLER, *arguments, log=folder / f"caller-{number}.log") for number in range(count)]
@@ -83,7 +83,7 @@ async def until(condition: object, what: str, limit_s: float = LIMIT_S) -> None:
 
 
 async def recoveries(settings: Settings, tool: SharedTool, probes: int, rounds: int) -> list[tuple[int, int]]:
-    """Break and mend the tool ``rounds`` times.
+    """Let the tool fail and recover ``rounds`` times.
 
     Returns:
         For each recovery the probes and the plain calls that reached the tool between open and closed.

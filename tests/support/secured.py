@@ -18,25 +18,25 @@ from tests.support.certificates import Authority
 
 USER, PASSWORD = "planner", "hunter2-hunter2"
 OTHERS = ("forecasts", "worker", "sink", "operator", "reader", "writer")
-"""They have the same password."""
+"""The users. They have the same password."""
 _LOGIN = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """Where the broker listens, and who signed its certificate."""
+    """The addresses of the broker, and the authority of its certificate."""
 
     plain: str
     sasl_ssl: str
     mutual_tls: str
     authority: Authority
     log: Path
-    """The broker's own; it names what was denied."""
+    """Return the broker's log, which names what it denied."""
 
 
 @contextmanager
 def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
-    """Start it in ``folder``, and stop it at the end."""
+    """Start the broker in ``folder``, and stop it at the end."""
     authority = Authority(folder / "certificates")
     certfile, keyfile = authority.sign("broker")
     both = folder / "certificates" / "broker-both.pem"

@@ -1,4 +1,4 @@
-"""The folder ``shared`` beside the repository: real data, the seeds and research. A user's clone has none."""
+"""The folder ``shared`` beside the repository, with real data, the reference documents and research. A user's clone does not have it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def shared_folder() -> Path:
-    """The folder. Where it is absent the test is skipped, except in CI, where that fails it."""
+    """Return the folder. If it is absent, skip the test; in CI, fail it."""
     folder = REPOSITORY.parent / "shared"
     if folder.is_dir():
         return folder

@@ -1,4 +1,4 @@
-"""A tool that many processes share, broken and mended at will: it counts what reaches it, whatever the callers believe."""
+"""A tool that many processes share. A test lets it fail and recover, and it counts the calls that reach it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
 PROBE: Final = b"p"
-"""What a caller sends that holds a lease; any other byte is a plain call."""
+"""The byte that a caller with a lease sends. Any other byte is a plain call."""
 GRACE_S: Final = 0.3
-"""How long the last probe is kept, so that one too many would be seen: refused callers ask a hundred times in it."""
+"""How long the last probe is held, so that one too many shows. Refused callers ask a hundred times meanwhile."""
 END_S: Final = 5.0
 ALONE_S: Final = 0.4
-"""How long a probe waits for the others; a lone process makes them one after the other."""
+"""How long a probe waits for the others. A single process makes them one after the other."""
 
 
 @dataclass
 class Recovery:
-    """What reached the tool from its mending until the last probe that was expected had its answer."""
+    """The calls that reached the tool from its recovery until the last expected probe was answered."""
 
     expected: int
     probes: int = 0
@@ -27,12 +27,12 @@ class Recovery:
 
     @property
     def arrived(self) -> int:
-        """Calls of both kinds."""
+        """The calls of both kinds."""
         return self.probes + self.plain
 
 
 class SharedTool:
-    """One byte a call, one byte an answer (``+`` or ``-``), over TCP. ``async with`` starts and ends it."""
+    """A TCP server: one byte per call, one byte per answer (``+`` or ``-``). ``async with`` starts and ends it."""
 
     def __init__(self) -> None:
         self.state: Literal["healthy", "broken"] = "healthy"
@@ -45,13 +45,13 @@ class SharedTool:
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1."""
+        """The port on 127.0.0.1."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def mend(self, expected: int) -> Recovery:
-        """From now on calls succeed; the first ``expected`` are held until they are all there."""
+        """Let calls succeed from now on. The first ``expected`` probes are held until all of them are there."""
         self.state = "healthy"
         self.recovery = Recovery(expected)
         return self.recovery
@@ -87,7 +87,7 @@ class SharedTool:
             async with asyncio.timeout(ALONE_S):
                 await recovery.over.wait()
         except TimeoutError:
-            pass  # no other call probes now
+            pass  # no other process probes now, so it is answered alone
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)

@@ -27,7 +27,7 @@ WAIT_S = 60.0
 
 @dataclass
 class Message:
-    """What to produce; without a partition it goes to the owner of its key."""
+    """A record to send. Without a partition it goes to the owner of its key."""
 
     value: bytes | None
     key: bytes | None = b"search"
@@ -38,7 +38,7 @@ class Message:
 async def produce(
     settings: Settings, messages: Iterable[Message], topic: str | None = None, *, compression: str | None = None
 ) -> list[tuple[int, int]]:
-    """Send and wait for the broker; returns (partition, offset) of each, in order."""
+    """Send records, wait for the broker, and return the partition and offset of each."""
     producer = AIOKafkaProducer(
         **settings.kafka.options(), acks="all", enable_idempotence=True, linger_ms=10, max_batch_size=512 * 1024,
         max_request_size=64 * 1024 * 1024, compression_type=compression,
@@ -66,12 +66,12 @@ async def produce(
 
 
 def load(count: int) -> list[Message]:
-    """Executions of twenty tools."""
+    """Return executions of twenty tools."""
     return [Message(execution(f"tool-{place % 20}"), f"tool-{place % 20}".encode()) for place in range(count)]
 
 
 async def read_topic(settings: Settings, topic: str) -> list[Any]:
-    """Every record that is in ``topic`` now."""
+    """Return every record that is in ``topic`` now."""
     consumer = AIOKafkaConsumer(
         **settings.kafka.options(), enable_auto_commit=False, max_partition_fetch_bytes=8 * 1024 * 1024
     )
@@ -92,7 +92,7 @@ async def read_topic(settings: Settings, topic: str) -> list[Any]:
 
 
 async def dead_letters(settings: Settings) -> dict[tuple[int, int], DeadLetter]:
-    """The dead letters by the origin's (partition, offset), as compaction will leave them."""
+    """Return the dead letters by the partition and offset of their origin, as after compaction."""
     found = [
         DeadLetter.from_record(each.value, each.headers) for each in await read_topic(settings, settings.topics.dead)
     ]
@@ -109,7 +109,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: fl
 
 @dataclass
 class Sinking:
-    """A writer that runs."""
+    """A running writer."""
 
     store: Store
     writer: Writer
@@ -126,14 +126,14 @@ class Sinking:
         return self.registry.get_sample_value(name, labels) or 0.0
 
     def lag(self, settings: Settings) -> float:
-        """Records of executions that are not stored, as /metrics shows it."""
+        """Return the lag in the executions topic, as /metrics shows it."""
         return sum(
             self.metric("switchgear_sink_lag", topic=settings.topics.executions, partition=str(number))
             for number in range(settings.topic_partitions)
         )
 
     async def until_caught_up(self, settings: Settings) -> None:
-        """The lag is seen to be none."""
+        """Wait until the metrics show no lag."""
 
         async def reached() -> bool:
             assert not self.task.done()
@@ -143,7 +143,7 @@ class Sinking:
 
     @property
     def idle(self) -> bool:
-        """No batch waits or is being inserted: a row is visible a moment before the rollups have it."""
+        """Wait until no batch waits or is being inserted. A row is visible a moment before its rollups."""
         tenure = self.writer._tenure
         return tenure is not None and not any(each.held_bytes for each in tenure.writers.values())
 
@@ -156,7 +156,7 @@ class Sinking:
         await until(reached, f"{count} rows in {table}", limit_s)
 
     async def until_committed(self, settings: Settings, limit_s: float = WAIT_S) -> None:
-        """Every record of both topics is behind the group's committed offset, with nothing pending."""
+        """Wait until the group has committed to the end of both topics, with nothing pending."""
 
         async def reached() -> bool:
             if self.task.done():
@@ -167,7 +167,7 @@ class Sinking:
 
 
 async def fully_committed(settings: Settings) -> bool:
-    """The sinks' group has committed to the end of both topics and has nothing pending."""
+    """Return whether the sinks' group has committed to the end of both topics, with nothing pending."""
     from aiokafka.admin import AIOKafkaAdminClient  # noqa: PLC0415 - slow to import
 
     topics = (settings.topics.executions, settings.topics.circuits)
@@ -191,7 +191,7 @@ async def fully_committed(settings: Settings) -> bool:
 async def sinking(
     settings: Settings, store: Store | None = None, limits: Limits = QUICK, instance_id: str | None = None
 ) -> AsyncIterator[Sinking]:
-    """A writer in this process, on ``store`` or on the settings' own; stopped at the end, its failure raised."""
+    """Run a writer in this process, with ``store`` or the store of the settings. Stop it at the end, and raise its failure."""
     own = await open_store(settings) if store is None else None
     used = store or own
     assert used is not None
@@ -233,7 +233,7 @@ _STATES = """sumMerge(`sum(calls)`) AS calls, sumMerge(`sum(successes)`) AS succ
 
 
 def _projection(table: str, name: str) -> str:
-    """What the projection itself holds: a query of the table could be answered without it."""
+    """Return a query of the projection itself. A query of the table might not use it."""
     return f"mergeTreeProjection(currentDatabase(), '{table}', '{name}')"
 
 
@@ -293,18 +293,18 @@ WHERE raw.buckets != rolled.buckets
         _copies_differ("caller errors", _CALLER, "tool_caller_errors_15m", "sum(errors)"),
     )
 )
-"""A recount of the rollups and projections from the raw rows: every ``differing`` is 0."""
+"""Compares rollups and projections with the raw rows. Every ``differing`` must be 0."""
 
 
 async def rollups_differ(store: Store) -> dict[str, int]:
-    """Those that do not agree with the raw rows, and in how many places; empty where all agree."""
+    """Return the rollups that differ from the raw rows, with the number of differences; empty if all agree."""
     found = (await store.query(ROLLUPS_DIFFER)).result_rows
     assert len(found) == ROLLUPS_DIFFER.count("UNION ALL") + 1
     return {what: int(places) for what, places in found if places}
 
 
 async def assert_exact(store: Store, count: int) -> None:
-    """``count`` rows, each of its own (partition, offset) and id, and rollups that a recount agrees with."""
+    """Assert that there are ``count`` rows, each with its own place and id, and that the rollups agree with them."""
     found = await store.query(
         "SELECT count(), uniqExact(kafka_partition, kafka_offset), uniqExact(metric_id) FROM tool_metrics"
     )

@@ -1,4 +1,4 @@
-"""Help for tests of the worker against a real Kafka: events in, records and rows out, and an independent recount."""
+"""Helpers for tests of the worker with a real Kafka: sending events, reading records, and an independent recount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 async def eventually(look: Callable[[], Awaitable[T]], *, timeout_s: float = 30.0, what: str = "it") -> T:
-    """Ask ``look`` until it is true; fails with its last answer."""
+    """Call ``look`` until its answer is true. Fail with the last answer."""
     deadline = time.monotonic() + timeout_s
     while not (found := await look()):
         if time.monotonic() > deadline:
@@ -55,13 +55,13 @@ async def send(
 
 
 async def command(settings: Settings, tool_name: str, verb: str, **fields: Any) -> None:
-    """Send one command as an operator."""
-    record = Command.model_validate({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
-    await send(settings, settings.topics.commands, [(tool_name.encode(), record.model_dump_json().encode(), None)])
+    """Send a command as an operator."""
+    given = Command.model_validate({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
+    await send(settings, settings.topics.commands, [(tool_name.encode(), given.model_dump_json().encode(), None)])
 
 
 async def recount(settings: Settings) -> dict[str, Counter[str]]:
-    """Statuses by tool, counted from the executions topic by a plain consumer that knows nothing of the worker."""
+    """Return the statuses by tool, counted from the executions topic by a plain consumer without the worker's code."""
     consumer = AIOKafkaConsumer(**settings.kafka.options(), group_id=None, auto_offset_reset="earliest")
     await consumer.start()
     try:
@@ -80,7 +80,7 @@ async def recount(settings: Settings) -> dict[str, Counter[str]]:
 
 
 async def dead_letters(settings: Settings) -> list[DeadLetter]:
-    """Every dead letter, oldest first within a partition."""
+    """Return every dead letter, oldest first within a partition."""
     return [
         DeadLetter.from_record(record.value, record.headers)
         async for record in read_to_end(settings, settings.topics.dead)
@@ -88,7 +88,7 @@ async def dead_letters(settings: Settings) -> list[DeadLetter]:
 
 
 def version_faults(records: list[Circuit]) -> list[str]:
-    """Where the versions of one circuit don't rise, or one version has two contents."""
+    """Return the places where versions of a circuit do not rise, or where a version has two contents."""
     faults = []
     for before, after in itertools.pairwise(records):
         if after.version < before.version:
@@ -99,14 +99,14 @@ def version_faults(records: list[Circuit]) -> list[str]:
 
 
 def http_port(worker: Child) -> int:
-    """The port that a worker with ``port 0`` serves its health on."""
+    """Return the HTTP port of a worker that was started with port 0."""
     found = re.search(r"address=127\.0\.0\.1:(\d+)", worker.output())
     assert found is not None, worker.output()
     return int(found.group(1))
 
 
 def get(worker: Child, path: str) -> tuple[int, str]:
-    """Status and body of one of the worker's routes."""
+    """Return the status and the body of one of the worker's routes."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{http_port(worker)}{path}", timeout=5) as answer:
             return answer.status, answer.read().decode()
@@ -115,7 +115,7 @@ def get(worker: Child, path: str) -> tuple[int, str]:
 
 
 def metric(worker: Child, name: str) -> float:
-    """One sample of a worker's metrics, by its full name and labels."""
+    """Return a sample of a worker's metrics, by its full name and labels."""
     for line in get(worker, "/metrics")[1].splitlines():
         if line.startswith(f"{name} "):
             return float(line.rsplit(" ", 1)[1])

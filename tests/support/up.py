@@ -1,4 +1,4 @@
-"""A `switchgear up` of a test, on a folder and ports of its own."""
+"""A `switchgear up` for a test, with its own folder and ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _held = 0
 
 @contextmanager
 def default_ports() -> Iterator[None]:
-    """Keep the systems of the other test processes away: `up` looks for free ports before its servers listen on them.
+    """Keep other test processes from starting a system now: `up` looks for free ports before its servers listen on them.
 
     A test may run several systems, so one process may hold the lock several times.
     """
@@ -42,7 +42,7 @@ def default_ports() -> Iterator[None]:
 
 
 class Up:
-    """Ready when the ``with`` begins."""
+    """A system that is ready when the ``with`` block begins."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
@@ -63,29 +63,29 @@ class Up:
         self._running.close()
 
     def record(self) -> dict[str, Any]:
-        """What it says of itself in its data folder."""
+        """Return the record of the system in its data folder."""
         return dict(json.loads((self.folder / "up.json").read_text()))
 
     def exported(self) -> dict[str, str]:
-        """The variables of the lines that it printed to be exported."""
+        """Return the variables that it prints for ``export``."""
         lines = [line for line in self.child.output().splitlines() if line.startswith("export ")]
         return dict(word.split("=", 1) for line in lines for word in shlex.split(line)[1:])
 
     def tree(self) -> list[psutil.Process]:
-        """Every process of it, itself included."""
+        """Return all its processes, itself included."""
         own = psutil.Process(self.child.pid)
         return [own, *own.children(recursive=True)]
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command with SWITCHGEAR_DATA_DIR naming its folder."""
+        """Run a command with its folder as SWITCHGEAR_DATA_DIR."""
         return run(*arguments, extra={"SWITCHGEAR_DATA_DIR": str(self.folder)})
 
     def value(self, query: str) -> Any:
-        """The one value of a query of its store."""
+        """Return the single value of a query of its store."""
         done = self.ask("sql", "--json", query)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["rows"][0][0]
 
     def count(self) -> Any:
-        """Stored executions."""
+        """Return the number of stored executions."""
         return self.value("SELECT count() FROM tool_metrics")
