@@ -77,7 +77,7 @@ class World:
                 newest[circuit.circuit_id] = circuit
         ends = {topic: {p: len(self.log[topic, p]) for p in range(self.partitions)} for topic in (EXECUTIONS, COMMANDS)}
         self.fold.take_over(Known(newest, ends[EXECUTIONS], ends[COMMANDS]))
-        self._write(self.fold.take())
+        self.write(self.fold.take())
 
     def append(
         self,
@@ -124,14 +124,14 @@ class World:
             return
         if crash == "during_rows":  # a beginning of them, in their order
             changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
-        self._write(changes, outputs=crash == "after_outputs" or crash is None)
+        self.write(changes, outputs=crash == "after_outputs" or crash is None)
         if crash is not None:
             self.start()
             return
         self.fold.settle()
         self.committed[place] += len(records)
 
-    def _write(self, changes: Changes, *, outputs: bool = True) -> None:
+    def write(self, changes: Changes, *, outputs: bool = True) -> None:
         for key, (_tool, value) in changes.rows.items():
             if value is None:
                 self.rows.pop(key, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker.rules import Breach, Thresholds, thresholds_of
@@ -196,28 +197,25 @@ class Evidence:
 
     def _adapt_window(self, policy: BreakerPolicy, now: float) -> None:
         old, new = self.window, make_window(policy, now)
-        restamp: Callable[[int], int | None]
+        reporters = [each for each in (self.failers, self.callers) if each is not None]
         if isinstance(old, TimeWindow) and isinstance(new, TimeWindow):
             if (old.size, old.panes) == (new.size, new.panes):
                 return
-            width, old_width = new.width, old.width
-            restamp = lambda stamp: min(int(stamp * old_width // width), new.stamp)  # noqa: E731 - one of three
-            for index, calls, failed, slow, ignored, tokens in old:
-                new.put((min(int(index * old_width // width), new.stamp), calls, failed, slow, ignored, tokens))
+            for pane in old:
+                new.put((old.index_in(new, pane[0]), *pane[1:]))
+            for each in reporters:
+                each.restamp(partial(old.index_in, new))
         elif isinstance(old, CountWindow) and isinstance(new, CountWindow):
             if old.size == new.size:
                 return
-            restamp = lambda stamp: stamp  # noqa: E731 - one of three
             new.stamp = old.stamp - old.calls
             new.ignored = old.ignored
             for call in old:
                 new.put(call)
         else:
-            restamp = lambda _: None  # noqa: E731 - one of three
+            for each in reporters:
+                each.clear()
         self.window = new
-        for reporters in (self.failers, self.callers):
-            if reporters is not None:
-                reporters.restamp(restamp)
 
 
 MAX_NAME: Final = 64
@@ -263,7 +261,6 @@ class Reporters:
         """Return the same with another limit. Those who reported longest ago leave first."""
         return Reporters(limit, list(self.seen.items())[-limit:])
 
-    def restamp(self, new: Callable[[int], int | None]) -> None:
-        """Give each reporter the stamp of another window. Where ``new`` returns None, forget the reporter."""
-        stamps = [(name, new(stamp)) for name, stamp in self.seen.items()]
-        self.seen = {name: stamp for name, stamp in stamps if stamp is not None}
+    def restamp(self, new: Callable[[int], int]) -> None:
+        """Give each reporter its stamp in another window."""
+        self.seen = {name: new(stamp) for name, stamp in self.seen.items()}

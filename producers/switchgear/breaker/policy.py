@@ -1,4 +1,4 @@
-"""A policy without pydantic, for defaults that need no check. Importing pydantic takes longer than the rest of the SDK.
+"""A policy without pydantic, for defaults that need no check. ``import switchgear`` must not import pydantic, which is slow.
 
 ``BreakerPolicy`` is the contract. A test compares the two, field by field and default by default.
 """

@@ -170,6 +170,10 @@ class TimeWindow:
         """Return the index of the pane that an instant is in."""
         return int(moment // self.width)
 
+    def index_in(self, other: TimeWindow, index: int) -> int:
+        """Return the index that a pane of this window has in another one."""
+        return min(int(index * self.width // other.width), other.stamp)
+
     def roll(self, now: float) -> None:
         """Drop the panes that are too old at ``now``."""
         stamp = int(now // self.width)

@@ -259,7 +259,7 @@ def test_a_hundred_thousand_invented_sessions_leave_table_and_memory_flat():
             for message in log:
                 message.offset += start
             world.fold.executions(log)
-            world._write(world.fold.take())
+            world.write(world.fold.take())
             world.fold.settle()
         world.log.clear()
 

@@ -94,7 +94,7 @@ def test_a_published_tool_without_a_row_continues_above_its_version_even_if_it_w
     world = World()
     last = PublishedCircuit("search", "search", "closed", 7, 4, AT)
     world.fold.take_over(Known({"search": last}))
-    world._write(world.fold.take())
+    world.write(world.fold.take())
     for _ in range(3):
         world.say("error", generation=4)
     world.run_all()
