@@ -269,7 +269,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.
 
         Raises:
-            SwitchgearError: A tool is its own fallback, or a chain is no list of names.
+            SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
         """
         self._runtime.map_fallbacks(chains)
 

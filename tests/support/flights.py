@@ -27,19 +27,11 @@ def ended(threads: list[threading.Thread]) -> None:
     assert not any(thread.is_alive() for thread in threads)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for the result, within the limit."""
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.002)
-
-
 async def auntil(condition: Callable[[], bool]) -> None:
     """Wait as :func:`until` does, in a coroutine."""
     deadline = time.monotonic() + LIMIT
     while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
+        assert time.monotonic() < deadline, "not within the limit"
         await asyncio.sleep(0.002)
 
 

@@ -68,7 +68,7 @@ class Flight:
 
 
 class SingleFlight:
-    """Share calls among any number of threads and event loops. Keeps nothing after a call: it is no cache.
+    """Share calls among any number of threads and event loops. Keep nothing after a call: this is not a cache.
 
     * An exception is raised in all callers, as the same object.
     * A follower that is cancelled leaves the others waiting. If the leader is cancelled, one of the followers makes the call.

@@ -39,7 +39,7 @@ class FallbackMap:
         given: See :data:`Chains`.
 
     Raises:
-        SwitchgearError: A tool is its own fallback, or a chain is no list of names.
+        SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
     """
 
     def __init__(self, given: Chains | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The guard: two breakers decide about a call, its outcome is reported. The pieces under ``Switchgear``."""
+"""Decide about calls, make them, and report their outcomes."""
 
 from switchgear.guard.options import GuardOptions, OptionError
 from switchgear.guard.permits import Permit

@@ -48,13 +48,13 @@ class Report(Protocol):
         """Report that the result was never awaited."""
 
     def paused(self, seconds: float, /) -> None:
-        """Report time that is no part of the call's duration."""
+        """Report time that is not part of the call's duration."""
 
 
 def deferred(awaitable: Any, report: Report, clock: Callable[[], float]) -> Any:
     """Return ``awaitable``, or a coroutine in place of it, and report how it ends.
 
-    The time until the caller awaits the result is no part of the call's duration. A future runs on its own: it is returned
+    The time until the caller awaits the result is not part of the call's duration. A future runs on its own: it is returned
     as it is, and all of its time counts.
     """
     if hasattr(awaitable, "_asyncio_future_blocking"):  # asyncio's own way to ask for a future

@@ -2,7 +2,7 @@
 
 A stream that is read to its end is a success, an exception a failure. If its reader leaves it early, or an exception of the
 reader's own goes through it (as in a ``with`` block of ``contextlib.contextmanager``), the call counts as cancelled. What the
-reader does between two items is no part of the duration.
+reader does between two items is not part of the duration.
 """
 
 from __future__ import annotations

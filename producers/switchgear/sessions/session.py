@@ -136,7 +136,7 @@ class Session:
         """Count tokens (and cost) that no tool reports, such as the model's own between two calls.
 
         Raises:
-            SwitchgearError: It is no usage, or negative.
+            SwitchgearError: It is not a usage, or is negative.
         """
         spent = usage_of(usage)
         for session in self.nested():

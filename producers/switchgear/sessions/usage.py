@@ -50,7 +50,7 @@ NOTHING = Usage()
 
 
 def usage_of(reported: Usage | int | None) -> Usage:
-    """Return what an extractor or a tool reported as a checked Usage. None is no usage.
+    """Return what an extractor or a tool reported as a checked Usage. None means no usage.
 
     Raises:
         ReportError: It is neither a Usage nor a number, or one of its numbers is impossible.
@@ -86,7 +86,7 @@ def whole(field: str, value: object) -> int:
     """Return ``value`` as a whole number. An estimate such as 1.5 is rounded up, None is 0.
 
     Raises:
-        ReportError: It is no finite number from 0.
+        ReportError: It is not a finite number of at least 0.
     """
     if type(value) is int and 0 <= value <= MOST:
         return value
@@ -97,7 +97,7 @@ def amount(field: str, value: object) -> float:
     """Return ``value`` as a finite number. None is 0.
 
     Raises:
-        ReportError: It is no finite number from 0.
+        ReportError: It is not a finite number of at least 0.
     """
     if value is None:
         return 0.0

@@ -10,7 +10,8 @@ import pytest
 
 from switchgear.caching.single_flight import SingleFlight
 from switchgear_schemas.errors import SettingsError
-from tests.support.flights import LIMIT, ended, followers, in_threads, until
+from tests.support.flights import LIMIT, ended, followers, in_threads
+from tests.support.waiting import until
 
 
 class DownError(Exception):

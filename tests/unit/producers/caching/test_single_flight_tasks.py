@@ -9,7 +9,8 @@ import pytest
 
 from switchgear import SessionExhaustedError, Switchgear
 from switchgear.caching.single_flight import SingleFlight
-from tests.support.flights import LIMIT, auntil, ended, followers, in_threads, until
+from tests.support.flights import LIMIT, auntil, ended, followers, in_threads
+from tests.support.waiting import until
 
 
 class DownError(Exception):
