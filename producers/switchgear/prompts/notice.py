@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -39,6 +39,10 @@ SESSION_OVER: Final = "No tool can be called any more in this session. Finish wi
 
 NameOf = Mapping[str, str] | Callable[[str], str] | None
 """Returns the name that the model knows for a circuit's name. A mapping leaves the names that it lacks unchanged."""
+
+
+Fallbacks = Mapping[str, Sequence[str]]
+"""The tools to use instead of a tool, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ class NoticeBoard:
         self,
         local: Iterable[LocalCircuit],
         views: Mapping[str, CircuitView],
-        fallbacks: Mapping[str, Sequence[str]],
+        fallbacks: Fallbacks,
         *,
         user_id: str = "",
         session_id: str = "",
@@ -144,49 +148,33 @@ class NoticeBoard:
             name_of: See :data:`NameOf`.
             limit: The most tools to name.
         """
-        return notice(
-            self.unavailable(local, views, fallbacks, user_id=user_id, session_id=session_id),
-            name_of=name_of,
-            limit=limit,
-        )
-
-    def unavailable(
-        self,
-        local: Iterable[LocalCircuit],
-        views: Mapping[str, CircuitView],
-        fallbacks: Mapping[str, Sequence[str]],
-        *,
-        user_id: str = "",
-        session_id: str = "",
-    ) -> list[Unavailable]:
-        """Return the unavailable tools. A circuit whose wait is over isn't among them, because the next call may probe."""
         owner = {"user": user_id, "session": session_id}
-        now = self._wall()
-        found = []
-        for view in list(views.values()):
-            mine = view.circuit_id == view.tool_name or view.circuit_id.endswith(
-                f"|{view.scope}={owner.get(view.scope)}"
-            )
-            if mine and _refused(view, now):
-                instead = tuple(fallbacks.get(view.tool_name, ())) or view.fallback
-                until = None if view.forced else view.open_until
-                found.append(Unavailable(view.tool_name, until, view.changed_at, instead))
-        for circuit_id, tool, until, since in self._local(local, owner):
-            view_of_tool = views.get(circuit_id) or views.get(tool)
-            if view_of_tool is None or not view_of_tool.overrides:
-                instead = tuple(fallbacks.get(tool, ())) or (() if view_of_tool is None else view_of_tool.fallback)
-                found.append(Unavailable(tool, until, since, instead))
-        return found
+        tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
+        return notice(tools, name_of=name_of, limit=limit)
 
-    def _local(
-        self, circuits: Iterable[LocalCircuit], owner: Mapping[str, str]
-    ) -> list[tuple[str, str, float | None, float | None]]:
-        """Return circuit id, tool, end and beginning of the wait of the open local circuits."""
+    def _of_fleet(
+        self, views: Mapping[str, CircuitView], fallbacks: Fallbacks, owner: Mapping[str, str]
+    ) -> Iterator[Unavailable]:
+        """Yield the tools that the fleet's circuits refuse. After a circuit's wait the next call may probe."""
+        now = self._wall()
+        for view in list(views.values()):
+            own = view.circuit_id == view.tool_name or _tool_of(view.circuit_id, view.scope, owner) is not None
+            if own and _refused(view, now):
+                instead = tuple(fallbacks.get(view.tool_name, ())) or view.fallback
+                yield Unavailable(view.tool_name, None if view.forced else view.open_until, view.changed_at, instead)
+
+    def _of_process(
+        self,
+        circuits: Iterable[LocalCircuit],
+        views: Mapping[str, CircuitView],
+        fallbacks: Fallbacks,
+        owner: Mapping[str, str],
+    ) -> Iterator[Unavailable]:
+        """Yield the tools that the process's own circuits refuse, unless an operator overrules these."""
         now = self._clock()
         offset_s = self._wall() - now
         if abs(offset_s - self._offset_s) > MOST_DRIFT_S:
             self._offset_s = offset_s
-        found: list[tuple[str, str, float | None, float | None]] = []
         for circuit in circuits:
             breaker = circuit.breaker
             if breaker.state in PASSING:
@@ -195,14 +183,12 @@ class NoticeBoard:
                 circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
                 wait = breaker.open_at(now)
             tool = _tool_of(circuit_id, scope, owner)
-            if tool is None:
+            view = views.get(circuit_id) or views.get(tool or "")
+            if tool is None or (view is not None and view.overrides) or (wait is None and state != "forced_open"):
                 continue
-            if wait is not None:
-                since, until = wait
-                found.append((circuit_id, tool, until + self._offset_s, since + self._offset_s))
-            elif state == "forced_open":
-                found.append((circuit_id, tool, None, None))
-        return found
+            instead = tuple(fallbacks.get(tool, ())) or (() if view is None else view.fallback)
+            since, until = (None, None) if wait is None else (wait[0] + self._offset_s, wait[1] + self._offset_s)
+            yield Unavailable(tool, until, since, instead)
 
 
 def _refused(view: CircuitView, now: float) -> bool:

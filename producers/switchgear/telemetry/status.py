@@ -35,15 +35,15 @@ class SwitchgearStatus:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Return what is wrong, one sentence each. Empty if nothing is wrong, and without Kafka."""
-        return tuple(degraded(self))
+        return tuple(_problems(self))
 
 
-def degraded(status: SwitchgearStatus) -> Iterator[str]:
-    """Return what is wrong, one sentence each."""
+def _problems(status: SwitchgearStatus) -> Iterator[str]:
+    """Yield what is wrong, one sentence each."""
     emitter, follower = status.emitter, status.follower
     if follower is not None and status.mode != "fleet":
-        age = "never" if follower.age_s is None else f"{follower.age_s:.0f} s ago"
-        yield f"The fleet's circuits were last confirmed {age}; mode {status.mode}."
+        when = "never loaded" if follower.age_s is None else f"last confirmed {follower.age_s:.0f} s ago"
+        yield f"The fleet's circuits were {when}; mode {status.mode}."
     if follower is not None and follower.lag:
         yield f"The follower is {follower.lag} records behind."
     if status.owner_silent_s:

@@ -45,7 +45,7 @@ def test_degraded_is_empty_without_kafka() -> None:
         ),
         (
             lambda: replace(WELL, mode="loading", follower=replace(FOLLOWER, age_s=None)),
-            "The fleet's circuits were last confirmed never; mode loading.",
+            "The fleet's circuits were never loaded; mode loading.",
         ),
         (lambda: replace(WELL, follower=replace(FOLLOWER, lag=12)), "The follower is 12 records behind."),
         (
@@ -73,6 +73,6 @@ def test_degraded_reports_a_client_that_never_reached_kafka() -> None:
     gear = Switchgear("127.0.0.1:1")
     status = gear.status()
     assert status.mode == "loading"
-    assert status.degraded == ("The fleet's circuits were last confirmed never; mode loading.",)
+    assert status.degraded == ("The fleet's circuits were never loaded; mode loading.",)
     assert status.follower is not None
     assert status.follower.stale
