@@ -1,4 +1,4 @@
-"""The writer: from Kafka into ClickHouse, each event exactly once in effect, each bad one among the dead letters."""
+"""From Kafka into ClickHouse: each event is stored once in effect, and each invalid one becomes a dead letter."""
 
 from switchgear_sinks.writer.settings import Limits, WriterMetrics
 from switchgear_sinks.writer.writer import Writer

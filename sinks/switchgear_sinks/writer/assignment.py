@@ -1,9 +1,10 @@
-"""A assignment: the time in which this process owns its partitions, from one rebalance to the next."""
+"""The partitions that this process owns, from one rebalance to the next."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import structlog
 from aiokafka.structs import TopicPartition
@@ -16,8 +17,41 @@ from switchgear_sinks.writer.settings import Limits
 log = structlog.get_logger()
 
 
+_REPLACEMENTS_MAX: Final = 5
+_REPLACEMENTS_WITHIN_S: Final = 30.0
+_SAME_REPLACEMENT_S: Final = 0.1
+
+
+class Replacements:
+    """Notices that another member of the group has the same name: the two replace each other indefinitely.
+
+    A single replacement is only a session that ended while this process slept.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._times: list[float] = []
+
+    def count(self) -> bool:
+        """Count a replacement, and return whether there were too many. Each partition reports the same one."""
+        now = self._clock()
+        if not self._times or now - self._times[-1] >= _SAME_REPLACEMENT_S:
+            self._times = [at for at in self._times if now - at < _REPLACEMENTS_WITHIN_S] + [now]
+        return len(self._times) >= _REPLACEMENTS_MAX
+
+
 class Assignment:
-    """Owns the partitions' tasks and the task that commits for them, and notices their death."""
+    """Runs a task for each partition and one that commits for all of them, and reports a task that fails.
+
+    Args:
+        partitions: The partitions of this process.
+        inserters: By topic.
+        pending: Batches that a former owner named and may not have finished.
+        commit: Commits offsets.
+        limits: Batch sizes and memory.
+        clock: Monotonic seconds.
+        failed: Called with the error of a task that fails.
+    """
 
     def __init__(
         self,
@@ -42,10 +76,10 @@ class Assignment:
         ]
 
     async def end(self, limit_s: float) -> bool:
-        """Let batches in hand finish for ``limit_s``, then give up on them. True where all finished.
+        """Give the running batches ``limit_s`` to finish, then cancel them. Return True if all finished.
 
-        Whoever has the partition next replays what was given up on, under the same token. No commit of ours is on its way
-        when this returns: one that came late would be taken for the next owner's.
+        The next owner of a partition replays a cancelled batch, under the same token. No commit is in flight when this
+        returns: a late one would be taken for a commit of the next owner.
         """
         for writer in self.writers.values():
             writer.end()
@@ -56,7 +90,7 @@ class Assignment:
             task.cancel()
         await asyncio.gather(*left, self._committing, return_exceptions=True)
         if left:
-            log.warning("batches given up, they will be replayed", partitions=len(left))
+            log.warning("batches cancelled, they will be replayed", partitions=len(left))
         return not left
 
     def _start(self, work: object, name: str) -> asyncio.Task[None]:

@@ -1,4 +1,4 @@
-"""Cutting one partition's records into batches, by size and age; a range that was named before is cut exactly."""
+"""Cut the records of one partition into batches, by size and age. A pending range is cut exactly as it was named."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from switchgear_sinks.writer.offset_commits import Intent
 from switchgear_sinks.writer.settings import Limits
 
 RECORD_BYTES: Final = 256
-"""What Python holds of a record beside its bytes, about."""
+"""Memory of a record besides its bytes, about."""
 
 
 class Record(Protocol):
-    """What the writer needs of aiokafka's ConsumerRecord."""
+    """The part of aiokafka's ConsumerRecord that the writer uses."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one partition, in order, and the intent that names them."""
+    """Records of one partition, in order, with the intent that names them and their size in bytes."""
 
     intent: Intent
     records: list[Record]
@@ -36,7 +36,12 @@ class Batch:
 
 
 class BatchBuffer:
-    """Records that wait. ``pending`` is the range that an owner before us named and may not have finished."""
+    """Records that wait for their batch.
+
+    Args:
+        limits: Batch sizes.
+        pending: A range that a former owner named and may not have finished. It becomes the first batch.
+    """
 
     def __init__(self, limits: Limits, pending: Intent | None = None) -> None:
         self._limits = limits
@@ -50,7 +55,7 @@ class BatchBuffer:
         return len(self._records)
 
     def add(self, records: Sequence[Record], now: float) -> int:
-        """Append records in offset order; those at or below the last one seen are dropped. Returns how many were kept."""
+        """Append records in offset order, skip those that were seen before, and return how many were new."""
         fresh = [record for record in records if record.offset >= self.next_offset]
         if fresh:
             self._records.extend(fresh)
@@ -60,13 +65,13 @@ class BatchBuffer:
         return len(fresh)
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until the oldest record has waited long enough; None while nothing waits or a range is not complete."""
+        """Return the seconds until the oldest record has waited long enough; None if nothing waits or the pending range is incomplete."""
         if not self._records or self.pending is not None:
             return None
         return max(0.0, self._arrivals[0][0] + self._limits.batch_age_s - now)
 
     def cut(self, now: float, *, everything: bool = False) -> Batch | None:
-        """The next batch, if one is due. ``everything``: do not wait for size or age (memory is short, or the end is near)."""
+        """Return the next batch, if one is due. With ``everything``, don't wait for size or age, because memory is short."""
         if self.pending is not None:
             return self._cut_pending(self.pending)
         if not self._records:
@@ -83,11 +88,11 @@ class BatchBuffer:
         return Batch(Intent(records[0].offset, records[-1].offset, records[0].timestamp), records, size)
 
     def skip_to(self, offset: int) -> None:
-        """No record lies before ``offset`` but those added."""
+        """Note that the log has no other records before ``offset`` than those added."""
         self.next_offset = max(self.next_offset, offset)
 
     def end_of_log(self) -> None:
-        """No record follows those added: a named range whose end has been compacted away is complete."""
+        """Note that the log ends here. A pending range whose last records were compacted away is then complete."""
         if self.pending is not None and self.next_offset <= self.pending.last:
             self.next_offset = self.pending.last + 1
 
@@ -112,6 +117,6 @@ class BatchBuffer:
 
 
 def _size(record: Record) -> int:
-    """Bytes that the record holds in memory: an empty one costs, too."""
+    """Return the bytes that the record takes in memory. An empty one takes some too."""
     size = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
     return size + sum(len(name) + len(value or b"") for name, value in record.headers) if record.headers else size

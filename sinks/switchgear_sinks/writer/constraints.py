@@ -38,35 +38,33 @@ _SETTINGS: Final = {
 
 
 def constraint_of(reason: str) -> str | None:
-    """The constraint's name in what ClickHouse says; None where it names none."""
+    """Return the name of the constraint in ClickHouse's message; None if it names none."""
     found = _NAME.search(reason)
     return None if found is None else found[1]
 
 
 class Constraints:
-    """Asks about one table."""
+    """Finds the rows that break a constraint of one table."""
 
     def __init__(self, store: Store, table: str) -> None:
         self._store = store
         self._table = table
 
     async def reject(self, name: str, rows: Rows) -> int:
-        """Make the rows that break constraint ``name`` dead letters; returns how many.
+        """Turn the rows that break constraint ``name`` into dead letters, and return how many.
 
-        Only rows that spell out every column in question are judged: for the others ClickHouse's defaults decide, and it
-        is left to name them itself. The same holds where the constraint cannot be read.
+        Only rows that have a value for every column of the constraint are checked. For the others ClickHouse's defaults
+        decide, so they are left for ClickHouse to name. The same holds for all rows if the constraint can't be read.
 
         Raises:
-            ClickHouseError: one that passes: try again.
+            ClickHouseError: One that passes by itself: try again.
         """
         try:
             found = await self._violators(name, rows)
         except ClickHouseError as error:
             if classify_insert_failure(error).kind is InsertFailureKind.RETRY:
                 raise
-            log.warning(
-                "a constraint cannot be asked about", table=self._table, constraint=name, reason=str(error)[:300]
-            )
+            log.warning("a constraint cannot be checked", table=self._table, constraint=name, reason=str(error)[:300])
             return 0
         if found is None:
             return 0
@@ -87,12 +85,12 @@ class Constraints:
         columns = sorted(words & kinds.keys())
         if not columns or any(kinds[column][1] not in _STORED for column in columns):
             return None
-        data = await asyncio.to_thread(_spelled_out, rows.values, columns)
+        data = await asyncio.to_thread(_values_of, rows.values, columns)
         if not data:
             return None
         structure = ", ".join([f"`{_INDEX}` UInt64", *(f"`{column}` {kinds[column][0]}" for column in columns)])
         answer = await self._store.raw_query(
-            f"SELECT `{_INDEX}` FROM format(JSONCompactEachRow, {literal(structure)}, {literal(data)}) "  # noqa: S608 - the table's own constraint, the rows escaped
+            f"SELECT `{_INDEX}` FROM format(JSONCompactEachRow, {literal(structure)}, {literal(data)}) "  # noqa: S608 - the table's own constraint; the rows are escaped
             f"WHERE NOT ({expression})",
             settings=_SETTINGS,
             fmt="TabSeparated",
@@ -106,8 +104,8 @@ class Constraints:
         return None if found is None else found[1]
 
 
-def _spelled_out(values: list[bytes], columns: list[str]) -> str:
-    """``[index, value, …]`` of the rows that have all of ``columns``, a line each; the values as they stand in the row."""
+def _values_of(values: list[bytes], columns: list[str]) -> str:
+    """Return a line ``[index, value, …]`` for each row that has all of ``columns``, with the values as they are in the row."""
     asked = msgspec.defstruct("Asked", [(column, msgspec.Raw, msgspec.Raw()) for column in columns], gc=False)
     decode = msgspec.json.Decoder(asked).decode
     pick = attrgetter(*columns)

@@ -1,4 +1,4 @@
-"""Sending dead letters: acknowledged by the broker before the offset moves past the message."""
+"""Send dead letters. The broker acknowledges them before the offset moves past the rejected messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPORT_EVERY_S: Final = 5.0
 
 
 class DeadLetters:
-    """A producer of the dead-letter topic. A letter that goes out twice has the same key: it compacts to one."""
+    """A producer for the dead-letter topic. A letter that is sent twice has the same key, so compaction leaves one."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DeadLetters:
         """Connect.
 
         Raises:
-            aiokafka.errors.KafkaConnectionError: no broker answered.
+            aiokafka.errors.KafkaConnectionError: No broker answered.
         """
         producer = AIOKafkaProducer(  # not idempotent: see LetterProducer
             **self._connection.options(),
@@ -62,7 +62,7 @@ class DeadLetters:
         self._producer = producer
 
     async def stop(self) -> None:
-        """Disconnect."""
+        """Log what was not logged yet, and disconnect."""
         if self._unreported:
             log.warning("messages rejected, kept as dead letters", count=self._unreported)
             self._unreported = 0
@@ -71,24 +71,24 @@ class DeadLetters:
             self._producer = None
 
     async def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when the broker has every letter that its topic takes; as long as there is no broker, try on.
+        """Send the letters and return when the broker has acknowledged them. While no broker answers, keep trying.
 
-        A letter that does not fit into the topic is cut, and one that is refused even without its value is logged and counted.
+        A letter that is too large for its topic is cut. One that is refused even without its value is logged and counted.
         """
         for part in _parts(letters):
-            while (refused := await self._try(part)) is None:  # noqa: ASYNC110 - the broker tells nobody that it is back
+            while (refused := await self._try(part)) is None:  # noqa: ASYNC110 - a broker does not announce that it is back
                 await asyncio.sleep(_WAIT_S)
             self._report(part, refused)
 
     def _report(self, letters: Sequence[DeadLetter], refused: Sequence[DeadLetter]) -> None:
-        """One line every few seconds however many there are: a poisoned topic must not fill the log too."""
+        """Count the letters, and log one line every few seconds, because a topic full of invalid messages must not fill the log."""
         for letter in letters:
             self._metrics.dead_letters.labels(letter.topic).inc()
         for letter in refused:
             self._metrics.lost_letters.labels(letter.topic).inc()
         if refused:
             log.error(
-                "the dead-letter topic refuses letters for their size even without a value, nothing is kept of them",
+                "the dead-letter topic refuses letters even without their value, because they are too large; they are lost",
                 topic=self._topic,
                 count=len(refused),
                 first=refused[0].key.decode(),
@@ -108,7 +108,7 @@ class DeadLetters:
         )
 
     async def _try(self, letters: Sequence[DeadLetter]) -> list[DeadLetter] | None:
-        """The letters that the topic refuses for their size; None where the broker did not acknowledge."""
+        """Return the letters that the topic refuses as too large; None if the broker did not acknowledge."""
         try:
             return await send_letters(self._producer, self._topic, letters)
         except (KafkaError, OSError) as error:
@@ -117,7 +117,7 @@ class DeadLetters:
 
 
 def _parts(letters: Sequence[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    """Letters as they fit their topic, so many at a time as a producer may hold."""
+    """Yield the letters, cut to the size their topic takes, in parts that a producer can hold."""
     part: list[DeadLetter] = []
     size = 0
     for letter in letters:

@@ -1,4 +1,4 @@
-"""Inserting one batch: under its token, bad rows taken out one by one, everything else tried again until it works."""
+"""Insert one batch under its token: take out the invalid rows, and retry every other failure that passes."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ log = structlog.get_logger()
 
 INSERT_SETTINGS: Final = {
     "insert_deduplicate": 1,
-    "deduplicate_blocks_in_dependent_materialized_views": 1,  # its default has changed twice: never assumed
+    "deduplicate_blocks_in_dependent_materialized_views": 1,  # its default has changed twice
     "async_insert": 0,
     "date_time_input_format": "best_effort",
-    "input_format_parallel_parsing": 0,  # row numbers in errors are exact
+    "input_format_parallel_parsing": 0,  # exact row numbers in errors
     "input_format_skip_unknown_fields": 1,
     "input_format_null_as_default": 1,
     "input_format_defaults_for_omitted_fields": 1,
     "input_format_json_read_objects_as_strings": 1,
-    "max_insert_block_size": 1_000_000,  # one batch is one block: nothing of it is stored before all of it is parsed
-    "throw_on_max_partitions_per_insert_block": 0,  # old and new calls may come together
+    "max_insert_block_size": 1_000_000,  # one batch is one block, so it is stored whole or not at all
+    "throw_on_max_partitions_per_insert_block": 0,  # a batch may have old and new calls
 }
 SUSPECTS: Final = 4
-"""Bad rows that ClickHouse may name in one batch before the rest of it is checked in full and written anew."""
+"""After ClickHouse has named so many invalid rows in one batch, all its other rows are validated in full."""
 WATCHED_BATCHES: Final = 5
-"""A constraint that rows broke is asked about before the insert, until so many batches in a row had none."""
+"""A constraint that was violated is checked before each insert, until so many batches in a row had no violation."""
 
 
 class InsertRefusedError(SwitchgearError):
-    """ClickHouse refuses the insert for a reason that neither waiting nor leaving out a row can mend."""
+    """ClickHouse refuses the insert for a reason that neither waiting nor leaving out a row resolves."""
 
 
 class Inserter:
-    """Lands batches of one topic in one table."""
+    """Inserts the batches of one topic into one table."""
 
     def __init__(
         self, store: Store, maker: RowMaker, dead: DeadLetters, metrics: WriterMetrics, limits: Limits
@@ -65,24 +65,28 @@ class Inserter:
         self._constraints = Constraints(store, maker.table)
         self._watched: dict[str, int] = {}  # constraint -> batches left to ask about it
 
-    async def land(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
-        """Store ``batch``. Its dead letters are acknowledged before the rows beside them are inserted.
+    async def insert(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
+        """Store ``batch``. The broker acknowledges its dead letters before its valid rows are inserted.
 
-        ``fence`` is awaited before each attempt: it raises where the partition has gone to another process.
+        Args:
+            topic: The batch's topic.
+            partition: The batch's partition.
+            batch: What to store.
+            fence: Awaited before each attempt. It raises if another process owns the partition.
 
         Raises:
-            InsertRefusedError: ClickHouse refused for a reason that does not pass.
+            InsertRefusedError: ClickHouse refused for a reason that does not pass by itself and names no row.
         """
         rows = await asyncio.to_thread(self._maker.rows, batch.records)
-        await self._count_out(rows)
+        await self._send_dead_letters(rows)
         if rows.resent:
-            await self._retried(lambda: self._without_resent(batch, rows), fence)
+            await self._retried(lambda: self._remove_resent(batch, rows), fence)
         if self._watched:
-            await self._retried(lambda: self._without_violations(rows), fence)
+            await self._retried(lambda: self._remove_violations(rows), fence)
         await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
 
     async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
-        """Run ``attempt`` until it returns True; wait between failures, longer each time."""
+        """Run ``attempt`` until it returns True. Wait between failures, longer each time."""
         wait, failing = self._limits.retry_first_s, False
         try:
             while True:
@@ -102,7 +106,7 @@ class Inserter:
                     self._metrics.failing.inc()
                 self._metrics.retries.labels(str(failure.code or "unreachable")).inc()
                 log.warning(
-                    "disk full, insert waits for space" if failure.disk_full else "insert failed, trying again",
+                    "disk full, the insert waits for space" if failure.disk_full else "insert failed, trying again",
                     table=self._maker.table,
                     code=failure.code,
                     reason=failure.reason,
@@ -115,7 +119,7 @@ class Inserter:
                 self._metrics.failing.dec()
 
     async def _insert(self, rows: Rows, token: str) -> bool:
-        """One attempt. False where a bad row was found and dealt with: the next attempt may succeed."""
+        """Try to insert once. Return False if an invalid row was found and removed, so that the next attempt may succeed."""
         if not rows.values:
             return True
         table, started = self._maker.table, time.perf_counter()
@@ -135,7 +139,7 @@ class Inserter:
                 or not 0 <= failure.row < len(rows.values)
             ):
                 raise
-            await self._mend(rows, failure)
+            await self._resolve_invalid_row(rows, failure)
             return False
         self._metrics.rows.labels(table).inc(len(rows.values))
         self._metrics.batches.labels(table).inc()
@@ -143,11 +147,12 @@ class Inserter:
         self._metrics.insert_seconds.labels(table).observe(time.perf_counter() - started)
         return True
 
-    async def _mend(self, rows: Rows, failure: InsertFailure) -> None:
-        """Write the row that ClickHouse named anew; if that was tried, or it is invalid, it is a dead letter.
+    async def _resolve_invalid_row(self, rows: Rows, failure: InsertFailure) -> None:
+        """Validate the row that ClickHouse named and write it in canonical form. If it is invalid, make it a dead letter.
 
-        Where its like can be told apart, they are dealt with together: an insert for each would cost a parse of them all.
-        What is stored under the batch's token is decided by one insert alone, so a replay may go another way to it.
+        Rows with the same fault are resolved together if they can be recognized, because ClickHouse names one row per insert
+        and parses the whole batch each time. Only the insert that succeeds stores rows under the batch's token, so a replay
+        may take another way to it.
         """
         row = failure.row or 0
         rows.named += 1
@@ -155,10 +160,10 @@ class Inserter:
         if constraint is not None:
             self._watched[constraint] = WATCHED_BATCHES
             if await self._constraints.reject(constraint, rows):
-                await self._count_out(rows)
+                await self._send_dead_letters(rows)
                 return
         if failure.code == INCORRECT_DATA and await asyncio.to_thread(self._rewrite_repeated, rows):
-            await self._count_out(rows)
+            await self._send_dead_letters(rows)
             return
         if rows.canonical[row]:
             rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {failure.reason}"))
@@ -168,13 +173,13 @@ class Inserter:
                 rows.remove({row})
         else:
             await asyncio.to_thread(self._make_all_canonical, rows)
-        await self._count_out(rows)
+        await self._send_dead_letters(rows)
 
     def _make_all_canonical(self, rows: Rows) -> None:
         self._rewrite(rows, {index for index, done in enumerate(rows.canonical) if not done})
 
     def _rewrite_repeated(self, rows: Rows) -> bool:
-        """Write every row anew that names a field twice; False where there was none."""
+        """Write every row that names a field twice in canonical form. Return False if there was none."""
         found = {
             index for index, value in enumerate(rows.values) if not rows.canonical[index] and repeats_a_field(value)
         }
@@ -184,23 +189,23 @@ class Inserter:
     def _rewrite(self, rows: Rows, indexes: set[int]) -> None:
         rows.remove({index for index in indexes if not rows.make_canonical(index, self._maker.canonical)})
 
-    async def _without_violations(self, rows: Rows) -> bool:
+    async def _remove_violations(self, rows: Rows) -> bool:
         for constraint in list(self._watched):
             if await self._constraints.reject(constraint, rows):
                 self._watched[constraint] = WATCHED_BATCHES
-            else:  # batches of other partitions land meanwhile, and may have ended the watch
+            else:  # a batch of another partition may have removed it meanwhile
                 left = self._watched.pop(constraint, 1) - 1
                 if left:
                     self._watched[constraint] = left
-            await self._count_out(rows)
+            await self._send_dead_letters(rows)
         return True
 
-    async def _without_resent(self, batch: Batch, rows: Rows) -> bool:
+    async def _remove_resent(self, batch: Batch, rows: Rows) -> bool:
         dropped = await drop_resent(self._store, self._maker.table, batch, rows)
         self._metrics.skipped.labels("resent").inc(dropped)
         return True
 
-    async def _count_out(self, rows: Rows) -> None:
+    async def _send_dead_letters(self, rows: Rows) -> None:
         for why, count in rows.skipped.items():
             self._metrics.skipped.labels(why).inc(count)
         rows.skipped.clear()
@@ -214,5 +219,5 @@ def _settings(token: str) -> dict[str, Any]:
 def _refused(table: str, failure: InsertFailure) -> InsertRefusedError:
     return InsertRefusedError(
         f"ClickHouse refuses to insert into {table}: {failure.reason}",
-        hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
+        hint="Nothing is lost. Correct the cause and start the sink again; it continues where it stopped.",
     )

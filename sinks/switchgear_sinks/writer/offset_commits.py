@@ -1,4 +1,4 @@
-"""Offset commits of several partitions in one request."""
+"""Commit offsets of several partitions in one request; with each, name the batch that is about to be inserted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ Commit = Callable[[dict[Any, Any]], Awaitable[None]]
 
 
 class LostPartitionError(Exception):
-    """The partition is no longer ours: its next owner finishes the batch."""
+    """This process no longer owns the partition. Its next owner finishes the batch."""
 
 
 class Commits:
-    """Collects what the partitions want to commit while a request is under way, and sends it as the next request.
+    """Collects the commits that arrive while a request is in flight, and sends them as the next request.
 
-    A commit succeeds only for a member of the group's present generation, which makes it the fence of the protocol.
+    A commit succeeds only for a member of the group's current generation. That makes it a fence: a process that lost its
+    partitions can't commit.
     """
 
     def __init__(self, commit: Commit) -> None:
@@ -35,10 +36,10 @@ class Commits:
         self._wake = asyncio.Event()
 
     async def submit(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Return when the broker has it. One call a partition at a time.
+        """Commit, and return when the broker has it. Each partition may have one call at a time.
 
         Raises:
-            LostPartitionError: the group has moved on without us.
+            LostPartitionError: The group has a newer generation without this process.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[partition] = (OffsetAndMetadata(offset, metadata), done)
@@ -46,14 +47,14 @@ class Commits:
         await done
 
     async def run(self) -> None:
-        """Send what comes, until cancelled."""
+        """Send commits until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             waiting, self._waiting = self._waiting, {}
             waiting = {partition: each for partition, each in waiting.items() if not each[1].done()}
             if waiting and not await self._send(waiting):
-                for partition, each in waiting.items():  # one partition's loss must not fail the others
+                for partition, each in waiting.items():  # the loss of one partition must not fail the others
                     await self._send({partition: each}, last_try=True)
 
     async def _send(
@@ -66,7 +67,7 @@ class Commits:
             if not last_try and len(waiting) > 1:
                 return False
             failure = LostPartitionError(str(error))
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits for this commit, who owns it
+        except Exception as error:  # noqa: BLE001 - raised to the caller of submit
             failure = error
         for _, done in waiting.values():
             if done.done():
@@ -85,7 +86,7 @@ _WAIT_S: Final = 0.5
 
 
 class CommittedIntents:
-    """An admin client: the consumer itself gives offsets without their metadata."""
+    """Reads the intents in a group's commits with an admin client, because a consumer gets offsets without their metadata."""
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
         self._connection = connection
@@ -96,7 +97,7 @@ class CommittedIntents:
         """Connect.
 
         Raises:
-            aiokafka.errors.KafkaConnectionError: no broker answered.
+            aiokafka.errors.KafkaConnectionError: No broker answered.
         """
         admin = AIOKafkaAdminClient(**self._connection.options())
         try:
@@ -113,15 +114,15 @@ class CommittedIntents:
             self._admin = None
 
     async def missing_topics(self, wanted: Iterable[str]) -> list[str]:
-        """Which of ``wanted`` the brokers do not have."""
+        """Return the topics of ``wanted`` that don't exist."""
         known = set(await self._admin.list_topics())
         return [topic for topic in wanted if topic not in known]
 
     async def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Intent]:
-        """The unfinished batches of ``partitions``.
+        """Return the pending batches of ``partitions``.
 
         Raises:
-            BrokerUnavailableError: the group's coordinator gave no answer in ten seconds.
+            BrokerUnavailableError: The group's coordinator gave no answer in ten seconds.
         """
         wanted = list(partitions)
         if not wanted:
@@ -137,7 +138,7 @@ class CommittedIntents:
             return {partition: intent for partition, intent in intents.items() if intent is not None}
         raise BrokerUnavailableError(
             f"The coordinator of the group {self._group} does not answer.",
-            hint="Nothing is lost: the sink goes on where it stopped once the brokers are healthy.",
+            hint="Nothing is lost. Start the sink again when the brokers are healthy; it continues where it stopped.",
         )
 
 
@@ -146,10 +147,10 @@ _WRITTEN: Final = re.compile(r"pending:(\d+)-(\d+)(?::(-?\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Offsets ``first`` to ``last`` of one partition. ``stamp`` is the first record's Kafka timestamp.
+    """A batch that is about to be inserted: the offsets ``first`` to ``last`` of one partition.
 
-    The stamp tells a topic from one of the same name that was deleted and made anew: its offsets start over, and without
-    the stamp its first batches would carry tokens that ClickHouse has seen, and be dropped.
+    ``stamp`` is the first record's Kafka timestamp. It matters when a topic is deleted and created again: the offsets start
+    over, and without the stamp ClickHouse would take the first batches for repetitions and drop them.
     """
 
     first: int
@@ -157,16 +158,16 @@ class Intent:
     stamp: int
 
     def metadata(self) -> str:
-        """For the offset commit."""
+        """Return the intent as the metadata of an offset commit."""
         return f"pending:{self.first}-{self.last}:{self.stamp}"
 
     def token(self, topic: str, partition: int) -> str:
-        """For ``insert_deduplication_token``."""
+        """Return the ``insert_deduplication_token`` of the batch."""
         return f"{topic}-{partition}-{self.first}-{self.last}-{self.stamp}"
 
     @classmethod
     def parse(cls, metadata: str | None) -> Intent | None:
-        """Read back what :meth:`metadata` wrote; None for anything else."""
+        """Return the intent that :meth:`metadata` wrote; None for anything else."""
         match = _WRITTEN.fullmatch(metadata or "")
         if match is None:
             return None

@@ -1,4 +1,4 @@
-"""One partition: its records wait, become batches, are inserted and committed, strictly in order."""
+"""Write one partition: its records become batches, which are inserted and committed strictly in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 class PartitionWriter:
-    """Made when the partition is assigned, ended when it is revoked. Partitions do not wait for each other."""
+    """Writes one partition, from its assignment to its revocation. Partitions do not wait for each other."""
 
     def __init__(
         self,
@@ -36,25 +36,25 @@ class PartitionWriter:
         self._limits = limits
         self._clock = clock
         self._fed = asyncio.Event()
-        self._in_hand = 0
+        self._running_bytes = 0
         self._ending = False
         self._fenced_at = 0.0
         self._passed: int | None = None
         self.landed: int | None = None
-        """Offset after the last record that is stored; None while nothing has been read."""
+        """The offset after the last stored record; None until a record was read."""
 
     @property
     def held_bytes(self) -> int:
-        """Message bytes waiting or being inserted."""
-        return self.buffer.size + self._in_hand
+        """Bytes of the messages that wait or are being inserted."""
+        return self.buffer.size + self._running_bytes
 
     @property
     def full(self) -> bool:
-        """No more records, please."""
+        """The buffer holds as much as one partition may."""
         return len(self.buffer) >= self._limits.partition_rows or self.buffer.size >= self._limits.partition_bytes
 
     def feed(self, records: Sequence[Record]) -> range:
-        """Take records, in order. Returns the offsets before the first that had none."""
+        """Take records, in order. Return the offsets before them that have no record."""
         expected = self.buffer.next_offset
         self.buffer.add(records, self._clock())
         if self.landed is None and records:
@@ -63,9 +63,10 @@ class PartitionWriter:
         return range(expected, records[0].offset) if expected and records else range(0)
 
     def passed(self, position: int) -> range:
-        """The consumer has come to ``position``; before it is no record but those that were fed. Returns the offsets without one.
+        """Note that the consumer has reached ``position``. Return the offsets before it that have no record.
 
-        The end of a transaction takes an offset: where it is the last one, it would be lag for good.
+        The marker at the end of a transaction has an offset but no record. Without this, a marker at the end of the log
+        would show as lag indefinitely.
         """
         expected = self.buffer.next_offset
         if self.buffer.pending is not None or len(self.buffer) or position <= expected:
@@ -76,50 +77,52 @@ class PartitionWriter:
         return range(expected, position) if expected else range(0)
 
     def end_of_log(self) -> None:
-        """There is nothing after what was fed."""
+        """Note that the log has no more records now."""
         self.buffer.end_of_log()
         self._fed.set()
 
     def hurry(self, *, hurried: bool = True) -> None:
-        """Cut batches at once, however small: memory is short."""
+        """Cut batches at once, however small, because memory is short."""
         self.hurried = hurried
         self._fed.set()
 
     def end(self) -> None:
-        """Start no other batch; :meth:`run` returns when the present one is done."""
+        """Start no other batch. :meth:`run` returns when the running one is done."""
         self._ending = True
         self._fed.set()
 
     async def run(self) -> None:
-        """Land batch after batch until :meth:`end`, or until the partition is found to belong to another process."""
+        """Insert batch after batch until :meth:`end`, or until another process owns the partition."""
         try:
             batch = await self._next()
             while batch is not None:
-                self._in_hand = batch.size
-                await self._land(batch)
-                self._in_hand = 0
+                self._running_bytes = batch.size
+                await self._insert(batch)
+                self._running_bytes = 0
                 following = None if self._ending else self._cut()
-                if following is None:  # otherwise its intent says as well that this batch is done
+                if following is None:  # otherwise the commit of the next intent covers this batch
                     await self._commits.submit(self.partition, batch.intent.last + 1)
                     following = await self._next()
                 batch = following
         except LostPartitionError as error:
             log.info(
-                "partition moved on", topic=self.partition.topic, partition=self.partition.partition, why=str(error)
+                "another process owns the partition",
+                topic=self.partition.topic,
+                partition=self.partition.partition,
+                why=str(error),
             )
 
-    async def _land(self, batch: Batch) -> None:
+    async def _insert(self, batch: Batch) -> None:
         self._fenced_at = float("-inf")
 
         async def fence() -> None:
             while self._clock() - self._fenced_at > self._limits.fence_s:
-                asked = (
-                    self._clock()
-                )  # an answer that took long proves no more than that we were the owner when we asked
+                # A slow answer proves only that this process was the owner when it asked.
+                asked = self._clock()
                 await self._commits.submit(self.partition, batch.intent.first, batch.intent.metadata())
                 self._fenced_at = asked
 
-        await self._inserter.land(self.partition.topic, self.partition.partition, batch, fence)
+        await self._inserter.insert(self.partition.topic, self.partition.partition, batch, fence)
         self.landed = batch.intent.last + 1
 
     async def _next(self) -> Batch | None:
@@ -138,7 +141,7 @@ class PartitionWriter:
         return None
 
     async def _pass(self, position: int) -> None:
-        """Commit past offsets without records. No batch is in hand."""
+        """Commit past offsets without records. No batch is running."""
         self._passed = None
         if self.landed is None or position > self.landed:
             await self._commits.submit(self.partition, position)

@@ -1,4 +1,4 @@
-"""Events that their producer may have sent before (header ``resent``): looked up before they are stored."""
+"""Drop events that are stored already: those that their producer may have sent twice have the header ``resent``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.batches import Batch, Record
+from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.rows import Rows
 
 _LOOK_UP: Final = """
@@ -26,17 +26,17 @@ class _Identity(msgspec.Struct):
 
 
 _ID_BYTES: Final = 40
-"""Of an id with its quotes and the comma."""
+"""Size of an id with its quotes and the comma."""
 _PART_BYTES: Final = 48 * 1024
-"""A server takes 128 KiB in one parameter (http_max_field_value_size); a name may double by its escapes."""
+"""A server takes 128 KiB in one parameter (http_max_field_value_size). Escapes may double the size of a name."""
 _identity: Final = msgspec.json.Decoder(_Identity).decode
 
 
 async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int:
-    """Take the resent events out of ``rows`` that are stored already, or stand earlier in it. Returns how many.
+    """Remove resent events that are stored, or that come earlier in the batch. Return how many.
 
-    Rows of the batch's own range do not count as stored: an insert of it that was cut short must be made again in full,
-    or the rollups would miss what the raw table has.
+    Stored rows of the batch's own offsets do not count. An insert that was interrupted must be repeated in full, or the
+    rollups would miss rows of the raw table.
     """
     resent = {record.offset for record in rows.resent}
     if not resent:
@@ -63,7 +63,7 @@ async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int
 
 
 def _parts(wanted: list[_Identity]) -> Iterator[list[_Identity]]:
-    """So many at a time as a server takes in one parameter."""
+    """Yield the identities in parts that a server takes in one parameter."""
     ordered = sorted(wanted, key=lambda each: each.tool_name)
     part: list[_Identity] = []
     size = 0
@@ -83,14 +83,10 @@ async def _stored(store: Store, table: str, batch: Batch, part: list[_Identity])
         {
             "tools": sorted({each.tool_name for each in part}),
             "ids": sorted({str(each.metric_id) for each in part}),
-            "partition": _partition(batch.records[0]),
+            "partition": batch.records[0].partition,
             "first": batch.intent.first,
             "last": batch.intent.last,
             "stamp": batch.intent.stamp,
         },
     )
     return {row[0] for row in found.result_rows}
-
-
-def _partition(record: Record) -> int:
-    return record.partition

@@ -1,4 +1,4 @@
-"""The writer: a member of the sinks' consumer group, from Kafka into ClickHouse."""
+"""A member of the sinks' consumer group that writes from Kafka into ClickHouse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.topics import TopicNames
 from switchgear_schemas.unreadable import BatchGuard
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.assignment import Assignment
+from switchgear_sinks.writer.assignment import Assignment, Replacements
 from switchgear_sinks.writer.batches import Record
 from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.inserter import Inserter
@@ -31,20 +31,17 @@ log = structlog.get_logger()
 
 _POLL_MS: Final = 100
 _POLL_ROWS: Final = 10_000
-_LOOK_EVERY_S: Final = 1.0
+_UPDATE_EVERY_S: Final = 1.0
 _BEGIN_LIMIT_S: Final = 5.0
 _POSITION_LIMIT_S: Final = 0.2
 _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
 _SESSION_MS: Final = 10_000
 _REBALANCE_MS: Final = 30_000
-_UNKNOWN_MOST: Final = 5
-_UNKNOWN_WITHIN_S: Final = 30.0
-_UNKNOWN_APART_S: Final = 0.1
 
 
 class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Reads executions and circuits, inserts them, commits. :meth:`run` until :meth:`stop`."""
+    """Reads executions and circuits, inserts them and commits. :meth:`run` returns after :meth:`stop`."""
 
     def __init__(
         self,
@@ -57,16 +54,16 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         instance_id: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is connected yet.
+        """Prepare without connecting.
 
         Args:
-            store: Where to.
+            store: Where to write.
             connection: The brokers.
             topics: Names of the topics and of the group.
-            metrics: What to count in.
-            limits: Batch sizes, memory, patience.
-            instance_id: Static membership: a process that comes back under the same name has its partitions at once
-                instead of after the session's end. Unique among the sinks.
+            metrics: The metrics to count in.
+            limits: Batch sizes, memory and waiting times.
+            instance_id: Static membership. A process that restarts under the same name has its partitions back at once,
+                not only after the end of its session. Must be unique among the sinks.
             clock: Monotonic seconds.
         """
         self.limits = Limits() if limits is None else limits
@@ -83,30 +80,32 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         }
         self._consumer: Any = None
         self._guard = BatchGuard(poll_bytes=self.limits.memory_bytes)
-        self._tenure: Assignment | None = None
+        self.assignment: Assignment | None = None
+        """The partitions of this process; None during a rebalance."""
         self._early: dict[TopicPartition, list[Record]] = {}
         self._failure: BaseException | None = None
         self._stopping = asyncio.Event()
-        self._paused: set[TopicPartition] = set()
-        self._looked_at = 0.0
+        self.paused: set[TopicPartition] = set()
+        """Partitions that are not fetched now, because they hold enough."""
+        self._updated_at = 0.0
         self._gaps: dict[TopicPartition, range] = {}
-        self._unknown: list[float] = []
+        self._replacements = Replacements(clock)
 
     @property
     def ready(self) -> bool:
-        """Partitions are assigned (perhaps none, where there are more sinks than partitions)."""
-        return self._tenure is not None and self._failure is None
+        """Partitions are assigned. There may be none if there are more sinks than partitions."""
+        return self.assignment is not None and self._failure is None
 
     def stop(self) -> None:
-        """Make :meth:`run` finish its batches and return."""
+        """Let :meth:`run` finish its batches and return."""
         self._stopping.set()
 
     async def run(self) -> None:
         """Write until stopped.
 
         Raises:
-            BrokerUnavailableError: no broker answered within 30 s of the start.
-            SwitchgearError: ClickHouse or Kafka refused for a reason that does not pass.
+            BrokerUnavailableError: No broker answered within 30 s of the start.
+            SwitchgearError: ClickHouse or Kafka refused for a reason that does not pass by itself.
         """
         try:
             await self._connect()
@@ -116,22 +115,22 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 for partition, records in (await self._poll()).items():
                     self._feed(partition, records)
                 await self._complete_ranges()
-                await self._look_around()
+                await self._update_positions()
         finally:
             await self._disconnect()
         self._raise_failure()
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Finish or give up what is in hand: after this another process may own the partitions."""
+        """Finish or cancel the running batches. After this another process may own the partitions."""
         del revoked  # the protocol is the eager one: all of them
         self._early.clear()
-        self._paused.clear()
-        assignment, self._tenure = self._tenure, None
+        self.paused.clear()
+        assignment, self.assignment = self.assignment, None
         if assignment is not None:
             await assignment.end(self.limits.finish_s)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Learn what owners before us left unfinished, and begin."""
+        """Read what former owners left unfinished, and start to write."""
         try:
             pending = await self._committed.read(assigned)
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it; run() raises it
@@ -140,7 +139,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics.replays.inc(len(pending))
         self._metrics.lag.clear()
         log.info("partitions assigned", count=len(assigned), to_replay=len(pending))
-        self._tenure = Assignment(
+        self.assignment = Assignment(
             assigned, self._inserters, pending, self._commit, self.limits, self._clock, self._fail
         )
         for partition, records in self._early.items():
@@ -201,27 +200,16 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         try:
             await self._consumer.commit(offsets)
         except CommitFailedError as error:
-            if self._instance_id is not None and isinstance(error.__cause__, UnknownMemberIdError):
-                self._count_unknown()
+            replaced = self._instance_id is not None and isinstance(error.__cause__, UnknownMemberIdError)
+            if replaced and self._replacements.count():
+                self._fail(self._refused("this member is replaced again and again"))
             raise
-
-    def _count_unknown(self) -> None:
-        """Of two members under one name each replaces the other for ever, where a commit hears of it before a heartbeat.
-
-        Once is no more than a session that ended while this process slept.
-        """
-        now = self._clock()
-        if self._unknown and now - self._unknown[-1] < _UNKNOWN_APART_S:
-            return  # the same loss, of another partition
-        self._unknown = [at for at in self._unknown if now - at < _UNKNOWN_WITHIN_S] + [now]
-        if len(self._unknown) >= _UNKNOWN_MOST:
-            self._fail(self._refused("this member is replaced again and again"))
 
     def _refused(self, reason: str) -> SwitchgearError:
         twin = f" Another sink may run under the name {self._instance_id}." if self._instance_id else ""
         return SwitchgearError(
-            f"Kafka refuses to be read: {reason}.{twin}",
-            hint="Nothing is lost: correct the cause and start the sink again, it goes on where it stopped.",
+            f"Kafka refuses this sink: {reason}.{twin}",
+            hint="Nothing is lost. Correct the cause and start the sink again; it continues where it stopped.",
         )
 
     async def _poll(self) -> dict[TopicPartition, list[Record]]:
@@ -232,21 +220,21 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             )
         except KafkaError as error:
             raise self._refused(str(error) or type(error).__name__) from error
-        await asyncio.sleep(0)  # getmany returns without a pause as long as there is more
+        await asyncio.sleep(0)  # getmany does not yield while there is more
         return found
 
     def _feed(self, partition: TopicPartition, records: list[Record]) -> None:
-        if self._tenure is None:  # fetched before the listener had its turn
+        if self.assignment is None:  # fetched before the listener was called
             self._early.setdefault(partition, []).extend(records)
             return
-        self._note_gap(partition, self._tenure.writers[partition].feed(records))
+        self._note_gap(partition, self.assignment.writers[partition].feed(records))
 
     def _note_gap(self, partition: TopicPartition, gap: range) -> None:
-        if gap and partition.topic == self._topics.executions:  # compaction leaves gaps in the other one
+        if gap and partition.topic == self._topics.executions:  # compaction leaves gaps in the other topic
             self._gaps.setdefault(partition, gap)
 
     async def _explain_gaps(self) -> None:
-        """Report what Kafka deleted before it was read. Ends of transactions leave gaps, too; those are nothing."""
+        """Report offsets that Kafka deleted before they were read. The ends of transactions leave gaps too, which mean nothing."""
         gaps, self._gaps = self._gaps, {}
         if not gaps:
             return
@@ -267,10 +255,10 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 )
 
     def _balance_memory(self) -> None:
-        """Pause the partitions that hold enough; when all together hold too much, pause all and cut batches at once."""
-        if self._tenure is None:
+        """Pause the partitions that hold enough. If all together hold too much, pause all of them and cut batches at once."""
+        if self.assignment is None:
             return
-        writers = self._tenure.writers
+        writers = self.assignment.writers
         held = sum(writer.held_bytes for writer in writers.values())
         self._metrics.held.set(held)
         short = held >= self.limits.memory_bytes
@@ -278,18 +266,18 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             if writer.hurried != short:
                 writer.hurry(hurried=short)
         wanted = {partition for partition, writer in writers.items() if short or writer.full}
-        ours = self._consumer.assignment()  # a rebalance may have begun that the listener has not been told of
-        if stop := (wanted - self._paused) & ours:
+        ours = self._consumer.assignment()  # a rebalance may have begun before the listener was called
+        if stop := (wanted - self.paused) & ours:
             self._consumer.pause(*stop)
-        if go := (self._paused - wanted) & ours:
+        if go := (self.paused - wanted) & ours:
             self._consumer.resume(*go)
-        self._paused = wanted
+        self.paused = wanted
 
     async def _complete_ranges(self) -> None:
-        """A range whose last record was compacted away ends with the log."""
-        if self._tenure is None:
+        """Complete the pending ranges whose last records were compacted away."""
+        if self.assignment is None:
             return
-        for partition, writer in list(self._tenure.writers.items()):
+        for partition, writer in list(self.assignment.writers.items()):
             if writer.buffer.pending is None:
                 continue
             end, position = self._consumer.highwater(partition), await self._position(partition)
@@ -302,13 +290,13 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         except (TimeoutError, IllegalStateError):  # not known yet, or just revoked
             return None
 
-    async def _look_around(self) -> None:
-        """Once a second: offsets without records, and the lag."""
+    async def _update_positions(self) -> None:
+        """Once a second, look for offsets without records and update the lag."""
         now = self._clock()
-        if self._tenure is None or now - self._looked_at < _LOOK_EVERY_S:
+        if self.assignment is None or now - self._updated_at < _UPDATE_EVERY_S:
             return
-        self._looked_at = now
-        for partition, writer in list(self._tenure.writers.items()):
+        self._updated_at = now
+        for partition, writer in list(self.assignment.writers.items()):
             position = await self._position(partition)
             if position is not None:
                 self._note_gap(partition, writer.passed(position))
@@ -316,9 +304,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._show_lag()
 
     def _show_lag(self) -> None:
-        if self._tenure is None:  # a rebalance came in between
+        if self.assignment is None:  # a rebalance came in between
             return
-        for partition, writer in self._tenure.writers.items():
+        for partition, writer in self.assignment.writers.items():
             end = self._consumer.highwater(partition)
             if end is not None and writer.landed is not None:
                 self._metrics.lag.labels(partition.topic, str(partition.partition)).set(max(0, end - writer.landed))
@@ -332,7 +320,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             raise self._failure
 
     async def _disconnect(self) -> None:
-        assignment, self._tenure = self._tenure, None
+        assignment, self.assignment = self.assignment, None
         if assignment is not None:
             await assignment.end(self.limits.finish_s)
         if self._consumer is not None:

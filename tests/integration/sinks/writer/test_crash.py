@@ -114,9 +114,9 @@ async def test_a_range_that_a_dead_owner_named_is_replayed_exactly(here: Setting
         await sink.until_committed(here)
         await assert_exact(sink.store, 100)
         assert sink.metric("switchgear_sink_replayed_batches_total") == 1
-        tenure = sink.writer._tenure
-        assert tenure is not None
-        assert tenure.writers[TopicPartition(here.topics.executions, 1)].landed == 101
+        assignment = sink.writer.assignment
+        assert assignment is not None
+        assert assignment.writers[TopicPartition(here.topics.executions, 1)].landed == 101
 
 
 async def test_offsets_that_start_over_in_a_topic_made_anew_are_new_events(here: Settings) -> None:

@@ -50,7 +50,7 @@ async def test_batches_that_land_together_after_a_row_broke_a_constraint_are_all
             inserter = Inserter(store, CircuitRows(), dead, metrics, Limits())
 
             async def land(name: str, partition: int, offset: int) -> None:
-                await inserter.land("circuits", partition, circuit(name, partition, offset), lambda: asyncio.sleep(0))
+                await inserter.insert("circuits", partition, circuit(name, partition, offset), lambda: asyncio.sleep(0))
 
             await land("poison", 0, 0)
             for offset in range(1, WATCHED_BATCHES + 2):

@@ -96,11 +96,11 @@ async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
         await asyncio.sleep(2)
         one_poll_of_every_partition = 10_000 * 200
         assert 0 < sink.metric("switchgear_sink_held_bytes") < 400_000 + one_poll_of_every_partition
-        assert sink.writer._paused
+        assert sink.writer.paused
         server.order("ok")
         await sink.until_committed(there)
         await assert_exact(sink.store, 20_000)
-        assert not sink.writer._paused
+        assert not sink.writer.paused
 
 
 async def test_two_sinks_share_the_partitions_and_take_over_from_each_other(there: Settings) -> None:

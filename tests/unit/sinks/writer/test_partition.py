@@ -39,7 +39,7 @@ class World:
             raise CommitFailedError("rebalanced")
         self.said += [f"commit {each.offset} {each.metadata}".strip() for each in offsets.values()]
 
-    async def land(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
+    async def insert(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
         for between in [*self.attempts, None]:
             await fence()
             if between is not None:
