@@ -143,9 +143,9 @@ class Sinking:
 
     @property
     def idle(self) -> bool:
-        """Wait until no batch waits or is being inserted. A row is visible a moment before its rollups."""
-        tenure = self.writer._tenure
-        return tenure is not None and not any(each.held_bytes for each in tenure.writers.values())
+        """No batch waits or is being inserted. A row is visible a moment before its rollups."""
+        assignment = self.writer.assignment
+        return assignment is not None and not any(each.held_bytes for each in assignment.writers.values())
 
     async def until_count(self, count: int, table: str = "tool_metrics", limit_s: float = WAIT_S) -> None:
         async def reached() -> bool:

@@ -1,4 +1,4 @@
-"""What the store knows, as Python values."""
+"""Read what is stored, as Python values."""
 
 from switchgear_sinks.repository.circuits import CircuitsRepository
 from switchgear_sinks.repository.tool_errors import ToolErrorsRepository

@@ -1,4 +1,4 @@
-"""CircuitsRepository: the circuits as the sink has landed them."""
+"""Read the circuits that the sink has stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORD: Final = (
     "mode",
     "fallback",
 )
-"""The fields of a Circuit record, as columns."""
+"""The fields of a circuit record, as columns."""
 REFUSING: Final = ("open", "forced_open")
 _DOCUMENTS: Final = ("cause", "leases", "counts", "fallback")
 _OPENED: Final = f"state IN {REFUSING} AND previous_state NOT IN {REFUSING}"
@@ -37,27 +37,27 @@ _CLOSED: Final = "state = 'closed' AND previous_state NOT IN ('', 'closed')"
 
 
 class CircuitsRepository:
-    """Reads of ``circuit_transitions``, and of the refusals in ``tool_metrics``. A circuit's state is its record with the highest version.
+    """Reads ``circuit_transitions``, and the refusals in ``tool_metrics``. A circuit's record with the highest version is its state.
 
     Args:
-        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
+        db: A clickhouse-connect client (synchronous or asynchronous, HTTP or chDB) or a Store, with the database selected.
     """
 
     def __init__(self, db: Any) -> None:
         self._db = db if isinstance(db, Database) else Database(db)
 
     async def current(self, since: datetime, tool_name: str | None = None) -> list[dict[str, Any]]:
-        """Every circuit as it is, those that refuse calls first.
+        """Return the state of every circuit, those that refuse calls first.
 
         Args:
-            since: Opens are counted from then, as ``opens``.
+            since: Opens from this time on are counted as ``opens``.
             tool_name: Only this tool's circuits.
 
         Returns:
-            The fields of a Circuit, and ``opens``, ``last_opened_at``, ``last_closed_at`` (None: not in the records kept).
+            The fields of a Circuit, and ``opens``, ``last_opened_at``, ``last_closed_at`` (None if no stored record has it).
         """
         where = Conditions(None).equal("tool_name", tool_name)
-        # The newest record by its key, and not argMax of each column: that would read every document of the whole history.
+        # Select the newest record by its key. argMax of each column would read every document of the whole history.
         newest = select("circuit_id, max(version)", "circuit_transitions", where, "GROUP BY circuit_id")
         latest = Conditions(None).equal("tool_name", tool_name).that(f"(circuit_id, version) IN ({newest})")
         order = f"ORDER BY state NOT IN {REFUSING}, changed_at DESC, circuit_id LIMIT 1 BY circuit_id"
@@ -76,24 +76,25 @@ class CircuitsRepository:
         return [_record(row) | _tally(known.get(row["circuit_id"])) for row in records]
 
     async def local(self, since: datetime, tool_name: str | None = None) -> list[dict[str, Any]]:
-        """The circuits that processes opened on their own evidence, by tool, service and scope; the last to refuse first.
+        """Return the circuits that processes opened on their own evidence, by tool, service and scope; the newest refusal first.
 
-        The fleet's circuit of the same tool may be closed. A circuit is left out once the tool has answered a later call of its process.
-        Of the circuits of users and sessions, those of a service are one entry.
+        The fleet's circuit of the same tool may be closed. A process is left out once the tool has answered a later call of it.
+        The circuits of users, or of sessions, are one entry per service.
 
         Args:
-            since: Refusals are looked for from then, by the callers' clocks.
+            since: Look for refusals from this time on, by the callers' clocks.
             tool_name: Only this tool's circuits.
 
         Returns:
-            ``tool_name``, ``service``, ``scope``, ``state``, ``processes`` (how many refuse), ``since`` and ``last_refusal_at`` (the
-            first and last refusal without an answered call between), ``refusals`` (calls refused), ``open_until`` (when the last of
-            them may try a call; None: not told), ``cause`` and ``last_error`` (of the newest refusal). At most 1,000.
+            At most 1,000 entries: ``tool_name``, ``service``, ``scope``, ``state``, ``processes`` (how many refuse), ``since`` and
+            ``last_refusal_at`` (the first and last refusal without an answered call between), ``refusals`` (calls refused),
+            ``open_until`` (when the last process may try a call; None if unknown), ``cause`` and ``last_error`` (of the newest
+            refusal).
         """
         return await local_circuits(self._db, since, tool_name)
 
     async def history(self, circuit_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """Records of a circuit, or of all of them, newest first; a version that was published twice is one."""
+        """Return the records of a circuit, or of all circuits, newest first. A version that was published twice is one record."""
         where = Conditions(None).equal("circuit_id", circuit_id)
         rest = "ORDER BY changed_at DESC, circuit_id, version DESC LIMIT 1 BY circuit_id, version LIMIT {limit:UInt32}"
         rows = await self._db.rows(
@@ -103,7 +104,7 @@ class CircuitsRepository:
 
 
 def _tally(row: dict[str, Any] | None) -> dict[str, Any]:
-    """Of a circuit that landed between the two queries there is none yet."""
+    """Return the counts of a circuit. One that was stored between the two queries has none yet."""
     return {
         "opens": row["opens"] if row else 0,
         "last_opened_at": row["opened"] if row and row["times_opened"] else None,

@@ -1,10 +1,10 @@
-"""The circuits that processes opened on their own evidence, from the calls that those circuits refused.
+"""Find the circuits that processes opened on their own evidence, from the calls that those circuits refused.
 
-No record says that such a circuit opened or closed. A ``rejected`` event whose metadata name the source ``local`` shows that it is
-open; a call that the same process made later, and that the tool answered, shows that it has closed.
+No record says that such a circuit opened or closed. A ``rejected`` event whose metadata has the source ``local`` shows that it is
+open. A later call of the same process that the tool answered shows that it has closed.
 """
 
-# ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
+# ruff: noqa: S608 - the SQL is built from our own names only; every value is bound
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from switchgear_sinks.repository.queries import Conditions, microseconds, select
 from switchgear_sinks.store import Database
 
 WITHIN: Final = timedelta(minutes=10)
-"""How far back refusals are looked for. After so long without one, the process has ended or no longer calls the tool."""
+"""How far back to look for refusals. After so long without one, the process has ended or no longer calls the tool."""
 MOST: Final = 1_000
 _SINCE: Final = "fromUnixTimestamp64Micro({since:Int64}, 'UTC')"
 
-# An event that names no source is of a producer with a breaker of its own, unless it names a generation: then it had asked the fleet's.
+# An event without a source comes from a producer with its own breaker. With a generation, it comes from the fleet's circuit.
 _REFUSALS: Final = f"""
     SELECT
         tool_name, service, emitter_id, recorded_at AS at,
         if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1) AS refused,
         JSONExtractString(metadata, 'refused_by') AS refused_by,
-        JSONExtractString(metadata, 'scope') AS told_scope,
-        if(told_scope IN ('user', 'session'), told_scope, 'tool') AS circuit_scope,
+        JSONExtractString(metadata, 'scope') AS given_scope,
+        if(given_scope IN ('user', 'session'), given_scope, 'tool') AS circuit_scope,
         multiIf(circuit_scope = 'user', user_id, circuit_scope = 'session', session_id, '') AS whose,
-        JSONExtractString(metadata, 'state') AS told_state,
-        if(told_state IN ('half_open', 'forced_open'), told_state, 'open') AS circuit_state,
+        JSONExtractString(metadata, 'state') AS given_state,
+        if(given_state IN ('half_open', 'forced_open'), given_state, 'open') AS circuit_state,
         JSONType(metadata, 'retry_after_s') IN ('Int64', 'UInt64', 'Double') AS waits,
         JSONExtractFloat(metadata, 'retry_after_s') AS waits_s,
-        JSONExtractRaw(metadata, 'cause') AS told_cause,
+        JSONExtractRaw(metadata, 'cause') AS given_cause,
         JSONExtractString(metadata, 'last_error') AS error
     FROM tool_metrics
     WHERE tool_name IN {{tools:Array(String)}} AND recorded_at >= {_SINCE} AND status = 'rejected'
@@ -44,7 +44,7 @@ _REFUSALS: Final = f"""
 """
 
 # When the last answered call of each of these circuits began: a call of its tool by its process, for its user or session.
-# A tool that answers "bad argument" works: to the breaker it is a success. What its caller ignores (class policy) is none.
+# An answer "bad argument" counts, because the tool works. A call that its caller ignores (class policy) does not count.
 _ANSWERED: Final = f"""
     SELECT tool_name, emitter_id, circuit, max(began_at) AS began
     FROM
@@ -73,7 +73,7 @@ _CIRCUITS: Final = f"""
         min(at) AS first_at,
         max(at) AS last_at,
         maxOrNullIf(at + toIntervalMillisecond(toInt64(greatest(least(waits_s, 1e9), 0) * 1000)), waits) AS until,
-        argMax(told_cause, at) AS cause,
+        argMax(given_cause, at) AS cause,
         argMax(error, at) AS last_error
     FROM refusals
     LEFT JOIN answered ON refusals.tool_name = answered.tool_name AND refusals.emitter_id = answered.emitter_id
@@ -86,10 +86,10 @@ _CIRCUITS: Final = f"""
 
 
 async def local_circuits(db: Database, since: datetime, tool_name: str | None) -> list[dict[str, Any]]:
-    """The circuits that refused calls since then, as the API gives them.
+    """Return the circuits that refused calls since then, as the API shows them.
 
-    It is cheap however much is stored: the counts by the minute name the few tools that refuse, and ``tool_metrics`` is read for
-    those alone.
+    The cost does not depend on how much is stored. The counts per minute name the few tools that refuse, and ``tool_metrics``
+    is read for those only.
     """
     where = Conditions(None).equal("tool_name", tool_name).that(f"minute >= toStartOfMinute({_SINCE})")
     times = {"since": microseconds(since)}
@@ -118,7 +118,7 @@ def _circuit(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cause(text: str) -> dict[str, Any] | None:
-    """As in a circuit's record; None where a foreign producer's metadata hold something else."""
+    """Return the cause as in a circuit's record; None if another producer's metadata has something else."""
     try:
         return Cause.model_validate_json(text).model_dump()
     except ValidationError:

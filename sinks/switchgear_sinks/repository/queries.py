@@ -1,4 +1,4 @@
-"""The SQL of the repository. ``WHERE`` begins with the table's key: tenant, tool_name, recorded_at."""
+"""Build the SQL of the repositories. ``WHERE`` begins with the table's key: tenant, tool_name, recorded_at."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Final
 from switchgear_schemas.enums import CALLER_ERRORS
 
 CALLS: Final = "status != 'rejected'"
-"""A refused call was never made: it is no call, no success and no failure."""
+"""A rejected call was never made. It is not a call, a success or a failure."""
 NOT_CANCELLED: Final = "error_class != 'cancelled'"
-"""Of rows with status ``error`` or ``timeout``: before the status ``cancelled``, cancelled calls were stored as errors of this class."""
+"""For rows with status ``error`` or ``timeout``. Old rows have cancelled calls as errors of this class."""
 FAILED: Final = f"status IN ('error', 'timeout') AND {NOT_CANCELLED}"
 CANCELLED: Final = "(status = 'cancelled' OR status IN ('error', 'timeout') AND error_class = 'cancelled')"
 _CALLER_CLASSES: Final = ", ".join(f"'{each}'" for each in sorted(CALLER_ERRORS))
 TOOLS_OWN: Final = f"error_class NOT IN ({_CALLER_CLASSES})"
-"""Of failed calls: those that say something of the tool. The others are caller errors."""
+"""For failed calls: the error is the tool's. The others are caller errors."""
 CALLER_ERROR: Final = f"({FAILED} AND error_class IN ({_CALLER_CLASSES}))"
 SUCCEEDED: Final = "(status = 'success' AND error_class != 'policy')"
-"""A success of class ``policy`` is one that its caller ignores."""
+"""The caller ignores a success of class ``policy``."""
 JUDGED: Final = f"({SUCCEEDED} OR {FAILED} AND {TOOLS_OWN})"
-"""Calls that say something of the tool: health, rates and times are of these. Migration 0010 has the same rule."""
+"""Calls that count for health, rates and times. Migration 0010 has the same rule."""
 
 STATS: Final = f"""
     countIf({CALLS}) AS total_calls,
@@ -52,7 +52,7 @@ _VOLATILE: Final = (
 
 
 def template(expression: str) -> str:
-    """SQL that takes what differs from one error to the next out of a message: ids, hashes, numbers, spacing."""
+    """Return SQL that removes from a message what differs between errors: ids, hashes, numbers, spacing."""
     for pattern, replacement in _VOLATILE:
         expression = (
             f"replaceRegexpAll({expression}, '{pattern.replace('{{', '{').replace('}}', '}')}', '{replacement}')"
@@ -61,7 +61,7 @@ def template(expression: str) -> str:
 
 
 class Conditions:
-    """A WHERE clause and its parameters, every value bound on the server."""
+    """A WHERE clause and its parameters. ClickHouse binds every value."""
 
     def __init__(self, tenant: str | None) -> None:
         self._terms: list[str] = []
@@ -70,14 +70,14 @@ class Conditions:
             self.equal("tenant", tenant)
 
     def equal(self, column: str, value: str | None) -> Conditions:
-        """``column`` is ``value``; None: any."""
+        """Require that ``column`` is ``value``. None means any."""
         if value is not None:
             self._terms.append(f"{column} = {{{column}:String}}")
             self.parameters[column] = value
         return self
 
     def recorded(self, since: datetime | None, until: datetime | None) -> Conditions:
-        """Recorded from ``since`` to ``until``, both included; None: unbounded."""
+        """Require that a call was recorded from ``since`` to ``until``, both included. None means unbounded."""
         for name, moment, comparison in (("since", since, ">="), ("until", until, "<=")):
             if moment is not None:
                 self._terms.append(f"recorded_at {comparison} fromUnixTimestamp64Micro({{{name}:Int64}}, 'UTC')")
@@ -85,7 +85,7 @@ class Conditions:
         return self
 
     def that(self, *terms: str, **parameters: Any) -> Conditions:
-        """More terms, as SQL."""
+        """Add terms in SQL."""
         self._terms.extend(terms)
         self.parameters.update(parameters)
         return self
@@ -95,10 +95,10 @@ class Conditions:
 
 
 def checked_limit(limit: int) -> int:
-    """The limit, if it is none below zero.
+    """Return the limit.
 
     Raises:
-        ValueError: naming it.
+        ValueError: It is negative.
     """
     if limit < 0:
         raise ValueError(f"limit must not be negative, got {limit}")
@@ -106,13 +106,13 @@ def checked_limit(limit: int) -> int:
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970; a naive time is UTC. Exact: no float between."""
+    """Return the exact microseconds since 1970. A time without a zone is UTC."""
     aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def select(columns: str | Sequence[str], table: str, conditions: Conditions, rest: str = "") -> str:
-    """A SELECT; columns by name are qualified by nothing and need no alias."""
+    """Return a SELECT."""
     listed = columns if isinstance(columns, str) else ", ".join(columns)
     return f"SELECT {listed} FROM {table} {conditions} {rest}"  # noqa: S608 - only our own names; values are bound

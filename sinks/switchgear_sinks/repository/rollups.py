@@ -1,10 +1,10 @@
-"""All tools over a long period, from the rollups: exact counts at the cost of a few thousand rows.
+"""Build SQL for all tools over a long period, from the rollups: exact counts at the cost of a few thousand rows.
 
-Whole hours come from the sums an hour that ClickHouse keeps beside the counts a minute (projection ``per_hour``), the ragged ends from
-the minutes, and what a period cuts of a minute from the raw rows: a period is counted to the microsecond.
+Whole hours come from the hourly sums that ClickHouse keeps with the counts per minute (projection ``per_hour``). The rest of a
+period comes from the minutes, and parts of a minute from the raw rows. So a period is counted to the microsecond.
 """
 
-# ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
+# ruff: noqa: S608 - the SQL is built from our own names only; every value is bound
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from switchgear_sinks.repository.queries import (
 )
 
 LONG: Final = timedelta(hours=2)
-"""From here on, the rows of the minutes that a period cuts are few beside those it has."""
+"""In a longer period, the raw rows of the minutes at its ends are few."""
 _MINUTE: Final = 60_000_000
 _HOUR: Final = 3_600_000_000
 _UNBOUNDED: Final = 4_102_444_800_000_000
-"""The year 2100, before which every ``recorded_at`` lies; a whole hour."""
+"""The year 2100, a whole hour that is later than every ``recorded_at``."""
 
 _ROLLED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(successes) AS success, sum(errors) AS error, sum(timeouts) AS timeout,
@@ -45,25 +45,25 @@ _RAW: Final = f"""
     sum(input_size) AS inputs, sum(output_size) AS outputs, sum(toUInt64(round(least(cost_usd, 1e6) * 1e9))) AS cost
 """
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
-# The value at the middle (in the logarithm) of the first bucket whose cumulated count reaches the rank.
+# The logarithmic middle of the first bucket whose cumulated count reaches the rank.
 _PERCENTILE: Final = """exp2((arrayFirst((bucket, cumulated) -> cumulated >= {quantile} * arraySum(sizes),
     ids, arrayCumSum(sizes)) + 0.5) / 8)"""
 
 
 def serve(since: datetime, until: datetime | None) -> bool:
-    """Whether the rollups are the better source: no raw rows are needed, or few beside the period's length."""
+    """Return whether the rollups are the better source, because no raw rows are needed, or few."""
     if until is None and microseconds(since) % _MINUTE == 0:
         return True
     return (until or datetime.now(UTC)) - since >= LONG
 
 
 def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
-    """The SQL of every tool's counts, sums, shortest and longest call, and its parameters.
+    """Return the SQL of every tool's counts, sums, shortest and longest call, and its parameters.
 
     Args:
-        where: A WHERE clause on ``tenant`` and ``tool_name``, or nothing.
+        where: A WHERE clause on ``tenant`` and ``tool_name``, or an empty text.
         since: Start of the period, included.
-        until: End of the period, included; None: unbounded.
+        until: End of the period, included. None means unbounded.
     """
     start, end = _bounds(since, until)
     first, last = _inner(start, end, _MINUTE)
@@ -89,7 +89,7 @@ def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, di
 
 
 def latencies(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
-    """The SQL of every tool's ``percentiles`` over the quarters of an hour that the period touches, and its parameters."""
+    """Return the SQL of every tool's ``percentiles`` over the quarters of an hour that the period touches, and its parameters."""
     first, last = _inner(*_bounds(since, until), _MINUTE)
     percentiles = ", ".join(_PERCENTILE.replace("{quantile}", str(each)) for each in _PERCENTILES)
     sql = f"""
@@ -107,7 +107,7 @@ def _bounds(since: datetime, until: datetime | None) -> tuple[int, int]:
 
 
 def _whole_minutes(condition: str, first: int, last: int) -> tuple[list[str], dict[str, Any]]:
-    """The SELECTs over whole minutes: the whole hours among them by the hour, the others by the minute."""
+    """Return the SELECTs over whole minutes. Whole hours are read by the hour, the others by the minute."""
     times: dict[str, Any] = {"first": first // 1_000_000, "last": last // 1_000_000}
     within = "minute >= toDateTime({first:UInt32}, 'UTC') AND minute < toDateTime({last:UInt32}, 'UTC')"
     from_hour, to_hour = _inner(first, last, _HOUR)
@@ -115,7 +115,7 @@ def _whole_minutes(condition: str, first: int, last: int) -> tuple[list[str], di
         return [_rolled(condition, within)], times
     times |= {"from_hour": from_hour // 1_000_000, "to_hour": to_hour // 1_000_000}
     lower, upper = "toDateTime({from_hour:UInt32}, 'UTC')", "toDateTime({to_hour:UInt32}, 'UTC')"
-    # toStartOfHour(minute) is what the projection is grouped by: a condition on minute itself would keep ClickHouse from using it
+    # The projection is grouped by toStartOfHour(minute). With a condition on minute itself, ClickHouse would not use it.
     hours = _rolled(condition, f"toStartOfHour(minute) >= {lower} AND toStartOfHour(minute) < {upper}")
     if (first, last) == (from_hour, to_hour):
         return [hours], times
@@ -127,7 +127,7 @@ def _rolled(condition: str, times: str) -> str:
 
 
 def _inner(start: int, end: int, unit: int) -> tuple[int, int]:
-    """The whole units that lie between."""
+    """Return the first and last limit of the whole units in between."""
     return -(-start // unit) * unit, end // unit * unit
 
 

@@ -1,6 +1,6 @@
-"""ToolErrorsRepository: what fails, how often, since when."""
+"""Read the stored errors: which, how often, and since when."""
 
-# ruff: noqa: S608 - the SQL is put together of our own names only; every value is bound
+# ruff: noqa: S608 - the SQL is built from our own names only; every value is bound
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _QUARTER_US: Final = 900_000_000
 
 
 class ToolErrorsRepository:
-    """Reads of ``tool_errors``: errors and timeouts, grouped. Cancelled calls are neither.
+    """Reads ``tool_errors``: errors and timeouts, in groups. Cancelled calls are left out.
 
     Args:
-        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
-        tenant: Only this tenant's rows; None: everybody's.
+        db: A clickhouse-connect client (synchronous or asynchronous, HTTP or chDB) or a Store, with the database selected.
+        tenant: Only this tenant's rows. None means all rows.
     """
 
     def __init__(self, db: Any, *, tenant: str | None = None) -> None:
@@ -45,13 +45,13 @@ class ToolErrorsRepository:
         self._tenant = tenant
 
     async def count(self, tool_name: str, since: datetime, classes: Collection[ErrorClass] | None = None) -> int:
-        """Errors and timeouts of a tool recorded since then.
+        """Return the number of errors and timeouts of a tool since a time.
 
         Args:
-            tool_name: Whose.
-            since: Included.
-            classes: Only errors of these classes. As in the breaker, a timeout without a class is of class ``timeout``, an
-                error without one of class ``unknown``. None: all.
+            tool_name: The tool.
+            since: Start, included.
+            classes: Only errors of these classes. As in the breaker, a timeout without a class has the class ``timeout``, and
+                an error without one the class ``unknown``. None means all.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None)
         if classes is None:
@@ -61,13 +61,15 @@ class ToolErrorsRepository:
         return int((await self._db.rows(select("count() AS n", "tool_errors", where), where.parameters))[0]["n"])
 
     async def types(self, tool_name: str | None = None, since: datetime | None = None) -> list[dict[str, Any]]:
-        """Errors by tool and type, most frequent first.
+        """Return errors by tool and type, most frequent first.
 
-        Each has ``tool_name``, ``error_type``, ``caller_error`` (its class; None for errors that say something of the tool),
-        ``count``, ``example`` (the newest message), ``first_seen``, ``last_seen``.
-        An error that names no type goes by its status or class, e.g. ``timeout``. With ``since``, from the counts a
-        quarter of an hour, and from the errors themselves in the quarter that it cuts: the same numbers, but errors that were
-        removed from ``tool_errors`` are still in them.
+        With ``since``, they come from the counts per quarter of an hour, and from the errors themselves in the first quarter.
+        The numbers are the same, but errors that were removed from ``tool_errors`` still count.
+
+        Returns:
+            ``tool_name``, ``error_type`` (the status or class, such as ``timeout``, of an error without a type),
+            ``caller_error`` (the class of a caller error; None for errors of the tool), ``count``, ``example`` (the newest
+            message), ``first_seen``, ``last_seen``.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name)
         raw = f"""SELECT tool_name, {_TYPE} AS type, {_CALLER} AS caller, count() AS n, min(recorded_at) AS first_seen,
@@ -98,10 +100,10 @@ class ToolErrorsRepository:
     async def templates(
         self, tool_name: str | None = None, limit: int = 20, since: datetime | None = None
     ) -> list[dict[str, Any]]:
-        """Errors grouped by type and message, with ids and numbers taken out; the ``limit`` most frequent of each tool.
+        """Return errors by type and message without ids and numbers: the ``limit`` most frequent of each tool.
 
-        Each has ``tool_name``, ``error_type``, ``template``, ``example`` (the newest), ``count``, ``first_seen``,
-        ``last_seen``.
+        Returns:
+            ``tool_name``, ``error_type``, ``template``, ``example`` (the newest), ``count``, ``first_seen``, ``last_seen``.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None).that(NOT_CANCELLED)
         columns = f"tool_name, {_TYPE} AS type, {template('error_message')} AS template, {_TALLY}"

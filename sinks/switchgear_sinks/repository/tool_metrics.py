@@ -1,18 +1,24 @@
-"""ToolMetricsRepository: every stored call of every tool (the seeds' interface)."""
+"""Read and write stored calls: the repository of the reference documents."""
+
+# ruff: noqa: S608 - the SQL is built from our own names only; every value is bound
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.migrations import migrate
-from switchgear_sinks.repository import rollups, slow_calls
+from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.queries import (
+    CALLS,
     NOT_CANCELLED,
     STATS,
     TOOLS_OWN,
@@ -20,33 +26,41 @@ from switchgear_sinks.repository.queries import (
     checked_limit,
     select,
 )
-from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
 from switchgear_sinks.store import Database
+
+COLUMNS: Final = tuple(ToolMetric.model_fields)
+"""A row has every field of a ToolMetric, under the same name."""
+SLOW_MS: Final = 5000.0
+"""``tool_slow_calls`` has the calls that took longer: the degraded latency of the reference documents."""
+_EMPTY_MEANS_NONE: Final = frozenset(
+    name for name, field in ToolMetric.model_fields.items() if field.default is None and not field.is_required()
+)
+_SLOWEST: Final = "ORDER BY execution_time_ms DESC, recorded_at DESC, metric_id LIMIT {limit:UInt32}"
 
 
 class Logger(Protocol):
-    """What is used of a logger: stdlib's and structlog's both fit."""
+    """The part of a logger that is used. Those of logging and structlog both fit."""
 
     def info(self, msg: str, *args: Any) -> Any:
-        """Log at level info."""
+        """Log at the level info."""
 
 
 class ToolMetricsRepository:
-    """Reads and writes of ``tool_metrics``.
+    """Reads and writes ``tool_metrics``.
 
-    A row with ``status = 'rejected'`` is a call that a circuit refused: it was never made. It is in no total, rate or
-    time; statistics count it as ``rejected_count``.
+    A row with ``status = 'rejected'`` is a call that a circuit refused, so it was never made. Totals, rates and times leave it
+    out; statistics count it as ``rejected_count``.
 
-    Rates and times are of the calls that say something of the tool: successes, and errors and timeouts whose class counts by
-    default or is not given. Caller errors (classes ``tool``, ``invalid_input``, ``auth``, ``policy``) and cancelled calls are
-    in ``total_calls`` and have counts of their own. A success that its caller ignores (class ``policy``) is in ``total_calls`` alone.
+    Rates and times cover successes, and errors and timeouts whose class counts by default or is missing. Caller errors (classes
+    ``tool``, ``invalid_input``, ``auth``, ``policy``) and cancelled calls are part of ``total_calls`` and have their own counts.
+    A success that its caller ignores (class ``policy``) is part of ``total_calls`` only.
+
+    The methods raise clickhouse-connect's errors, and TimeoutError after a minute.
 
     Args:
-        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
-        logger: Where deletions are told; ``switchgear.repository`` where None.
-        tenant: Only this tenant's rows; None: everybody's.
-
-    Errors are clickhouse-connect's, and TimeoutError after a minute.
+        db: A clickhouse-connect client (synchronous or asynchronous, HTTP or chDB) or a Store, with the database selected.
+        logger: Logs deletions; by default ``switchgear.repository``.
+        tenant: Only this tenant's rows. None means all rows.
     """
 
     def __init__(self, db: Any, logger: Logger | None = None, *, tenant: str | None = None) -> None:
@@ -56,12 +70,12 @@ class ToolMetricsRepository:
 
     @property
     def database(self) -> Database:
-        """The connection, for whoever reads beside the repository."""
+        """The connection, for other reads of the same database."""
         return self._db
 
     @property
     def tenant(self) -> str | None:
-        """Whose rows are read."""
+        """The tenant whose rows are read; None means all."""
         return self._tenant
 
     async def ensure_table(self) -> None:
@@ -78,13 +92,10 @@ class ToolMetricsRepository:
             await migrate(self._db)
 
     async def record(self, metric: ToolMetric) -> ToolMetric:
-        """Store one call, at once, without Kafka: its Kafka coordinates stay at their defaults.
+        """Store one call now, without Kafka, and return it.
 
-        For many calls emit them: one insert a call costs ClickHouse a part a call. Recording the same ``metric_id``
-        again stores it again.
-
-        Returns:
-            The metric as given.
+        For many calls, emit them instead: each insert makes ClickHouse write a part. A ``metric_id`` that is recorded twice
+        is stored twice.
         """
         await self._db.insert_json("tool_metrics", to_json_line(metric))
         return metric
@@ -92,11 +103,12 @@ class ToolMetricsRepository:
     async def get_tool_stats(
         self, tool_name: str, since: datetime | None = None, until: datetime | None = None
     ) -> dict[str, Any]:
-        """Statistics of one tool over a period, both ends included; a tool without calls has zeros.
+        """Return the statistics of one tool over a period, both ends included. A tool without calls has zeros.
 
-        Beside the seeds' keys: ``rejected_count``, ``caller_error_count`` (part of ``error_count`` and ``timeout_count``),
-        ``cancelled_count`` and ``avg_cancelled_ms`` (of cancelled calls), ``total_cost_usd``, ``p50_time_ms``,
-        ``p95_time_ms``, ``p99_time_ms`` (t-digest).
+        Returns:
+            The keys of the reference documents, and ``rejected_count``, ``caller_error_count`` (part of ``error_count`` and
+            ``timeout_count``), ``cancelled_count``, ``avg_cancelled_ms``, ``total_cost_usd``, ``p50_time_ms``,
+            ``p95_time_ms`` and ``p99_time_ms`` (by t-digest).
         """
         where = self._where().equal("tool_name", tool_name).recorded(since, until)
         rows = await self._db.rows(select(STATS, "tool_metrics", where), where.parameters)
@@ -105,12 +117,11 @@ class ToolMetricsRepository:
     async def get_all_tool_stats(
         self, since: datetime | None = None, until: datetime | None = None, *, tool_name: str | None = None
     ) -> dict[str, dict[str, Any]]:
-        """:meth:`get_tool_stats` of every tool that has rows in the period, in one query; ``tool_name`` narrows it to one.
+        """Return :meth:`get_tool_stats` of every tool with rows in the period, or of ``tool_name``.
 
-        A period that begins on a whole minute and is open at its end, or one of two hours and more, is read from the
-        counts by the hour and minute (and raw rows only where the period cuts a minute) and the latency histograms a quarter
-        of an hour: counts and sums are the same, percentiles are those of the quarters that the period touches, off by 9 % at
-        most. Rows that :meth:`cleanup_old_metrics` removed are still in those counts.
+        Two kinds of period are read from the rollups: one that begins on a whole minute and has no end, and one of two hours
+        or more. Their counts and sums are exact. Their percentiles come from histograms per quarter of an hour and are off
+        by at most 9 %. Rows that :meth:`cleanup_old_metrics` removed still count there.
         """
         where = self._where().equal("tool_name", tool_name)
         if since is None or not rollups.serve(since, until):
@@ -127,11 +138,11 @@ class ToolMetricsRepository:
         return {row["tool_name"]: _stats(row["tool_name"], row, since, until) for row in rows}
 
     async def get_recent_errors(self, tool_name: str | None = None, limit: int = 10) -> list[ToolMetric]:
-        """Errors and timeouts, caller errors included, newest first; of all tools where ``tool_name`` is None."""
+        """Return errors and timeouts, including caller errors, newest first. Without ``tool_name``, of all tools."""
         return await self._newest("tool_errors", "errors + timeouts", tool_name, limit, NOT_CANCELLED)
 
     async def get_all_tool_names(self) -> list[str]:
-        """Names of all tools that have rows, sorted."""
+        """Return the names of all tools that have rows, sorted."""
         where = self._where()
         rows = await self._db.rows(
             select("DISTINCT tool_name", "tool_metrics", where, "ORDER BY tool_name"), where.parameters
@@ -139,9 +150,9 @@ class ToolMetricsRepository:
         return [row["tool_name"] for row in rows]
 
     async def get_known_tool_names(self) -> list[str]:
-        """Names of all tools that were ever called, sorted: of those whose rows have been removed too.
+        """Return the names of all tools that were ever called, sorted, including those whose rows were removed.
 
-        From the counts by the hour: it takes as long as there are tools and hours, not calls.
+        It reads the counts per hour, so its time depends on the number of tools and hours, not of calls.
         """
         where = self._where()
         rows = await self._db.rows(
@@ -157,13 +168,13 @@ class ToolMetricsRepository:
         since: datetime | None = None,
         tool_name: str | None = None,
     ) -> list[ToolMetric]:
-        """Calls that took longer than ``threshold_ms``, slowest first.
+        """Return calls that took longer than ``threshold_ms``, slowest first.
 
-        Calls above five seconds have a table of their own, so that the answer does not take longer the more is stored.
-        Only where a lower threshold is asked for and fewer than ``limit`` calls are above five seconds, all rows are read.
+        Calls above five seconds have their own table, so that the answer is fast however much is stored. With a lower
+        threshold, and fewer than ``limit`` calls above five seconds, all rows are read.
         """
         given = {"limit": checked_limit(limit)}
-        for statement, least in ((slow_calls.known_slow, slow_calls.SLOW_MS), (slow_calls.all_above, 0.0)):
+        for statement, least in ((_select_known_slow, SLOW_MS), (_select_all_slow, 0.0)):
             where = self._where().equal("tool_name", tool_name).recorded(since, None)
             sql, parameters = statement(where, threshold_ms)
             rows = await self._db.rows(sql, parameters | given)
@@ -172,16 +183,16 @@ class ToolMetricsRepository:
         return [to_metric(row) for row in rows]
 
     async def get_recent_executions(self, tool_name: str, limit: int = 100) -> list[ToolMetric]:
-        """Calls of a tool, newest first; refused ones too, as they were recorded."""
+        """Return calls of a tool, newest first, including rejected ones."""
         return await self._newest("tool_metrics", "calls", tool_name, limit)
 
     async def get_last_calls(self, tool_name: str) -> dict[str, Any]:
-        """When a tool last succeeded and last failed, and with what. Caller errors are no failures of the tool.
+        """Return when a tool last succeeded and last failed, and its last error. Caller errors are not failures of the tool.
 
         Returns:
-            ``stored`` (rows of ``tool_metrics``, refused calls too), ``last_success`` and ``last_failure`` (from the counts
-            a minute, which outlive the rows), ``last_error`` (message, else type, else status, of the newest row in
-            ``tool_errors``).
+            ``stored`` (rows of ``tool_metrics``, including rejected calls), ``last_success`` and ``last_failure`` (from the
+            counts per minute, which outlive the rows), ``last_error`` (message, else type, else status, of the newest row
+            in ``tool_errors``).
         """
         where = self._where().equal("tool_name", tool_name)
         times = """max(last_success_at) AS succeeded, sum(successes) AS successes,
@@ -205,15 +216,12 @@ class ToolMetricsRepository:
         }
 
     async def cleanup_old_metrics(self, older_than_days: int = 30) -> int:
-        """Delete the rows recorded longer ago than that, and wait until they are gone.
+        """Delete the rows that were recorded before that, wait until they are gone, and return how many they were.
 
-        Counts and histograms by the minute stay: they are small, and history reads them.
-
-        Returns:
-            How many rows of ``tool_metrics`` were removed.
+        Counts per minute and histograms stay: they are small, and history reads them.
 
         Raises:
-            ValueError: for a negative number of days.
+            ValueError: ``older_than_days`` is negative.
         """
         if older_than_days < 0:
             raise ValueError(f"older_than_days must not be negative, got {older_than_days}")
@@ -231,9 +239,9 @@ class ToolMetricsRepository:
     async def _newest(
         self, table: str, counted: str, tool_name: str | None, limit: int, *terms: str
     ) -> list[ToolMetric]:
-        """The newest rows of ``table`` that meet ``terms``; it has as many a minute as ``tool_counts_1m`` says in ``counted``.
+        """Return the newest rows of ``table`` that meet ``terms``. ``counted`` is their number per minute in ``tool_counts_1m``.
 
-        The counts tell since which hour, and then since which minute, there are as many as are wanted: only those rows are read.
+        The counts show since which hour, and then since which minute, there are ``limit`` rows. Only those rows are read.
         """
         order = "ORDER BY recorded_at DESC, metric_id"
         where = self._where().equal("tool_name", tool_name).that(*terms)
@@ -264,6 +272,53 @@ class ToolMetricsRepository:
         sql = select(COLUMNS, table, where, f"{order} LIMIT {{limit:UInt32}}")
         rows = await self._db.rows(sql, where.parameters | {"limit": checked_limit(limit)})
         return [to_metric(row) for row in rows]
+
+
+def to_metric(row: Mapping[str, Any]) -> ToolMetric:
+    """Return the ToolMetric of a row. Columns that are not one of its fields are left out."""
+    values = {name: row[name] for name in COLUMNS if name in row}
+    for name in _EMPTY_MEANS_NONE & values.keys():
+        if values[name] == "":
+            values[name] = None
+    metadata = values.get("metadata")
+    if isinstance(metadata, str):
+        values["metadata"] = _object(metadata)
+    return ToolMetric.model_validate(values)
+
+
+def to_json_line(metric: ToolMetric) -> bytes:
+    """Return the row as ClickHouse reads it, as an emitter would have sent it."""
+    return msgspec.json.encode(metric.model_dump(mode="json"))
+
+
+def _object(text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return {"raw": text}
+    return value if isinstance(value, dict) else {"raw": value}
+
+
+def _select_known_slow(conditions: Conditions, threshold_ms: float) -> tuple[str, dict[str, Any]]:
+    """Return the SQL of the slowest calls above ``threshold_ms`` and :data:`SLOW_MS`, and its parameters except ``limit``.
+
+    The shortest duration of the answer is found first, because ClickHouse skips rows outside of a top n only if it sorts
+    by one column.
+    """
+    conditions.that("execution_time_ms > {threshold:Float64}", threshold=max(float(threshold_ms), SLOW_MS))
+    top = select(
+        "execution_time_ms", "tool_slow_calls", conditions, "ORDER BY execution_time_ms DESC LIMIT {limit:UInt32}"
+    )
+    least = f"execution_time_ms >= (SELECT min(execution_time_ms) FROM ({top}))"
+    return select(COLUMNS, "tool_slow_calls", conditions, f"AND {least} {_SLOWEST}"), conditions.parameters
+
+
+def _select_all_slow(conditions: Conditions, threshold_ms: float) -> tuple[str, dict[str, Any]]:
+    """Return the same from ``tool_metrics``, for a threshold below :data:`SLOW_MS`. It scans all rows."""
+    conditions.that("execution_time_ms > {threshold:Float64}", CALLS, threshold=float(threshold_ms))
+    return select(COLUMNS, "tool_metrics", conditions, _SLOWEST), conditions.parameters
 
 
 def _stats(tool_name: str, row: Mapping[str, Any], since: datetime | None, until: datetime | None) -> dict[str, Any]:

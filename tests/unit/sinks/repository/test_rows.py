@@ -9,7 +9,7 @@ import pytest
 
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository.queries import Conditions, microseconds
-from switchgear_sinks.repository.rows import COLUMNS, to_json_line, to_metric
+from switchgear_sinks.repository.tool_metrics import COLUMNS, to_json_line, to_metric
 from switchgear_sinks.store import Database, database
 
 NAIVE = datetime(1970, 1, 1, 0, 0, 0, 1)  # noqa: DTZ001 - what a client without time zones gives
