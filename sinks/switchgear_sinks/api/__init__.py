@@ -1,4 +1,4 @@
-"""The HTTP API: what the command line, the console and everybody's dashboards read."""
+"""The HTTP API that the command line, the console and dashboards read."""
 
 from switchgear_sinks.api.app import create_app
 

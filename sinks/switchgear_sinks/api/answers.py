@@ -1,4 +1,4 @@
-"""JSON answers, and errors that say what is wrong and the way out."""
+"""Answer with JSON, and turn errors into answers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ log = structlog.get_logger()
 
 
 class NotFoundError(SwitchgearError):
-    """There is no such tool, circuit or page."""
+    """The tool, circuit or page does not exist."""
 
 
 class BadRequestError(SwitchgearError):
-    """A parameter is missing, unknown or out of range; the message names it."""
+    """A parameter is missing, unknown or out of range. The message names it."""
 
 
 class ForbiddenError(SwitchgearError):
-    """Whoever asks, or the API itself, may not do that."""
+    """The client, or the API itself, does not have the right to do that."""
 
 
 class BusyError(SwitchgearError):
-    """Too many queries run already."""
+    """Too many queries are running."""
 
 
 _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
@@ -48,21 +48,21 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
 
 
 def json_answer(content: Any, status: int = 200) -> Response:
-    """A JSON response; datetimes become RFC 3339, UUIDs text, NaN null.
+    """Return a JSON response. Datetimes become RFC 3339, UUIDs text, and NaN null.
 
-    It may be read in a terminal: what that would obey, or what can't be seen, is written as JSON's escapes.
+    Control characters and invisible characters are escaped, because the answer may be read in a terminal.
     """
     text = escaped(msgspec.json.encode(content).decode())
     return Response(text, status_code=status, media_type="application/json")
 
 
 def error_answer(message: str, status: int, hint: str = "") -> Response:
-    """``{"error": …, "hint": …}``."""
+    """Return a response of the form ``{"error": …, "hint": …}``."""
     return json_answer({"error": message, "hint": hint}, status)
 
 
 def answer_to(error: Exception) -> Response:
-    """The answer that says what happened; what nobody foresaw is logged and answered as 500."""
+    """Return the answer to an error. An unexpected one is logged and answered with 500."""
     if isinstance(error, SwitchgearError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         return error_answer(error.message, status, error.hint)
@@ -71,11 +71,11 @@ def answer_to(error: Exception) -> Response:
     if isinstance(error, ClickHouseError):
         if clickhouse_code(error) == UNKNOWN_TABLE:
             return error_answer(
-                "The tables do not exist yet.", 503, "The sink makes them when it starts; try again in a moment."
+                "The tables do not exist yet.", 503, "The sink creates them when it starts; try again in a moment."
             )
         log.error("clickhouse refused a read", error=clickhouse_message(error))
         return error_answer(f"ClickHouse: {clickhouse_message(error)}", 503, "Try again; the log of the API has more.")
     if isinstance(error, OSError):
         return error_answer(f"ClickHouse cannot be reached: {error}.", 503, "Start it; nothing is lost meanwhile.")
     log.error("request failed", exc_info=error)
-    return error_answer("The request failed for a reason nobody foresaw.", 500, "The log of the API has the details.")
+    return error_answer("The request failed for an unexpected reason.", 500, "The log of the API has the details.")

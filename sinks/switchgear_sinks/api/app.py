@@ -1,4 +1,4 @@
-"""The application: routes, errors, metrics, readiness."""
+"""The ASGI application of the HTTP API: routes, errors and metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Meter:
-    """Counts requests by route, with their times and outcomes."""
+    """Counts requests by route, with their durations and statuses."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -35,7 +35,7 @@ class Meter:
         self._seconds = Histogram("switchgear_api_request_seconds", "Time to answer.", ("route",), registry=registry)
 
     def over(self, route: str, handler: Handler) -> Handler:
-        """The handler, measured, its errors turned into answers."""
+        """Return the handler with metrics, and with its errors turned into answers."""
 
         async def measured(request: Request) -> Response:
             started = time.perf_counter()
@@ -43,7 +43,7 @@ class Meter:
                 answer = await handler(request)
             except HTTPException:
                 raise
-            except Exception as error:  # noqa: BLE001 - the outermost place: everything becomes an answer, and is logged
+            except Exception as error:  # noqa: BLE001 - the outermost handler: every error is logged and becomes an answer
                 answer = answer_to(error)
             self._requests.labels(route, str(answer.status_code)).inc()
             self._seconds.labels(route).observe(time.perf_counter() - started)
@@ -59,13 +59,13 @@ def create_app(
     registry: CollectorRegistry,
     readiness: Callable[[], Mapping[str, bool]] | None = None,
 ) -> Starlette:
-    """Make the application. It does not own ``store``: close that after the server has stopped.
+    """Return the application. It does not own ``store``: close the store after the server has stopped.
 
     Args:
-        store: Where everything is read.
+        store: The store to read.
         settings: ``sql_max_rows``, ``sql_max_seconds``, ``api_http`` and ``api_allowed_hosts`` are used.
-        registry: What ``/metrics`` shows; the API's own counters join it.
-        readiness: More to be ready for, by name; ``/readyz`` is 503 while one is False or the store does not answer.
+        registry: The metrics that ``/metrics`` shows. The API adds its own.
+        readiness: More checks by name. ``/readyz`` answers 503 while one is False or the store does not answer.
     """
     meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (

@@ -1,8 +1,8 @@
-"""Which names the HTTP API answers to: the fence against DNS rebinding.
+"""Check the host name of a request, against DNS rebinding.
 
-A web page may have its own name resolve to 127.0.0.1 and then read what listens there, as if it came from the page's own server
-(CWE-350). It cannot choose the ``Host`` header: that is the page's name. So an API that only this machine can reach answers to
-``localhost`` and to addresses, and to names that the operator lists.
+A web page can let its own name resolve to 127.0.0.1. Then it can read what listens there, as if it came from the page's own server
+(CWE-350). But it can't choose the ``Host`` header, which is the page's name. So an API that only this machine can reach answers to
+``localhost``, to addresses, and to names that the operator lists.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import error_answer
 
 MISDIRECTED: Final = 421
-_HINT: Final = "Ask at localhost or an address, or add the name to SWITCHGEAR_API_ALLOWED_HOSTS (comma-separated)."
+_HINT: Final = "Use localhost or an address, or add the name to SWITCHGEAR_API_ALLOWED_HOSTS (comma-separated)."
 
 
 class KnownHosts:
-    """ASGI middleware that answers 421 to a name that is not ours.
+    """ASGI middleware that answers 421 to an unknown host name.
 
     Args:
-        app: What answers the others.
-        settings: ``api_allowed_hosts``; where it is unset, ``api_http`` decides: an API that other machines can reach is
-            asked by whatever name they know it by, and answers to all.
+        app: The application that answers the others.
+        settings: ``api_allowed_hosts``. If it is unset, ``api_http`` decides: an API that other machines can reach answers to
+            every name, because they may know it by any.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -40,11 +40,11 @@ class KnownHosts:
         if scope["type"] != "http" or self._any or self.knows(host := Headers(scope=scope).get("host", "")):
             await self._app(scope, receive, send)
         else:
-            answer = error_answer(f"This API does not go by the name {host[:200]!r}.", MISDIRECTED, _HINT)
+            answer = error_answer(f"This API does not answer to the name {host[:200]!r}.", MISDIRECTED, _HINT)
             await answer(scope, receive, send)
 
     def knows(self, host: str) -> bool:
-        """Whether a ``Host`` header, with or without a port, names this API."""
+        """Return whether a ``Host`` header, with or without a port, names this API."""
         name = host_name(host)
         if name is None:
             return False
@@ -56,9 +56,9 @@ class KnownHosts:
 
 
 def host_name(host: str) -> str | None:
-    """The name or address of a ``Host`` header, in lower case and without brackets; None where it is malformed."""
+    """Return the name or address of a ``Host`` header, in lower case and without brackets; None if it is malformed."""
     name, colon, port = host.strip().rpartition(":")
-    if host.strip().endswith("]") or not colon:  # no port; the colons are the address's own
+    if host.strip().endswith("]") or not colon:  # no port; the colons belong to the address
         name, port = host.strip(), "0"
     if not port.isdigit():
         return None
@@ -69,7 +69,7 @@ def host_name(host: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """``localhost``, or an address that only this machine reaches."""
+    """Return whether this is ``localhost``, or an address that only this machine can reach."""
     plain = _plain(host.strip("[]"))
     if not _is_address(plain):
         return plain == "localhost"

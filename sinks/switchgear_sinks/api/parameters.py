@@ -1,4 +1,4 @@
-"""Query parameters and JSON bodies: known names, values in range, or a sentence that names the field."""
+"""Read query parameters and JSON bodies, and check their names and values."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Parameters:
     """The parameters of one request.
 
     Args:
-        given: As they came.
-        known: The names this route has.
+        given: The parameters as received.
+        known: The names that this route knows.
 
     Raises:
-        BadRequestError: for a name the route does not have.
+        BadRequestError: The route does not know a name.
     """
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
@@ -41,25 +41,25 @@ class Parameters:
         self._given = given
 
     def text(self, name: str) -> str | None:
-        """A text; None where it is absent or empty."""
+        """Return a text; None if it is absent or empty."""
         return self._given.get(name) or None
 
     def limit(self, default: int, name: str = "limit") -> int:
-        """How many rows at most, 1 to 10,000."""
+        """Return the maximum number of rows, 1 to 10,000."""
         return int(self._number(name, default, 1, MAX_LIMIT, whole=True))
 
     def hours(self, default: float | None) -> float | None:
-        """How far back, more than 0 to a year."""
+        """Return how many hours to look back, at most a year."""
         if default is None and "hours" not in self._given:
             return None
         return self._number("hours", default or 1, 1 / 60, MAX_HOURS)
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
-        """A number within bounds."""
+        """Return a number from ``least`` to ``most``."""
         return self._number(name, default, least, most)
 
     def flag(self, name: str) -> bool:
-        """1, true, yes; or 0, false, no."""
+        """Return a boolean: 1, true, yes; or 0, false, no."""
         value = self._given.get(name, "").lower()
         if value not in _TRUE | _FALSE:
             raise BadRequestError(f"{name} must be 1 or 0, got {value!r}.")
@@ -80,12 +80,12 @@ class Parameters:
 
 
 async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
-    """The JSON body of a request as ``kind``; ``sample`` says what one looks like.
+    """Return the JSON body of a request as ``kind``. ``sample`` is the hint of an error: it shows a valid body.
 
     Raises:
-        BadRequestError: the content type is another, or the body is too large or not as expected.
+        BadRequestError: The content type is not JSON, or the body is too large or has another form.
     """
-    # a browser asks before it sends this type to another site: a web page cannot use a local Switchgear
+    # A browser sends this type to another site only with its consent, so a web page can't use a local Switchgear.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequestError("The content type must be application/json.", hint=sample)
     content = bytearray()

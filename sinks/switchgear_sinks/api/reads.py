@@ -1,4 +1,4 @@
-"""The routes that read tools, circuits and calls."""
+"""Handle the routes that read tools, circuits and calls."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ OPENS_WITHIN = timedelta(hours=24)
 
 
 class Reads:
-    """Handlers over one store; every read is of now, nothing is cached."""
+    """Handlers over one store. Nothing is cached."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._circuits = CircuitsRepository(store)
 
     async def tools(self, request: Request) -> Response:
-        """``GET /v1/tools?hours=1``: the health of every tool (a SystemHealthReport)."""
+        """Answer ``GET /v1/tools?hours=1``: the health of every tool, a SystemHealthReport."""
         given = Parameters(request.query_params, ("hours", "tenant"))
         hours = given.hours(1.0) or 1.0
         report = await self._health(given).check_all_tools_health(hours)
         return json_answer({"hours": hours} | report.to_dict())
 
     async def tool(self, request: Request) -> Response:
-        """``GET /v1/tools/{name}?hours=1``: one tool: report, statistics, errors, circuit, last calls."""
+        """Answer ``GET /v1/tools/{name}?hours=1``: the report, statistics, errors, circuits and last calls of one tool."""
         given = Parameters(request.query_params, ("hours", "tenant"))
         name: str = request.path_params["name"]
         hours = given.hours(1.0) or 1.0
@@ -62,9 +62,9 @@ class Reads:
         )
 
     async def circuits(self, request: Request) -> Response:
-        """``GET /v1/circuits``: every circuit as it is; ``?history=1`` the records instead, newest first.
+        """Answer ``GET /v1/circuits``: the state of every circuit, or with ``?history=1`` the records, newest first.
 
-        ``circuits`` are the fleet's. ``local_circuits`` are those that processes opened on their own evidence.
+        ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence.
         """
         given = Parameters(request.query_params, ("history", "limit", "tool"))
         now = datetime.now(UTC)
@@ -77,7 +77,7 @@ class Reads:
         return json_answer({"circuits": circuits, "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
-        """``GET /v1/circuits/{id}``: one circuit."""
+        """Answer ``GET /v1/circuits/{id}``: one circuit."""
         given = Parameters(request.query_params, ("history", "limit"))
         circuit_id: str = request.path_params["circuit_id"]
         if given.flag("history"):
@@ -90,11 +90,11 @@ class Reads:
         return json_answer({"circuit": found[0], "checked_at": now})
 
     async def circuit_history(self, request: Request) -> Response:
-        """``GET /v1/circuits/{id}/history``: its records, newest first."""
+        """Answer ``GET /v1/circuits/{id}/history``: the records of a circuit, newest first."""
         return await self._history(request.path_params["circuit_id"], Parameters(request.query_params, ("limit",)))
 
     async def slow(self, request: Request) -> Response:
-        """``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
+        """Answer ``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
         given = Parameters(request.query_params, ("threshold_ms", "limit", "tool", "hours", "tenant"))
         threshold_ms = given.number("threshold_ms", 5000, 0, 1e12)
         hours = given.hours(None)
@@ -105,13 +105,13 @@ class Reads:
         return json_answer({"threshold_ms": threshold_ms, "executions": [call.to_dict() for call in calls]})
 
     async def stored(self, request: Request) -> Response:
-        """``GET /v1/stored``: how many events are stored."""
+        """Answer ``GET /v1/stored``: the number of stored events."""
         Parameters(request.query_params, ())
         found = await self._store.query("SELECT count() FROM tool_metrics")
         return json_answer({"events": found.result_rows[0][0]})
 
     async def errors(self, request: Request) -> Response:
-        """``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
+        """Answer ``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
         given = Parameters(request.query_params, ("tool", "limit", "tenant"))
         calls = await self._repository(given).get_recent_errors(given.text("tool"), given.limit(10))
         return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})

@@ -1,8 +1,8 @@
-"""``/v1/retention``: show and change how long rows are kept. The only route that changes anything.
+"""Handle ``/v1/retention``, which shows and changes how long rows are kept. No other route changes anything.
 
-Only the API's own machine may change it: the API has no users, and a rule of one day deletes data. A web page in a browser
-of that machine may not: a browser sends ``PUT`` and ``DELETE`` to another site only with its consent (CORS), which this API
-never gives, and the ``Host`` header must name this machine.
+Changes are accepted from the API's own machine only, because the API has no users and a rule of one day deletes data. A web page
+in a browser of that machine can't change it. A browser sends ``PUT`` and ``DELETE`` to another site only with its consent (CORS),
+which this API never gives, and the ``Host`` header must name this machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAMPLE: Final = 'Send {"days": 30, "tenant": null, "new_rows_only": false} as a
 
 
 class RetentionBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What ``PUT`` takes. ``tenant`` null: all tenants without a rule of their own."""
+    """The body of ``PUT``. A ``tenant`` of null means all tenants without a rule."""
 
     days: int
     tenant: str | None = None
@@ -37,7 +37,7 @@ class RetentionBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RetentionRoute:
-    """The handler. Every answer has the rules in force and ``store``, which names what was shown or changed."""
+    """The handler. Every answer has the rules in force, and the location of the store as ``store``."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class RetentionRoute:
         self._turn = asyncio.Lock()
 
     async def __call__(self, request: Request) -> Response:
-        """``GET``; ``PUT`` with a :class:`RetentionBody`; ``DELETE ?tenant=&new_rows_only=1`` takes a rule back."""
+        """Answer ``GET``; ``PUT`` with a :class:`RetentionBody`; ``DELETE ?tenant=&new_rows_only=1``, which removes a rule."""
         if request.method == "PUT":
             _only_this_machine(request)
             body = await json_body(request, RetentionBody, _SAMPLE)
@@ -53,7 +53,7 @@ class RetentionRoute:
         if request.method == "DELETE":
             _only_this_machine(request)
             given = Parameters(request.query_params, ("tenant", "new_rows_only"))
-            tenant = request.query_params.get("tenant")  # "" is the tenant of rows that name none
+            tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one
             return self._answer(await self._change(tenant, None, new_rows_only=given.flag("new_rows_only")))
         Parameters(request.query_params, ())
         return self._answer(await read_rules(self._store, self._layout.retention_days))
@@ -61,7 +61,7 @@ class RetentionRoute:
     async def _change(self, tenant: str | None, days: int | None, *, new_rows_only: bool) -> RetentionRules:
         try:
             async with asyncio.timeout(CHANGE_LIMIT_S), self._turn:
-                # this process goes on: ClickHouse changes what is stored in the background
+                # don't wait: this process continues while ClickHouse changes the stored rows
                 return await change_retention(
                     self._store, self._layout, tenant, days, new_rows_only=new_rows_only, wait=False
                 )
@@ -83,7 +83,11 @@ class RetentionRoute:
 
 
 def _only_this_machine(request: Request) -> None:
-    """The peer is this machine, and asks at a name of it: not a page whose own name leads here (DNS rebinding)."""
+    """Refuse a request from another machine, or with a host name that isn't this machine's (DNS rebinding).
+
+    Raises:
+        ForbiddenError: As above.
+    """
     client = request.client
     name = host_name(request.headers.get("host", ""))
     if client is None or name is None or not is_loopback(client.host) or not is_loopback(name):

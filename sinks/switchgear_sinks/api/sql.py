@@ -1,4 +1,4 @@
-"""``POST /v1/sql``: a query of a person who may only read."""
+"""Handle ``POST /v1/sql``: a read-only query."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from switchgear_sinks.store import Store
 log = structlog.get_logger()
 
 AT_ONCE: Final = 2
-"""Queries at a time: readers must not starve the sink, which has the same processors where the engine is embedded."""
+"""Queries at a time. With the embedded engine, readers share the processors with the sink and must not starve it."""
 GRACE_S: Final = START_S + 10.0
-"""Beyond a query's own limit, in seconds: the start of a process for it."""
+"""Seconds beyond the limit of a query, in which a process for it starts."""
 _SAMPLE: Final = 'Send {"query": "SELECT count() FROM tool_metrics"} as application/json.'
 
 
 class SqlBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What is sent."""
+    """The body of the request."""
 
     query: str
 
 
 class SqlRoute:
-    """The handler; at most :data:`AT_ONCE` queries run, others wait for as long as a query may take."""
+    """The handler. At most :data:`AT_ONCE` queries run. Others wait for as long as a query may take."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         access = sql_access(store, settings)
@@ -46,25 +46,25 @@ class SqlRoute:
             max_seconds=settings.sql_max_seconds,
         )
         self._wait_s = settings.sql_max_seconds
-        self._answer_s = settings.sql_max_seconds + GRACE_S  # the engine's own limits end a query long before
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._answer_s = settings.sql_max_seconds + GRACE_S  # the engine's own limits end a query earlier
+        self._running = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``."""
         body = await json_body(request, SqlBody, _SAMPLE)
         try:
-            await asyncio.wait_for(self._turn.acquire(), self._wait_s)
+            await asyncio.wait_for(self._running.acquire(), self._wait_s)
         except TimeoutError:
-            raise BusyError("Too many queries run at the moment.", hint="Try again in a few seconds.") from None
+            raise BusyError("Too many queries are running.", hint="Try again in a few seconds.") from None
         work = asyncio.ensure_future(asyncio.to_thread(self._answer, body.query))
         work.add_done_callback(self._done)
         return await asyncio.wait_for(asyncio.shield(work), self._answer_s)
 
     def _answer(self, query: str) -> Response:
-        return json_answer(self._sql.run(query).to_dict())  # in the thread: an answer may have 64 MiB
+        return json_answer(self._sql.run(query).to_dict())  # in the thread, because an answer may have 64 MiB
 
     def _done(self, work: asyncio.Future[Response]) -> None:
-        """The turn is over when the thread is, also where whoever asked has left."""
-        self._turn.release()
+        """Let the next query run when the thread is free, even if the client has left."""
+        self._running.release()
         if not work.cancelled():
             work.exception()

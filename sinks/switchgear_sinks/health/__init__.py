@@ -1,4 +1,4 @@
-"""How the tools are doing, judged from what the store knows."""
+"""Assess the health of tools from their stored calls."""
 
 from switchgear_sinks.health.service import ToolHealthService
 

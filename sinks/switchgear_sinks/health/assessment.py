@@ -1,4 +1,4 @@
-"""From a tool's figures to its health: pure rules, with the seeds' thresholds."""
+"""Assess a tool from its figures: pure rules, with the thresholds of the reference documents."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _REFUSING: Final = ("open", "forced_open")
 _SEVERITY: Final = (HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY)
 _LONGEST_MESSAGE: Final = 160
 _NOTABLE: Final = 20
-"""Caller errors, or cancelled calls, that are at least one in so many calls are an issue: the share that costs a tool ``healthy``."""
+"""One caller error, or cancelled call, in so many calls is an issue. Failures of this share make a tool degraded."""
 _ADVICE: Final = {
-    "timeout": "Find out why {tool} is slow before raising its timeout; meanwhile give it a fallback.",
+    "timeout": "Find out why {tool} is slow before you raise its timeout. Until then, give it a fallback.",
     "transport": "Check that {tool}'s server runs and can be reached from where its callers run.",
     "rate_limited": "Call {tool} less often, cache its results, or ask for a higher limit.",
     "auth": "Renew or correct {tool}'s credentials: retries will not help.",
     "invalid_input": "Correct how {tool} is called: its schema or description leads callers to wrong arguments.",
-    "server": "Tell whoever runs {tool}: the error is on its side; meanwhile give it a fallback.",
+    "server": "Notify the operators of {tool}: the error is on its side. Until it is fixed, give it a fallback.",
 }
 
 _CALLER_ERROR: Final[dict[ErrorClass, tuple[str, str]]] = {
@@ -42,15 +42,20 @@ _CALLER_ERROR: Final[dict[ErrorClass, tuple[str, str]]] = {
         "Look at the circuits of the tools that {tool} calls (switchgear circuits), where no rule of yours ignores these calls.",
     ),
 }
-"""What happened, and what to do, by the class of a caller error."""
+"""By class of a caller error: what happened, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a tool over a period.
+    """The figures of a tool over a period.
 
-    ``stats`` is a result of ``get_tool_stats``; ``errors`` results of ``get_error_types`` for the tool, most
-    frequent first; ``circuit`` a record of its circuit, where one is known.
+    Args:
+        tool_name: The tool.
+        stats: A result of ``get_tool_stats``.
+        period_hours: Length of the period.
+        errors: The tool's errors from :meth:`ToolErrorsRepository.types`, most frequent first.
+        circuit: The record of its circuit, if there is one.
+        now: The time of the assessment.
     """
 
     tool_name: str
@@ -58,13 +63,12 @@ class Evidence:
     period_hours: float
     errors: Sequence[Mapping[str, Any]] = field(default=())
     circuit: Mapping[str, Any] | None = None
-    registered: bool = True
     now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The verdict, and what to tell people."""
+    """The status of a tool, with its issues and recommendations for people."""
 
     status: HealthStatus
     issues: list[str]
@@ -72,11 +76,11 @@ class Assessment:
 
 
 def assess(evidence: Evidence) -> Assessment:
-    """Judge one tool by the calls that say something of it: all but caller errors and cancelled calls.
+    """Assess one tool by its judged calls: all but caller errors and cancelled calls.
 
-    Fewer than five such calls are no evidence (unknown), unless its circuit refuses calls (unhealthy). Else the worse of:
-    success rate (>= 0.95 healthy, >= 0.80 degraded) and average latency (<= 2000 ms healthy, <= 5000 ms degraded).
-    Caller errors and cancelled calls never change the verdict; where they are 5 % of all calls, they are an issue of their own.
+    With fewer than five judged calls the status is unknown, or unhealthy if the circuit refuses calls. Otherwise it is the
+    worse of the success rate (>= 0.95 healthy, >= 0.80 degraded) and the average latency (<= 2000 ms healthy, <= 5000 ms
+    degraded). Caller errors and cancelled calls never change the status. If they are 5 % of all calls, they are an issue.
     """
     stats, tool = evidence.stats, evidence.tool_name
     issues: list[str] = []
@@ -88,11 +92,11 @@ def assess(evidence: Evidence) -> Assessment:
         if judged < calls:
             few = f"only {judged}" if judged else "none"
             issues.append(
-                f"No verdict: {few} of the {calls} calls {_in(evidence)} say something of {tool}'s health; "
+                f"No status: {few} of the {calls} calls {_in(evidence)} count for {tool}'s health; "
                 f"{MIN_CALLS_FOR_ASSESSMENT} are needed."
             )
         elif calls:
-            issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a verdict {_in(evidence)}.")
+            issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a status {_in(evidence)}.")
         else:
             issues.append(f"No calls {_in(evidence)}.")
             if not refusing:
@@ -118,39 +122,39 @@ def assess(evidence: Evidence) -> Assessment:
 
 
 def failures(stats: Mapping[str, Any]) -> int:
-    """Errors and timeouts that are no caller errors, of a result of ``get_tool_stats``."""
+    """Return the errors and timeouts of ``get_tool_stats`` that are not caller errors."""
     return int(stats["error_count"]) + int(stats["timeout_count"]) - int(stats["caller_error_count"])
 
 
 def judged_calls(stats: Mapping[str, Any]) -> int:
-    """Calls that say something of the tool: neither caller errors nor cancelled."""
+    """Return the calls that count for the tool's health: neither caller errors nor cancelled calls."""
     return int(stats["success_count"]) + failures(stats)
 
 
 def rate_status(success_rate: float) -> HealthStatus:
-    """Of a share of successful calls, 0 to 1."""
+    """Return the status for a success rate from 0 to 1."""
     if success_rate >= SUCCESS_RATE_HEALTHY:
         return HealthStatus.HEALTHY
     return HealthStatus.DEGRADED if success_rate >= SUCCESS_RATE_DEGRADED else HealthStatus.UNHEALTHY
 
 
 def latency_status(average_ms: float) -> HealthStatus:
-    """Of an average duration in milliseconds."""
+    """Return the status for an average duration in milliseconds."""
     if average_ms <= LATENCY_HEALTHY_MS:
         return HealthStatus.HEALTHY
     return HealthStatus.DEGRADED if average_ms <= LATENCY_DEGRADED_MS else HealthStatus.UNHEALTHY
 
 
 def worst(statuses: Iterable[HealthStatus]) -> HealthStatus:
-    """The most severe of statuses that are not unknown."""
+    """Return the most severe status. None of them may be unknown."""
     return max(statuses, key=_SEVERITY.index)
 
 
 def system_status(statuses: Sequence[HealthStatus]) -> HealthStatus:
-    """Of all tools: unhealthy where at least half of those with a verdict are, degraded where any is not healthy.
+    """Return the status of all tools together; unknown if every tool is unknown.
 
-    One broken tool of many degrades the system (the seeds' dashboard: 10 healthy, 2 degraded and 1 unhealthy are
-    "degraded"). Unknown where no tool has a verdict.
+    The system is unhealthy if at least half of the known tools are unhealthy, and degraded if any is not healthy. So one
+    broken tool of many degrades the system: in the reference documents, 10 healthy, 2 degraded and 1 unhealthy are "degraded".
     """
     judged = [status for status in statuses if status is not HealthStatus.UNKNOWN]
     if not judged:
@@ -242,7 +246,7 @@ def _add_circuit(evidence: Evidence, *, refusing: bool, issues: list[str], advic
     state = str(circuit["state"]).replace("_", " ")
     issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])}: {why}.")
     if circuit["state"] == "forced_open":
-        advice.append(f"Close the circuit of {tool} again when the reason is gone: somebody forced it open.")
+        advice.append(f"Close the circuit of {tool} again when the reason is gone: it was forced open.")
     elif refusing:
         advice.append(
             f"Callers of {tool} are refused until a probe succeeds, at {_clock(circuit['open_until'])} the earliest."

@@ -1,4 +1,4 @@
-"""Putting reports together: from evidence and figures to the seeds' shapes."""
+"""Build reports in the shapes of the reference documents."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _REFUSING: Final = ("open", "forced_open", "half_open")
 
 
 def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
-    """The verdict on one tool, with its figures."""
-    verdict, stats, circuit = assess(evidence), evidence.stats, evidence.circuit
+    """Return the report on one tool."""
+    assessed, stats, circuit = assess(evidence), evidence.stats, evidence.circuit
     return ToolHealthReport(
         tool_name=evidence.tool_name,
-        status=verdict.status,
+        status=assessed.status,
         success_rate=stats["success_rate"],
         avg_latency_ms=stats["avg_time_ms"],
         total_calls=stats["total_calls"],
         recent_errors=failures(stats),
-        issues=verdict.issues,
-        recommendations=verdict.recommendations,
+        issues=assessed.issues,
+        recommendations=assessed.recommendations,
         checked_at=now,
         rejected_calls=stats["rejected_count"],
         caller_errors=stats["caller_error_count"],
@@ -36,7 +36,7 @@ def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
 
 
 def needs_attention(report: ToolHealthReport) -> bool:
-    """Not healthy, its circuit is not closed, or at least half of its calls are caller errors or cancelled."""
+    """Return whether a tool is not healthy, its circuit is not closed, or half of its calls are caller errors or cancelled."""
     unjudged = report.caller_errors + report.cancelled_calls
     return (
         report.status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY}
@@ -46,18 +46,18 @@ def needs_attention(report: ToolHealthReport) -> bool:
 
 
 def summary(statuses: Iterable[HealthStatus]) -> dict[str, int]:
-    """How many there are of each status, zeros included."""
+    """Return the number of tools by status, including zeros."""
     listed = list(statuses)
     return {status.value: listed.count(status) for status in HealthStatus}
 
 
 def of_tool(circuits: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The circuit of each whole tool: those of one user or session say nothing of the tool."""
+    """Return the circuits of whole tools by tool name. The circuits of users and sessions are left out."""
     return {circuit["tool_name"]: circuit for circuit in circuits if circuit["scope"] == "tool"}
 
 
 def by_tool(types: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Error groups by tool, in their order."""
+    """Return error groups by tool, in their order."""
     grouped: dict[str, list[Mapping[str, Any]]] = {}
     for each in types:
         grouped.setdefault(each["tool_name"], []).append(each)
@@ -65,7 +65,7 @@ def by_tool(types: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
 
 
 def no_calls(tool_name: str, since: datetime) -> dict[str, Any]:
-    """The statistics of a tool that was not called in the period."""
+    """Return the statistics of a tool that was not called in the period."""
     zeros = (
         "total_calls", "success_count", "error_count", "timeout_count", "rejected_count", "caller_error_count", "cancelled_count",
     )  # fmt: skip
@@ -78,10 +78,10 @@ def no_calls(tool_name: str, since: datetime) -> dict[str, Any]:
 
 
 def start(now: datetime, period_hours: float) -> datetime:
-    """The whole minute at or before the start of a period that ends now.
+    """Return the whole minute at or before the start of a period that ends now.
 
     Raises:
-        ValueError: for hours that are not more than 0, or more than ten years.
+        ValueError: ``period_hours`` is not more than 0, or is more than ten years.
     """
     if not 0 < period_hours <= 24 * 3650:
         raise ValueError(f"period_hours must be more than 0 and at most ten years, got {period_hours}")
@@ -89,5 +89,5 @@ def start(now: datetime, period_hours: float) -> datetime:
 
 
 def json_times(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with its times as ISO 8601 text."""
+    """Return the values with times as ISO 8601 text."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}

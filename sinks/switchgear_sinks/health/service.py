@@ -1,4 +1,4 @@
-"""ToolHealthService: health reports over the stored calls (the seeds' interface)."""
+"""Report the health of tools: the service of the reference documents."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from switchgear_sinks.repository.tool_metrics import Logger, ToolMetricsReposito
 
 
 class ToolHealthService:
-    """Judges tools by their stored calls, and knows their circuits.
+    """Assesses tools by their stored calls and their circuits.
 
-    Refused calls (``status = 'rejected'``) are no calls: a tool whose circuit is open is judged by the calls that were
-    made. Caller errors and cancelled calls say nothing of the tool: they are counted, and reported with a recommendation of
-    their own. Which classes those are is the default policy's ``counted_error_classes``, whatever a tool's own policy counts.
+    A rejected call (``status = 'rejected'``) was never made, so a tool whose circuit is open is assessed by the calls that were
+    made. Caller errors and cancelled calls don't count for a tool's health. They are counted separately, and reported with
+    their own recommendations. The default policy's ``counted_error_classes`` decides which errors count, whatever a tool's own
+    policy says.
 
     Args:
-        db: A clickhouse-connect client (sync or async, HTTP or chDB) or a Store, with the store's database selected.
-        repository: Where the calls are read; made over ``db`` where None.
-        registered_tool_names: Tools that exist: those nobody called are reported as unknown.
-        logger: ``switchgear.health`` where None.
+        db: A clickhouse-connect client (synchronous or asynchronous, HTTP or chDB) or a Store, with the database selected.
+        repository: Reads the calls; by default one over ``db``.
+        registered_tool_names: Tools that exist. Those without calls are reported as unknown.
+        logger: By default ``switchgear.health``.
     """
 
     SUCCESS_RATE_HEALTHY: ClassVar[float] = assessment.SUCCESS_RATE_HEALTHY
@@ -71,10 +72,10 @@ class ToolHealthService:
         error_message: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> ToolMetric:
-        """Store one call, at once and without Kafka; to have it counted in the fleet's circuit, emit it instead.
+        """Store one call now, without Kafka. To count it in the fleet's circuit, emit it instead.
 
         Raises:
-            pydantic.ValidationError: naming the field, for a value out of its type or range.
+            pydantic.ValidationError: A value has the wrong type or is out of range. The error names the field.
         """
         metric = ToolMetric.model_validate(
             {
@@ -92,10 +93,9 @@ class ToolHealthService:
         return await self._repository.record(metric)
 
     async def check_tool_health(self, tool_name: str, period_hours: float = 1) -> ToolHealthReport:
-        """Judge one tool by its calls of the last hours; a tool nobody called is unknown, not an error.
+        """Assess one tool by its calls of the last hours. A tool without calls is unknown, not an error.
 
-        The period begins on the whole minute before. Percentiles of two hours and more are those of the histograms: off by
-        9 % at most.
+        The period begins on a whole minute. Percentiles over two hours or more come from histograms and are off by at most 9 %.
         """
         now = datetime.now(UTC)
         since = reports.start(now, period_hours)
@@ -109,10 +109,10 @@ class ToolHealthService:
         )
 
     async def check_all_tools_health(self, period_hours: float = 1) -> SystemHealthReport:
-        """Judge every tool that has calls or is registered, from the rollups; four queries, however many tools.
+        """Assess every tool that has calls or is registered, with four queries on the rollups.
 
-        The period begins on the whole minute before. Verdicts are those of :meth:`check_tool_health`; percentiles are off
-        by 9 % at most.
+        The statuses are those of :meth:`check_tool_health`. The period begins on a whole minute. Percentiles are off by at
+        most 9 %.
         """
         now = datetime.now(UTC)
         since = reports.start(now, period_hours)
@@ -144,18 +144,19 @@ class ToolHealthService:
         )
 
     async def should_circuit_break(self, tool_name: str, error_threshold: int = 5, window_minutes: int = 5) -> bool:
-        """Whether ``error_threshold`` calls failed within the last minutes: the seeds' rule, a count and no rate.
+        """Return whether ``error_threshold`` calls failed within the last minutes: the rule of the reference documents.
+
+        The rule is a count, not a rate, so a busy healthy tool may reach it. The fleet's circuit judges rates, and answers
+        without a query.
 
         The answer is that of a fleet circuit with the policy ``failure_count = error_threshold``,
-        ``sliding_window_size = 60 * window_minutes`` and otherwise the defaults, over the same calls: failures are the
-        classes of ``counted_error_classes`` (transport, timeout, server, rate_limited, unknown, and what names no class),
-        so a tool that answers "bad argument" works. Two differences are left: the circuit's window is made of 20 panes, and
-        forgets the oldest 1/20 up to one pane early; and it goes by the broker's clock, this by the callers'.
-
-        A busy healthy tool may reach the count: the fleet's own circuit judges rates, and answers without a query.
+        ``sliding_window_size = 60 * window_minutes`` and otherwise the defaults. Failures are the classes of
+        ``counted_error_classes`` (transport, timeout, server, rate_limited, unknown, and errors without a class), so a tool
+        that answers "bad argument" works. There are two differences: the circuit's window has 20 panes, and may forget the
+        oldest one early. And the circuit uses the broker's clock, this method the callers' clocks.
 
         Raises:
-            ValueError: for a threshold or window that is not positive.
+            ValueError: The threshold or window is not positive.
         """
         if error_threshold < 1 or window_minutes <= 0:
             raise ValueError(
@@ -165,10 +166,11 @@ class ToolHealthService:
         return await self._errors.count(tool_name, since, DEFAULT_COUNTED) >= error_threshold
 
     async def get_error_patterns(self, tool_name: str, limit: int = 20) -> dict[str, Any]:
-        """All stored errors of a tool by type; ``limit`` bounds the lists, not what is counted.
+        """Return all stored errors of a tool by type. ``limit`` bounds the lists, not the counts.
 
-        Beside the seeds' keys, ``templates``: the messages with ids and numbers taken out, counted, each with an example
-        and when it was first and last seen.
+        Returns:
+            The keys of the reference documents, and ``templates``: the messages without ids and numbers, each with its
+            count, an example, and when it was first and last seen.
         """
         types, templates, recent = await asyncio.gather(
             self._errors.types(tool_name),
@@ -184,7 +186,7 @@ class ToolHealthService:
         }
 
     async def get_dashboard_summary(self) -> dict[str, Any]:
-        """The last hour of all tools: verdicts, the tools that need somebody, and the slowest calls."""
+        """Return the last hour of all tools: their statuses, the tools that need attention, and the slowest calls."""
         report, slow = await asyncio.gather(
             self.check_all_tools_health(),
             self._repository.get_slow_executions(since=reports.start(datetime.now(UTC), 1)),
@@ -200,7 +202,7 @@ class ToolHealthService:
         }
 
     async def get_health_summary(self) -> dict[str, Any]:
-        """The last hour of all tools in the shape of the gRPC service.
+        """Return the last hour of all tools in the shape of the gRPC service.
 
         Returns:
             ``overall_status``, ``total_tools``, the counts ``healthy``, ``degraded``, ``unhealthy``, ``unknown``,
@@ -229,10 +231,10 @@ class ToolHealthService:
         }
 
     async def get_tool_health(self, tool_name: str) -> dict[str, Any] | None:
-        """The last 24 hours of a tool in the shape of the gRPC service; None for a tool neither called nor registered.
+        """Return the last 24 hours of a tool in the shape of the gRPC service; None if it was neither called nor registered.
 
-        ``last_success``, ``last_failure`` and ``last_error`` look back over everything stored. Caller errors and cancelled
-        calls are neither successes nor failures.
+        ``last_success``, ``last_failure`` and ``last_error`` cover everything stored. Caller errors and cancelled calls are
+        neither successes nor failures.
         """
         report, last = await asyncio.gather(
             self.check_tool_health(tool_name, 24), self._repository.get_last_calls(tool_name)
@@ -263,5 +265,5 @@ class ToolHealthService:
         return found.get(tool_name) or reports.no_calls(tool_name, since)
 
     def set_registered_tools(self, tool_names: list[str]) -> None:
-        """Say which tools exist, so that reports show those nobody called as unknown."""
+        """Set the tools that exist, so that reports show those without calls as unknown."""
         self._registered = tuple(tool_names)

@@ -1,8 +1,7 @@
-"""A lane: a few threads, each with its own ClickHouse client, so that one kind of work cannot starve another.
+"""A pool of ClickHouse clients, so that one kind of work can't starve another.
 
-clickhouse-connect blocks, hence threads. Measured with chDB 26.9: clients of one process run at the same time
-(two ``sleep(1)`` take 1.0 s together), calls of two threads on one client wait for each other. A lane of n threads is
-therefore a limit of n queries at a time; further callers wait their turn.
+clickhouse-connect blocks, so each client has a thread. The clients of a process run at the same time, with chDB too. Calls on one
+client wait for each other. So a pool of n clients runs n queries at a time, and further callers wait.
 """
 
 from __future__ import annotations
@@ -25,18 +24,17 @@ _Result = TypeVar("_Result")
 
 
 class ClientPool:
-    """``size`` threads with one client each. Made by :meth:`Store.lane`; errors are clickhouse-connect's own."""
+    """Threads with one client each. :meth:`Store.client_pool` makes one. Its methods raise clickhouse-connect's errors.
+
+    Args:
+        name: For the threads.
+        size: Queries at a time.
+        connect: Opens a client; called in the pool's threads, with the first work.
+        fresh_after_error: Replace a client after an error. chDB 26.9 puts what a failed SELECT had written in front of the
+            next answer of the same client.
+    """
 
     def __init__(self, name: str, size: int, connect: Callable[[], Client], *, fresh_after_error: bool = False) -> None:
-        """Make the lane; threads and clients come with the first work.
-
-        Args:
-            name: For the threads.
-            size: Queries at a time.
-            connect: Opens a client; called in the lane's threads.
-            fresh_after_error: Use a client no more once it has failed. chDB 26.9 puts what a SELECT had written before it
-                failed in front of the same client's next answer (measured).
-        """
         self.name = name
         self._connect = connect
         self._fresh_after_error = fresh_after_error
@@ -47,25 +45,25 @@ class ClientPool:
         self._closed = False
 
     async def run(self, work: Callable[[Client], _Result]) -> _Result:
-        """Call ``work`` with a client, in one of the lane's threads.
+        """Call ``work`` with a client, in one of the pool's threads.
 
-        A cancelled caller stops waiting; the thread finishes what it does and is free then.
+        If the caller is cancelled, it stops waiting, but the thread finishes its work before it is free.
 
         Raises:
-            StoreUnavailableError: the lane is closed.
+            StoreUnavailableError: The pool is closed.
         """
         if self._closed:
             raise StoreUnavailableError("The connection to ClickHouse is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._work, work)
 
     async def query(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> QueryResult:
-        """Run a SELECT; ``parameters`` fill ``{name:Type}`` in it, on the server."""
+        """Run a SELECT. ClickHouse fills ``{name:Type}`` with ``parameters``."""
         return await self.run(lambda client: client.query(sql, parameters=_plain(parameters), settings=_dict(settings)))
 
     async def raw_query(
         self, sql: str, parameters: Parameters = None, settings: Settings = None, fmt: str | None = None
     ) -> bytes:
-        """Run a SELECT and return the bytes of the format ``fmt`` (or of the one in the SQL)."""
+        """Run a SELECT and return its bytes in the format ``fmt``, or in the one that the SQL names."""
         return await self.run(
             lambda client: client.raw_query(sql, parameters=_plain(parameters), settings=_dict(settings), fmt=fmt)
         )
@@ -77,11 +75,11 @@ class ClientPool:
         )
 
     async def raw_insert(self, table: str, block: bytes, fmt: str = "JSONEachRow", settings: Settings = None) -> None:
-        """Insert bytes of the format ``fmt`` as they are."""
+        """Insert bytes that are in the format ``fmt``."""
         await self.run(lambda client: client.raw_insert(table, insert_block=block, fmt=fmt, settings=_dict(settings)))
 
     def close(self) -> None:
-        """Wait for what runs, then close the clients. Blocks: call it in a thread."""
+        """Wait for the running work, then close the clients. It blocks, so call it in a thread."""
         self._closed = True
         self._executor.shutdown(wait=True, cancel_futures=True)
         for client in self._clients:

@@ -1,6 +1,6 @@
-"""One process owns a folder of the embedded engine; the second one is told who does, at once.
+"""Lock a folder of the embedded engine for one process. A second process gets an error with the first one's pid.
 
-chDB itself says only ``Error initializing EmbeddedServer`` then. Stores of one process share the folder and its lock.
+chDB itself only says ``Error initializing EmbeddedServer``. The stores of one process share the folder and its lock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _held: Final[dict[Path, tuple[int, int]]] = {}  # folder -> (file descriptor, us
 
 
 def acquire(folder: Path) -> Path:
-    """Lock ``folder`` (made where it is missing) for this process and return its resolved path.
+    """Lock ``folder`` for this process, create it if it is missing, and return its resolved path.
 
     Raises:
-        StoreUnavailableError: another process holds it, or it cannot be made or written.
+        StoreUnavailableError: Another process holds it, or it can't be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def acquire(folder: Path) -> Path:
 
 
 def release(resolved: Path) -> None:
-    """Give back one :func:`acquire`; the last one of the process unlocks the folder."""
+    """Undo one :func:`acquire`. The last one of the process unlocks the folder."""
     with _guard:
         descriptor, users = _held[resolved]
         if users > 1:

@@ -1,4 +1,4 @@
-"""Where ClickHouse is: what ``clickhouse_url`` means."""
+"""Parse ``clickhouse_url``: where ClickHouse is."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class StoreLocation:
 
     @property
     def embedded(self) -> bool:
-        """The engine runs in this process, and this process alone may open the folder."""
+        """The engine runs in this process, and no other process may open the folder."""
         return self.folder is not None
 
     def __str__(self) -> str:
-        """For messages: never with the password."""
+        """Return the location for messages, without the password."""
         if self.embedded:
             return str(self.folder)
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -40,13 +40,16 @@ class StoreLocation:
 
     @classmethod
     def parse(cls, url: str, data_dir: Path, setting: str = "clickhouse_url") -> StoreLocation:
-        """Read ``chdb:``, ``chdb:/folder`` or ``http(s)://user:password@host:port/database``.
+        """Parse ``chdb:``, ``chdb:/folder`` or ``http(s)://user:password@host:port/database``.
 
-        ``chdb:`` alone is the folder ``clickhouse`` under ``data_dir``; a URL without a path is the database
-        ``switchgear``. ``setting`` is where the URL was set, for errors.
+        Args:
+            url: ``chdb:`` alone means the folder ``clickhouse`` in ``data_dir``. A URL without a path means the database
+                ``switchgear``.
+            data_dir: The data folder.
+            setting: Where the URL was set, for errors.
 
         Raises:
-            SettingsError: the URL has no host, or a part that ClickHouse cannot use.
+            SettingsError: The URL has no host, or a part that ClickHouse can't use.
         """
         if url.startswith("chdb:"):
             path = url.removeprefix("chdb:")

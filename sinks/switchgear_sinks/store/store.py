@@ -1,4 +1,4 @@
-"""Store: the one way to ClickHouse, whichever it is."""
+"""Open ClickHouse: a server, or the engine in this process."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ READERS: Final = 4
 WRITERS: Final = 2
 _ANSWER_LIMIT_S: Final = 300
 _CAUSE: Final = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)")  # of what urllib3 wraps three times
-_IGNORED_IN_READONLY: Final = "readonly"
 
 
 class Closable(Protocol):
-    """What ends with the store."""
+    """An object that is closed with the store."""
 
     def close(self) -> None:
-        """End it. May block."""
+        """Close it. May block."""
 
 
 class Store:
-    """ClickHouse with the database selected: ``SELECT … FROM tool_metrics`` works unqualified.
+    """ClickHouse with the database selected, so that tables need no database name.
 
-    Reads and writes have lanes (threads and clients) of their own; :meth:`lane` makes more. Errors of a statement are
-    clickhouse-connect's (``clickhouse_connect.driver.exceptions``), with ClickHouse's number in ``code``.
+    Reads and writes have separate client pools; :meth:`client_pool` makes more. A statement raises clickhouse-connect's errors
+    (``clickhouse_connect.driver.exceptions``), with ClickHouse's number in ``code``.
     """
 
     def __init__(self, location: StoreLocation, connect_timeout_s: float, cluster: str | None = None) -> None:
@@ -56,12 +55,12 @@ class Store:
         self.server_version = ""
 
     async def open(self, *, create: bool = True) -> None:
-        """Open the engine or reach the server, and create the database where it is missing.
+        """Open the engine or connect to the server, and create the database if it is missing.
 
-        Without ``create`` a missing database is left missing (``database_exists`` is False then, and none is selected).
+        Without ``create`` a missing database stays missing. Then ``database_exists`` is False, and no database is selected.
 
         Raises:
-            StoreUnavailableError: another process owns the folder, or nothing answers at the URL.
+            StoreUnavailableError: Another process owns the folder, or nothing answers at the URL.
         """
         if self.location.folder is not None:
             self._folder = folder_lock.acquire(self.location.folder)
@@ -72,51 +71,51 @@ class Store:
             if not isinstance(error, (ClickHouseError, OSError, TimeoutError)):
                 raise
             raise self._unavailable(error) from error
-        self._read, self._write = self.lane("read", READERS), self.lane("write", WRITERS)
+        self._read, self._write = self.client_pool("read", READERS), self.client_pool("write", WRITERS)
 
-    def lane(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> ClientPool:
-        """Make a lane of ``size`` threads whose clients keep ``settings`` for all their statements.
+    def client_pool(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> ClientPool:
+        """Return a pool of ``size`` clients that use ``settings`` for all their statements.
 
-        ``readonly`` is applied last: after it ClickHouse refuses to change any setting, this one too.
+        ``readonly`` is applied last, because ClickHouse refuses every change of a setting after it.
         """
         kept = dict(settings or {})
-        if _IGNORED_IN_READONLY in kept:
-            kept[_IGNORED_IN_READONLY] = kept.pop(_IGNORED_IN_READONLY)
-        lane = ClientPool(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
-        self._owned.append(lane)
-        return lane
+        if "readonly" in kept:
+            kept["readonly"] = kept.pop("readonly")
+        pool = ClientPool(name, size, lambda: self.connect(kept), fresh_after_error=self.embedded)
+        self._owned.append(pool)
+        return pool
 
     def connect(self, settings: Mapping[str, Any] | None = None) -> Client:
-        """A client of its own on the database, for work that must share no state with other work. Blocks; close it."""
+        """Open a client for work that must not share state with other work. It blocks. Close the client after use."""
         return self._connect(self.database if self.database_exists else None, dict(settings or {}))
 
     @property
     def folder(self) -> Path | None:
-        """Of the embedded engine, while it is open."""
+        """The folder of the embedded engine, while it is open."""
         return self._folder
 
-    def ends_with_it(self, owned: Closable) -> None:
-        """Close ``owned``, which uses the store's folder, before the folder is given back."""
+    def close_with_store(self, owned: Closable) -> None:
+        """Close ``owned`` with the store, before its folder is unlocked."""
         self._owned.append(owned)
 
     @property
     def reading(self) -> ClientPool:
-        """The lane of :meth:`query`."""
+        """The pool of :meth:`query`."""
         return _opened(self._read)
 
     @property
     def writing(self) -> ClientPool:
-        """The lane of :meth:`command` and :meth:`raw_insert`."""
+        """The pool of :meth:`command` and :meth:`raw_insert`."""
         return _opened(self._write)
 
     async def query(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> QueryResult:
-        """Run a SELECT; ``parameters`` fill ``{name:Type}`` in it, on the server."""
+        """Run a SELECT. ClickHouse fills ``{name:Type}`` with ``parameters``."""
         return await self.reading.query(sql, parameters, settings)
 
     async def raw_query(
         self, sql: str, parameters: Parameters = None, settings: Settings = None, fmt: str | None = None
     ) -> bytes:
-        """Run a SELECT and return the bytes of the format ``fmt``."""
+        """Run a SELECT and return its bytes in the format ``fmt``."""
         return await self.reading.raw_query(sql, parameters, settings, fmt)
 
     async def command(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> Any:
@@ -124,11 +123,11 @@ class Store:
         return await self.writing.command(sql, parameters, settings)
 
     async def raw_insert(self, table: str, block: bytes, fmt: str = "JSONEachRow", settings: Settings = None) -> None:
-        """Insert bytes of the format ``fmt`` as they are."""
+        """Insert bytes that are in the format ``fmt``."""
         await self.writing.raw_insert(table, block, fmt, settings)
 
     async def ping(self) -> bool:
-        """ClickHouse answers ``SELECT 1``."""
+        """Return whether ClickHouse answers ``SELECT 1``."""
         try:
             await asyncio.wait_for(self.query("SELECT 1"), self._connect_timeout_s)
         except (ClickHouseError, OSError, TimeoutError):
@@ -136,7 +135,7 @@ class Store:
         return True
 
     async def close(self) -> None:
-        """Wait for the statements that run, close every client, and give the folder back."""
+        """Wait for the running statements, close every client, and unlock the folder."""
         owned, self._owned = self._owned, []
         for each in owned:
             await asyncio.to_thread(each.close)
@@ -155,7 +154,7 @@ class Store:
         await self.close()
 
     def _prepare(self, *, create: bool) -> None:
-        client = self._keeper = self._connect(None, {})  # held: the engine shuts down with its last client
+        client = self._keeper = self._connect(None, {})  # kept open, because the engine shuts down with its last client
         self.server_version = str(client.server_version)
         known = client.query(
             "SELECT count() FROM system.databases WHERE name = {name:String}", parameters={"name": self.database}
@@ -167,7 +166,7 @@ class Store:
 
     @property
     def creation(self) -> str:
-        """The statement that makes the database."""
+        """The statement that creates the database."""
         on_cluster = "" if self._cluster is None else f" ON CLUSTER `{self._cluster}`"
         return f"CREATE DATABASE IF NOT EXISTS `{self.database}`{on_cluster}"
 
@@ -187,7 +186,7 @@ class Store:
             settings=settings,
             connect_timeout=max(1, round(self._connect_timeout_s)),
             send_receive_timeout=_ANSWER_LIMIT_S,
-            autogenerate_session_id=False,  # a client per thread; no state is kept on the server
+            autogenerate_session_id=False,  # a client per thread needs no session on the server
         )
 
     def _unlock(self) -> None:
@@ -210,20 +209,22 @@ class Store:
         )
 
 
-def _opened(lane: ClientPool | None) -> ClientPool:
-    if lane is None:
+def _opened(pool: ClientPool | None) -> ClientPool:
+    if pool is None:
         raise StoreUnavailableError("The connection to ClickHouse is closed.")
-    return lane
+    return pool
 
 
 async def open_store(settings: SwitchgearSettings, *, create: bool = True) -> Store:
     """Open the ClickHouse of ``settings.clickhouse_url``. Close it, or use it as ``async with``.
 
-    ``create`` makes the database where it is missing.
+    Args:
+        settings: All settings.
+        create: Create the database if it is missing.
 
     Raises:
-        SettingsError: the URL cannot be read.
-        StoreUnavailableError: another process owns the folder, or nothing answers within ``clickhouse_connect_timeout_s``.
+        SettingsError: The URL can't be parsed.
+        StoreUnavailableError: Another process owns the folder, or nothing answers within ``clickhouse_connect_timeout_s``.
     """
     store = Store(
         StoreLocation.parse(settings.clickhouse_url, settings.data_dir),

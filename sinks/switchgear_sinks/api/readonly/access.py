@@ -1,4 +1,4 @@
-"""Where readers' SQL runs, and what keeps it from everything else there."""
+"""Decide where readers' SQL runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.readonly.failures import SqlRefusedError
+from switchgear_sinks.api.readonly.errors import SqlRefusedError
 from switchgear_sinks.api.readonly.runner import ReadingClient
 from switchgear_sinks.api.readonly.server_user import WAY_OUT, ServerReader
 from switchgear_sinks.sandbox import Readers, missing
@@ -19,17 +19,21 @@ READER_SETTING: Final = "clickhouse_reader_url"
 
 @dataclass(frozen=True, slots=True)
 class SqlAccess:
-    """How to run a reader's query."""
+    """How to run a reader's query.
+
+    Args:
+        connect: Opens a client.
+        walls: What limits the query besides the check of its text; for the log.
+    """
 
     connect: Callable[[], ReadingClient]
     walls: str
-    """What holds it, besides the check of its text; for the log."""
 
 
 def sql_access(store: Store, settings: Settings) -> SqlAccess:
-    """Decide it. What runs processes is closed with ``store``.
+    """Return how to run readers' queries on ``store``. Processes for them are closed with ``store``.
 
-    Where a query may not run at all, ``connect`` raises SqlRefusedError with the way out.
+    If no query may run at all, ``connect`` raises SqlRefusedError. Its hint says what to set.
     """
     if store.folder is not None:
         return _embedded(store, store.folder, settings)
@@ -45,11 +49,11 @@ def _embedded(store: Store, folder: Path, settings: Settings) -> SqlAccess:
     if lacking is not None and not settings.sql_unwalled:
         return _refused(
             f"SQL on the embedded engine needs a process that can open no other files, and this system has none: {lacking}.",
-            "Use a ClickHouse server, or set SWITCHGEAR_SQL_UNWALLED=true: then the check of the query alone keeps readers from "
+            "Use a ClickHouse server, or set SWITCHGEAR_SQL_UNWALLED=true. Then only the check of the query keeps readers from "
             "the files of this machine.",
         )
     readers = Readers(folder, store.database, max_seconds=settings.sql_max_seconds, walled=lacking is None)
-    store.ends_with_it(readers)
+    store.close_with_store(readers)
     if lacking is None:
         return SqlAccess(readers.connect, "a process of its own, Landlock, seccomp")
     return SqlAccess(readers.connect, f"a process of its own; no Landlock and no seccomp: {lacking}")

@@ -1,4 +1,4 @@
-"""What the engine has, and what of it a query from outside may use. What is not listed here is refused."""
+"""The functions and tables of the engine that a reader's query may use. Everything that is not listed here is refused."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ FUNCTIONS: Final = frozenset(
         "transform", "untuple", "variantelement", "varianttype", "version", "visiblewidth",
     }
 )  # fmt: skip
-"""What only computes, of the categories Other and Internal, and the names that the analyser itself resolves."""
+"""Functions of the categories Other and Internal that only compute, and names that the analyser itself resolves."""
 
 WITHOUT_ARGUMENTS: Final = frozenset(
     {"current_user", "currentuser", "hostname", "query_id", "queryid", "revision", "tid", "uptime", "user"}
 )
-"""Refused functions whose names people give to columns. As an argument of ``arrayMap`` they are an error: they take none."""
+"""Refused functions whose names are common names of columns. They take no arguments, so ``arrayMap`` can't call them."""
 
 REFUSED_AGGREGATES: Final = frozenset({"aggthrow", "flamegraph"})
-"""A test of the engine, and addresses of the server's memory. Every other aggregate function reads its arguments alone."""
+"""A test of the engine, and addresses of the server's memory. Every other aggregate function only reads its arguments."""
 
 TABLE_FUNCTIONS: Final = frozenset(
     {
@@ -50,7 +50,7 @@ TABLE_FUNCTIONS: Final = frozenset(
         "zeros_mt",
     }
 )  # fmt: skip
-"""Table functions that only make rows up. Every other one reads files, other hosts, or tables past the checks."""
+"""Table functions that only generate rows. Others read files, other hosts, or tables past the checks."""
 
 TABLES: Final = frozenset(
     {
@@ -59,7 +59,7 @@ TABLES: Final = frozenset(
         *(f"information_schema.{name}" for name in ("columns", "key_column_usage", "schemata", "tables", "views")),
     }
 )
-"""Tables outside of the store that a person who writes queries needs, in lower case. None shows what others run."""
+"""Tables outside of the store that are useful for writing queries, in lower case. None shows the queries of others."""
 
 OPENS_FILES: Final = frozenset({"Overlay", "Filesystem"})
 """Database engines in which a table's name may be the path of a file."""
@@ -80,27 +80,27 @@ class Function(NamedTuple):
     origin: str
     """``System``, or how a user made it."""
     is_aggregate: str
-    """``1`` where it is."""
+    """``1`` for an aggregate function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What the engine has. Names of functions in lower case."""
+    """The functions and databases of the engine. Names of functions are in lower case."""
 
     functions: frozenset[str]
     """Every scalar function."""
     allowed: frozenset[str]
-    """Of these and the aggregate functions, those that may be used."""
+    """The scalar and aggregate functions that may be used."""
     aggregates: frozenset[str]
     """The aggregate functions that may be used."""
     combinators: tuple[str, ...]
-    """Endings of aggregate functions: ``if`` of ``sumIf``."""
+    """Endings of aggregate functions, such as ``if`` in ``sumIf``."""
     databases: frozenset[str]
     database: str
-    """The store's own database: its tables, and no others but :data:`TABLES`, may be read."""
+    """The store's database. Only its tables and :data:`TABLES` may be read."""
 
     def allows_function(self, name: str) -> bool:
-        """A scalar, aggregate or window function may be used; combinators included."""
+        """Return whether a scalar, aggregate or window function may be used, with or without a combinator."""
         lower = name.lower()
         return lower in self.allowed or (lower not in self.functions and self._is_aggregate(lower))
 
@@ -114,19 +114,19 @@ class Catalog:
         return True
 
     def refuses_reference(self, name: str) -> bool:
-        """A plain name that stands for a function which may not be used, as in ``arrayMap(file, …)``."""
+        """Return whether a plain name stands for a function that may not be used, as in ``arrayMap(file, …)``."""
         lower = name.lower()
         return lower in self.functions and lower not in self.allowed and lower not in WITHOUT_ARGUMENTS
 
     def allows_table(self, name: str) -> bool:
-        """A table, as ``table`` or ``database.table``, may be read."""
+        """Return whether a table, as ``table`` or ``database.table``, may be read."""
         database, dot, table = name.rpartition(".")
         if not dot:
             return _STORED.fullmatch(table) is not None  # a table of the session's database, which is the store's
         return (database == self.database and _STORED.fullmatch(table) is not None) or name.lower() in TABLES
 
     def refuses_name(self, name: str) -> bool:
-        """A name is a path or an address, or begins with a database and with none of its tables that may be read."""
+        """Return whether a name is a path, an address, or a table of a database that may not be read."""
         if _PATH.match(name) is not None:
             return True
         parts = name.split(".")
@@ -138,10 +138,10 @@ class Catalog:
 def catalog_of(
     functions: Iterable[Function], combinators: Iterable[str], databases: Iterable[str], database: str
 ) -> Catalog:
-    """What may be used of ``functions``.
+    """Return what may be used.
 
-    A function that the engine gains in a later version under a category of :data:`CATEGORIES` is allowed; under another one,
-    with none, or made by a user (it may hide anything) it is refused until it is listed here.
+    A function of a later version of the engine is allowed if its category is one of :data:`CATEGORIES`. Otherwise it is refused
+    until it is listed here. A function that a user created is always refused.
     """
     rows = list(functions)
     verdicts = {row.name.lower(): _allowed(row) for row in rows if not row.alias_to}

@@ -1,4 +1,4 @@
-"""Whether a query may run: what the engine's parser and analyser make of it, held against what is allowed."""
+"""Check whether a query may run, with the syntax tree that the engine's parser and analyser make of it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly import rules
 from switchgear_sinks.api.readonly.catalog import OPENS_FILES, Catalog, Function, catalog_of
-from switchgear_sinks.api.readonly.failures import SqlFailedError, SqlLimitError, SqlRefusedError, explain
-from switchgear_sinks.api.readonly.statement import classify
+from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, SqlRefusedError, explain
 from switchgear_sinks.clickhouse_errors import clickhouse_code
 from switchgear_sinks.migrations.retention import literal
 
 Ask = Callable[[str, str], bytes]
-"""Sends a query, to be answered in a format, under the limits of a reader. Raises ``ClickHouseError``."""
+"""Runs a query under the limits of a reader, and returns its answer in a format. Raises ``ClickHouseError``."""
 
 MAX_TREE_BYTES: Final = 4 * 1024 * 1024
-"""Read within a second or two in the sink's process; 20,000 columns have half of it."""
+"""The sink's process reads such a tree within a second or two. 20,000 columns have half of it."""
 CATALOG_SECONDS: Final = 60.0
 _NOT_TEXT: Final = re.compile("[\\x00\\ud800-\\udfff]")
 _SYNTAX_ERROR: Final = 62
 _END: Final = 424_242
-"""A LIMIT around the query, which stands at the end of its tree: a tree that was cut lacks it."""
+"""A LIMIT around the query, which is at the end of its tree. A tree that was cut does not have it."""
 _TAIL_BYTES: Final = 400
 _NAMES: Final = "run_passes = 0"
 _RESOLVED: Final = "run_passes = 1, passes = 1"
@@ -37,14 +37,35 @@ SELECT
     (SELECT groupArray([name, engine]) FROM system.databases),
     currentDatabase()
 """
-"""One row, which no limit on rows cuts."""
+"""One row, so that no limit on rows cuts it."""
+_SELECT: Final = re.compile(r"^(?:SELECT|WITH|\()\b|^\(")
+_EXPLAIN: Final = re.compile(
+    r"^EXPLAIN (?:(?:PLAN|PIPELINE|ESTIMATE) )?(?:(?:indexes|actions|header) = [01](?:, )? ?)*"
+)
+_LOOK: Final = re.compile(r"^(?:DESCRIBE TABLE|SHOW CREATE TABLE|EXISTS TABLE) (?P<table>[\w.`]+)$")
+_SHOW_TABLES: Final = "SHOW TABLES"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement whose kind may run.
+
+    Args:
+        text: All of it.
+        select: The SELECT in it, whose syntax tree is still to be checked.
+        table: The table it asks about, whose name is still to be checked.
+    """
+
+    text: str
+    select: str | None = None
+    table: str | None = None
 
 
 class Gate:
-    """Lets a query pass, or raises why not. Keeps what the engine has for :data:`CATALOG_SECONDS`.
+    """Admits queries. It keeps the engine's catalog for :data:`CATALOG_SECONDS`.
 
     Args:
-        clock: Seconds that only grow.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,15 +74,15 @@ class Gate:
         self._catalog_at = 0.0
 
     def admit(self, ask: Ask, sql: str) -> str:
-        """The text to run: one statement, as ClickHouse formats it.
+        """Return the text to run: one statement, as ClickHouse formats it.
 
-        Nothing of the query runs until every name in it is known to be allowed. Then the analyser resolves the names, which
-        runs its constants and scalar subqueries.
+        No part of the query runs until every name in it is allowed. Then the analyser resolves the names, which runs constants
+        and scalar subqueries.
 
         Raises:
-            SqlRefusedError: It does something other than read the store.
-            SqlFailedError: ClickHouse cannot run it.
-            SqlLimitError: It is too large to be checked, or runs into the limits.
+            SqlRefusedError: It does something other than reading the store.
+            SqlFailedError: ClickHouse can't run it.
+            SqlLimitError: It is too large to be checked, or exceeds the limits.
         """
         if _NOT_TEXT.search(sql) is not None:
             raise SqlFailedError("The query has characters that are not text.", hint="Send it as UTF-8, without NUL.")
@@ -82,7 +103,7 @@ class Gate:
         return statement.text
 
     def catalog(self, ask: Ask) -> Catalog:
-        """What the engine has; asked where the answer of the last time is old."""
+        """Return the engine's catalog. It is read again after :data:`CATALOG_SECONDS`."""
         now = self._clock()
         if self._catalog is None or now - self._catalog_at > CATALOG_SECONDS:
             found = json.loads(_asked(ask, _CATALOG, "JSONCompactEachRow"))
@@ -99,9 +120,26 @@ class Gate:
         return self._catalog
 
 
+def classify(canonical: str) -> Statement | None:
+    """Return the parts of a statement that are still to be checked; None if its kind may not run at all.
+
+    Args:
+        canonical: The output of ``formatQuerySingleLine``: one statement, no comments, keywords in upper case.
+    """
+    if canonical == _SHOW_TABLES:
+        return Statement(canonical)
+    look = _LOOK.match(canonical)
+    if look is not None:
+        return Statement(canonical, table=look["table"].replace("`", ""))
+    explain = _EXPLAIN.match(canonical)
+    select = canonical[explain.end() :] if explain is not None else canonical
+    return Statement(canonical, select=select) if _SELECT.match(select) else None
+
+
 def _tree(ask: Ask, select: str, passes: str) -> str:
-    # The text comes from ClickHouse's formatter. In brackets, the grammar knows neither INTO OUTFILE nor FORMAT: with them, EXPLAIN itself would write the file.
-    query = f"EXPLAIN QUERY TREE {passes} SELECT * FROM ({select}) LIMIT {_END}"  # noqa: S608 - names are judged first
+    # The text comes from ClickHouse's formatter. In brackets, the grammar has no INTO OUTFILE and no FORMAT. With these, EXPLAIN
+    # itself would write the file.
+    query = f"EXPLAIN QUERY TREE {passes} SELECT * FROM ({select}) LIMIT {_END}"  # noqa: S608 - names are checked first
     try:
         tree = ask(query, "TabSeparatedRaw")
     except ClickHouseError as error:

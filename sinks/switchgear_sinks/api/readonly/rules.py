@@ -1,12 +1,12 @@
-"""What a query that comes in over HTTP may use: decided on what the engine's own analyser makes of it.
+"""Decide what a reader's query may use, from the syntax tree of the engine's own analyser.
 
-``EXPLAIN QUERY TREE`` names each function, table, table function and reference to a function, wherever it stands: called,
-named (``arrayMap(file, …)``), applied (``* APPLY(file)``), in a lambda, a default or a window. It is read twice: before the
-analyser has resolved anything, when nothing of the query has run, and after it has.
+``EXPLAIN QUERY TREE`` names each function, table, table function and reference to a function: called, named
+(``arrayMap(file, …)``), applied (``* APPLY(file)``), in a lambda, a default or a window. The tree is checked twice: before the
+analyser resolves anything, when no part of the query has run, and after it.
 
-Why ClickHouse's ``readonly = 1`` alone is not enough in the embedded engine (measured on 26.9): it stops ``INSERT``,
-DDL and most table functions, but not the scalar ``file('…')``, ``INTO OUTFILE``, ``DESCRIBE file('…')``,
-``sqlite('…')`` (which creates the file), ``s3('…')`` (which goes to the network) or a second statement after ``;``.
+ClickHouse's ``readonly = 1`` is not enough in the embedded engine 26.9. It stops ``INSERT``, DDL and most table functions. It does
+not stop the scalar ``file('…')``, ``INTO OUTFILE``, ``DESCRIBE file('…')``, ``sqlite('…')`` (which creates the file), ``s3('…')``
+(which uses the network) or a second statement after ``;``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LINE: Final = re.compile(
     rf" *(?:(?:{'|'.join(_NODES)}) id: \d+(?:, .*)?|(?:{'|'.join(_SECTIONS)})"
     r"|EXPRESSION .*|REPLACEMENTS \d+|REPLACEMENT NAME .* EXPRESSION|) ?"
 )
-"""Every line of a tree that is not resolved. Another one is a kind of node that these rules do not know."""
+"""Every line of a tree that is not resolved. A query with another line is refused, because the rules do not know it."""
 _SETTINGS: Final = re.compile(r"^ *SETTINGS ", re.MULTILINE)
 _CONSTANT: Final = re.compile(r"^ *CONSTANT id: \d+, .*constant_value_type: [^:\n]*$", re.MULTILINE)
-"""A literal, whose text names nothing. The end is checked: nothing but a literal ends so, whatever its alias is."""
+"""A literal, whose text names nothing. Only a literal has this end of the line, whatever its alias is."""
 _NAMED: Final = re.compile(r"((?:table_)?function_name|table_name|identifiers?): (?=([^,\n]{0,300}))")
-"""An attribute and what it names. The name is not consumed: an alias may look like an attribute, and hides none so."""
+"""An attribute and what it names. The name is not consumed, so that an alias that looks like an attribute hides none."""
 _RECURSION: Final = re.compile(r"_temporary_and_external_tables\._tmp_[0-9a-f-]{36}")
-"""Where the engine keeps the rows of WITH RECURSIVE. A query cannot name it: the database is refused by its name."""
+"""Where the engine keeps the rows of WITH RECURSIVE. A query can't name it, because the database is refused by its name."""
 _LAMBDA: Final = re.compile(r"\bLAMBDA id: \d+, alias: (\w+)$", re.MULTILINE)
 _VALUES: Final = re.compile(r"table_function_name: values\n", re.ASCII | re.IGNORECASE)
 _FIRST_ARGUMENT: Final = re.compile(
@@ -52,14 +52,14 @@ _DECLARED: Final = re.compile(
     r"\b(?:ALIAS|AUTO_INCREMENT|CODEC|COLLATE|COMMENT|DEFAULT|EPHEMERAL|MATERIALIZED|PRIMARY|SETTINGS|STATISTICS|TTL)\b",
     re.IGNORECASE,
 )
-"""What makes a column more than a name and a type. An ALIAS is an expression, which reading the column runs."""
+"""What makes a column more than a name and a type. An ALIAS, for example, is an expression that runs on a read."""
 
 
 def violation(tree: str, catalog: Catalog) -> str | None:
-    """Why a query may not be analysed further, as a sentence; None where it may.
+    """Return why a query may not be analysed further, as a sentence; None if it may.
 
     Args:
-        tree: ``EXPLAIN QUERY TREE run_passes = 0`` of it: what its text names, before anything is resolved or run.
+        tree: Its ``EXPLAIN QUERY TREE run_passes = 0``: what its text names, before anything is resolved or run.
         catalog: What the engine has.
     """
     if _SETTINGS.search(tree):
@@ -73,28 +73,28 @@ def violation(tree: str, catalog: Catalog) -> str | None:
 
 
 def resolved_violation(tree: str, catalog: Catalog) -> str | None:
-    """Why a query may not run, as a sentence; None where it may.
+    """Return why a query may not run, as a sentence; None if it may.
 
     Args:
-        tree: ``EXPLAIN QUERY TREE run_passes = 1, passes = 1`` of it: what the analyser found for each name.
+        tree: Its ``EXPLAIN QUERY TREE run_passes = 1, passes = 1``: what the analyser found for each name.
         catalog: What the engine has.
     """
     for kind, name in _names(tree):
         if kind == "table_name" and _RECURSION.fullmatch(name) is not None:
             continue
-        problem = _table(name, catalog) if kind == "table_name" else _function(kind, name, catalog)
+        problem = table_violation(name, catalog) if kind == "table_name" else _function(kind, name, catalog)
         if problem is not None:
             return problem
     return None
 
 
 def table_violation(name: str, catalog: Catalog) -> str | None:
-    """Why a table may not be read, as a sentence; None where it may."""
-    return _table(name, catalog)
+    """Return why a table may not be read, as a sentence; None if it may."""
+    return None if catalog.allows_table(name) else f"The table {name} may not be read here."
 
 
 def _names(tree: str) -> Iterator[tuple[str, str]]:
-    """Each attribute that names something, once, in every line but those of literals."""
+    """Yield each attribute that names something, once. Lines of literals are left out."""
     seen: set[tuple[str, str]] = set()
     for found in _NAMED.finditer(_CONSTANT.sub("", tree)):
         named = (found[1], found[2])
@@ -105,7 +105,7 @@ def _names(tree: str) -> Iterator[tuple[str, str]]:
 
 def _named(kind: str, name: str, lambdas: frozenset[str], catalog: Catalog) -> str | None:
     if kind == "function_name" and name in lambdas and name.lower() not in catalog.functions:
-        return None  # WITH x -> x + 1 AS name: the lambda itself stands in the tree, too
+        return None  # WITH x -> x + 1 AS name: the tree has the lambda itself too
     if kind in {"function_name", "table_function_name"}:
         return _function(kind, name, catalog)
     if catalog.refuses_reference(name):
@@ -121,12 +121,8 @@ def _function(kind: str, name: str, catalog: Catalog) -> str | None:
     return None
 
 
-def _table(name: str, catalog: Catalog) -> str | None:
-    return None if catalog.allows_table(name) else f"The table {name} may not be read here."
-
-
 def _plain_values(tree: str, place: int) -> bool:
-    """The first argument of ``values``, after ``place``, may be the columns' structure: it is SQL of its own."""
+    """Return whether the first argument of ``values`` is harmless. It may be a structure of columns, which is SQL of its own."""
     found = _FIRST_ARGUMENT.match(tree, place)
     if found is None or found[1] is None or not found[1].startswith("'"):
         return found is not None

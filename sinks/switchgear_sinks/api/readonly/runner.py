@@ -1,4 +1,4 @@
-"""Run a query of a person who may only read."""
+"""Run a reader's query, within limits."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any, Final, Protocol
 import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly.failures import SqlFailedError, SqlLimitError, explain
+from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, explain
 from switchgear_sinks.api.readonly.gate import Ask, Gate
 from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError
 
 MAX_QUERY_CHARACTERS: Final = 200_000
 MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS
-"""Of what is sent to ClickHouse: a character has at most four bytes, and is escaped for the gate."""
+"""Size of what is sent to ClickHouse: a character has at most four bytes, and the gate escapes it."""
 MAX_MEMORY_BYTES: Final = 1_000_000_000
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
 
 
 class ReadingClient(Protocol):
-    """What is used of a clickhouse-connect client."""
+    """The part of a clickhouse-connect client that is used."""
 
     def raw_query(
         self, query: str, parameters: Any = None, settings: dict[str, Any] | None = None, fmt: str | None = None
     ) -> bytes:
-        """Answer in ``fmt``."""
+        """Run a query and return the answer in ``fmt``."""
 
     def command(self, cmd: str) -> object:
         """Run a statement."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class _Column(msgspec.Struct):
@@ -42,7 +42,7 @@ class _Column(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    """What is used of ``JSONCompact``."""
+    """The part of ``JSONCompact`` that is used."""
 
     meta: list[_Column] = []
     data: list[msgspec.Raw] = []
@@ -50,11 +50,11 @@ class _Document(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """Rows of a query, as JSON values; 64-bit integers are numbers, dates text."""
+    """The rows of a query as JSON values. 64-bit integers are numbers, dates are text."""
 
     columns: list[dict[str, str]]
     raw_rows: list[msgspec.Raw]
-    """Each a JSON array. An answer of many megabytes is passed on as it is."""
+    """Each row as a JSON array that is not decoded, because an answer may have many megabytes."""
     truncated: bool
     """There were more rows than the limit."""
     elapsed_s: float
@@ -65,7 +65,7 @@ class SqlResult:
         return [msgspec.json.decode(row) for row in self.raw_rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape of the HTTP answer."""
+        """Return the HTTP answer."""
         return {
             "columns": self.columns,
             "rows": self.raw_rows,
@@ -76,17 +76,16 @@ class SqlResult:
 
 
 class ReadOnlySql:
-    """Runs queries, each on a connection of its own.
+    """Runs queries, each on its own connection.
 
-    A connection of its own, because the embedded engine gives the partial output of a query that failed while it
-    answered to the next query of the same connection (measured, chdb 26.9), and because ``readonly = 1`` cannot be
-    taken back within a session.
+    There are two reasons for a connection per query. ``readonly = 1`` can't be undone within a session. And when a query fails
+    during its answer, chDB 26.9 puts the partial output in front of the next answer of the same connection.
 
     Args:
-        connect: Opens a client on the store; its session's database is the store's.
-        embedded: The client is of the embedded engine, whose settings belong to the session, not to the request.
-        max_rows: Rows of an answer at most; what is above is cut, and told.
-        max_seconds: ClickHouse stops a query after this.
+        connect: Opens a client with the store's database selected.
+        embedded: The client belongs to the embedded engine, whose settings are those of the session, not of a request.
+        max_rows: Maximum rows of an answer. A longer answer is cut, and ``truncated`` is set.
+        max_seconds: ClickHouse stops a query after this time.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class ReadOnlySql:
             "limit": max_rows + 1,
             "max_execution_time": max_seconds,
             "max_query_size": MAX_QUERY_BYTES,
-            "enable_analyzer": 1,  # what was judged is what runs
+            "enable_analyzer": 1,  # the query that was checked is the one that runs
             "timeout_overflow_mode": "throw",
             "max_result_rows": 0,
             "max_result_bytes": MAX_RESULT_BYTES,
@@ -112,18 +111,18 @@ class ReadOnlySql:
             "output_format_json_quote_denormals": 1,
             "output_format_json_named_tuples_as_objects": 1,
         }
-        if embedded:  # a server's user has its own
-            self._limits["readonly"] = 1  # last: after it no setting can be changed
+        if embedded:  # the reader's user of a server has its own
+            self._limits["readonly"] = 1  # last, because no setting can be changed after it
         self._gate = Gate()
 
     def run(self, sql: str) -> SqlResult:
-        """Answer one query.
+        """Run one query.
 
         Raises:
-            SqlRefusedError: It does something other than read the store.
-            SqlFailedError: ClickHouse cannot run it.
-            SqlLimitError: It ran into the limits.
-            StoreUnavailableError: Nothing runs queries at the moment.
+            SqlRefusedError: It does something other than reading the store.
+            SqlFailedError: ClickHouse can't run it.
+            SqlLimitError: It exceeds the limits.
+            StoreUnavailableError: No query can run at the moment.
         """
         started = time.monotonic()
         if not sql.strip():
@@ -152,7 +151,7 @@ class ReadOnlySql:
             client.close()
 
     def _limited(self, client: ReadingClient) -> Ask:
-        """The client's queries under the limits, which hold for what the gate asks, too."""
+        """Return a function that runs the client's queries under the limits. The gate uses it too."""
         if not self._embedded:
             settings = {**self._limits, "wait_end_of_query": 1}
             return lambda text, fmt: client.raw_query(text, settings=settings, fmt=fmt)

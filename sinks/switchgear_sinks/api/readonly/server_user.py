@@ -1,4 +1,4 @@
-"""On a ClickHouse server readers' SQL runs under a user of its own, whose rights the server holds: they are the second wall."""
+"""Run readers' SQL on a ClickHouse server under its own user, whose rights are the second wall."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly.failures import SqlRefusedError
+from switchgear_sinks.api.readonly.errors import SqlRefusedError
 from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.store import StoreLocation
 
@@ -32,12 +32,12 @@ _GRACE_S: Final = 5.0
 
 
 def too_much(grants: Iterable[str], readonly: str, database: str) -> str | None:
-    """What a user has that a reader should not, as a clause for a sentence; None where it may only read ``database``.
+    """Return the right that a user has and a reader should not have, as a clause; None if it may only read ``database``.
 
     Args:
-        grants: Lines of ``SHOW GRANTS FINAL``: the rights, those that come from roles among them.
+        grants: Lines of ``SHOW GRANTS FINAL``: the rights, including those from roles.
         readonly: Its setting of that name.
-        database: The store's.
+        database: The store's database.
     """
     if readonly != "2":
         return f"its setting readonly is {readonly}, not 2, under which it can set limits and nothing else"
@@ -58,20 +58,20 @@ def _of_the_store(granted: str, table: str, database: str) -> bool:
 
 
 class ServerReader:
-    """Opens clients under the reader's user, once it is clear that this user may only read."""
+    """Opens clients under the reader's user, after a check that this user may only read."""
 
     def __init__(self, where: StoreLocation, connect_timeout_s: float, max_seconds: float) -> None:
         self._where = where
         self._connect_s = max(1, round(connect_timeout_s))
-        self._answer_s = max_seconds + _GRACE_S  # the server stops the query itself: this is for one that is dead
+        self._answer_s = max_seconds + _GRACE_S  # a live server stops the query itself, earlier
         self._checked_at: float | None = None
 
     def connect(self) -> Client:
-        """A client of its own on the database. Blocks; close it.
+        """Open a client on the database. It blocks. Close the client after use.
 
         Raises:
-            SqlRefusedError: the user has other rights too, or they cannot be seen.
-            ClickHouseError: the server does not answer, or does not know the user.
+            SqlRefusedError: The user has more rights, or its rights can't be read.
+            ClickHouseError: The server does not answer, or does not know the user.
         """
         where = self._where
         client = clickhouse_connect.get_client(
@@ -103,7 +103,7 @@ class ServerReader:
             readonly = client.raw_query("SELECT getSetting('readonly')", fmt="TabSeparatedRaw").decode().strip()
         except ClickHouseError as error:
             raise SqlRefusedError(
-                f"The rights of the ClickHouse user {self._where.username} cannot be seen: {clickhouse_message(error)}",
+                f"The rights of the ClickHouse user {self._where.username} cannot be read: {clickhouse_message(error)}",
                 hint=WAY_OUT,
             ) from None
         problem = too_much(grants, readonly, self._where.database)

@@ -154,7 +154,7 @@ async def test_only_the_apis_own_machine_may_change_it_even_where_others_may_rea
 
 
 async def test_a_clickhouse_user_who_may_only_read_is_said_with_the_way_out(api, store, monkeypatch):
-    monkeypatch.setattr(store, "_write", store.lane("reader", 1, {"readonly": 1}))
+    monkeypatch.setattr(store, "_write", store.client_pool("reader", 1, {"readonly": 1}))
     answer = await api.put("/v1/retention", json={"days": 3})
     assert answer.status_code == 403
     assert "may not change tables" in answer.json()["error"]

@@ -27,7 +27,7 @@ from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefu
         (OSError("refused"), 503, "refused"),
         (DatabaseError("Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)", code=60), 503, "tables do not exist"),
         (OperationalError("Code: 241. DB::Exception: memory", code=241), 503, "memory"),
-        (ZeroDivisionError("secret"), 500, "nobody foresaw"),
+        (ZeroDivisionError("secret"), 500, "unexpected reason"),
     ],
 )
 def test_each_error_has_its_status_and_sentence(error, status, word):

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from switchgear_sinks.api.readonly.catalog import Function, catalog_of
+from switchgear_sinks.api.readonly.gate import classify
 from switchgear_sinks.api.readonly.rules import resolved_violation, table_violation, violation
-from switchgear_sinks.api.readonly.statement import classify
 
 
 def scalar(name, categories="Arithmetic", alias="", origin="System"):

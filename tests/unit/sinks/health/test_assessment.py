@@ -95,7 +95,7 @@ def test_timeouts_without_a_named_error_are_advised_as_timeouts():
 
 
 def test_too_few_calls_say_how_many_are_missing():
-    assert assess(evidence(3)).issues == ["Only 3 of the 5 calls needed for a verdict in the last hour."]
+    assert assess(evidence(3)).issues == ["Only 3 of the 5 calls needed for a status in the last hour."]
     assert assess(evidence(0)).issues == ["No calls in the last hour."]
 
 
@@ -164,7 +164,7 @@ def test_calls_that_their_callers_got_wrong_alone_give_no_verdict_and_say_what_t
     verdict = assess(evidence(0, callers=12, errors=[error("ValueError", 12, "no such city", "invalid_input")]))
     assert verdict.status is N
     assert verdict.issues == [
-        "No verdict: none of the 12 calls in the last hour say something of search's health; 5 are needed.",
+        "No status: none of the 12 calls in the last hour count for search's health; 5 are needed.",
         f"12 of 12 {SENT}: ValueError: no such city",
     ]
     assert verdict.recommendations == [

@@ -94,10 +94,10 @@ async def test_a_server_that_is_away_is_said_in_one_sentence_and_in_time() -> No
 
 async def test_queries_of_one_lane_run_at_the_same_time(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
-        lane = store.lane("test", 2)
-        await asyncio.gather(lane.query("SELECT 1"), lane.query("SELECT 1"))
+        pool = store.client_pool("test", 2)
+        await asyncio.gather(pool.query("SELECT 1"), pool.query("SELECT 1"))
         started = time.monotonic()
-        await asyncio.gather(lane.query("SELECT sleep(3)"), lane.query("SELECT sleep(3)"))
+        await asyncio.gather(pool.query("SELECT sleep(3)"), pool.query("SELECT sleep(3)"))
         assert time.monotonic() - started < 5.5
 
 
@@ -114,34 +114,34 @@ async def test_a_slow_read_does_not_hold_up_a_write(tmp_path: Path) -> None:
 
 async def test_a_read_only_lane_can_neither_write_nor_free_itself(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
-        lane = store.lane("sql", 1, {"readonly": 1, "max_result_rows": 5})
-        assert (await lane.query("SELECT 1")).result_rows == [(1,)]
+        pool = store.client_pool("sql", 1, {"readonly": 1, "max_result_rows": 5})
+        assert (await pool.query("SELECT 1")).result_rows == [(1,)]
         for statement in ("CREATE TABLE x (a UInt8) ENGINE = Memory", "SET readonly = 0", "SET max_result_rows = 100"):
             with pytest.raises(DatabaseError) as refused:
-                await lane.command(statement)
+                await pool.command(statement)
             assert refused.value.code == 164
         with pytest.raises(DatabaseError) as limited:
-            await lane.query("SELECT number FROM numbers(6)")
+            await pool.query("SELECT number FROM numbers(6)")
         assert limited.value.code == 396
 
 
 async def test_a_select_that_failed_half_way_leaves_nothing_in_the_next_answer(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
-        lane = store.lane("one", 1)
+        pool = store.client_pool("one", 1)
         with pytest.raises(DatabaseError):
-            await lane.raw_query(
+            await pool.raw_query(
                 "SELECT number, throwIf(number = 200000) FROM numbers(300000)",
                 settings={"max_block_size": 1000},
                 fmt="JSONEachRow",
             )
-        assert await lane.raw_query("SELECT 1 AS a", fmt="JSONEachRow") == b'{"a":1}\n'
+        assert await pool.raw_query("SELECT 1 AS a", fmt="JSONEachRow") == b'{"a":1}\n'
 
 
 async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store = await opened(tmp_path)
-    lane = store.lane("extra", 1)
+    pool = store.client_pool("extra", 1)
     await store.close()
-    for work in (store.query("SELECT 1"), store.command("SELECT 1"), lane.query("SELECT 1")):
+    for work in (store.query("SELECT 1"), store.command("SELECT 1"), pool.query("SELECT 1")):
         with pytest.raises(StoreUnavailableError, match=r"closed"):
             await work
     await store.close()

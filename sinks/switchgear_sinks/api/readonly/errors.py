@@ -1,4 +1,4 @@
-"""Why a query did not run, as errors with a sentence and the way out."""
+"""Errors of a reader's query."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, TIMED_OUT, TOO_LARGE, clickhouse_code, clickhouse_message
 
 _SCOPE: Final = re.compile(r":? (?:Expected one of|In scope SELECT formatQuerySingleLine).*$", re.DOTALL)
-"""What follows is ClickHouse's list of every token it knows, or the query we wrapped around the user's."""
+"""The rest of a message: ClickHouse's list of every token it knows, or the query that we put around the user's."""
 
 
 class SqlRefusedError(SwitchgearError):
-    """The query does something other than read the store."""
+    """The query does something other than reading the store."""
 
 
 class SqlFailedError(SwitchgearError):
-    """ClickHouse cannot run the query: a syntax error, an unknown column and the like."""
+    """ClickHouse can't run the query, for example because of a syntax error or an unknown column."""
 
 
 class SqlLimitError(SwitchgearError):
-    """The query took longer, or more memory, than is allowed."""
+    """The query takes more time or memory than allowed."""
 
 
 def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
-    """The error to raise for one of ClickHouse's; ``parsing``: the query has not run yet."""
+    """Return the error to raise for ClickHouse's. With ``parsing``, the query has not run yet."""
     code, message = clickhouse_code(error), _SCOPE.sub(".", clickhouse_message(error))
     if "Multi-statements are not allowed" in message:
         return SqlRefusedError("Only one statement at a time.", hint="Send them one by one.")
@@ -37,4 +37,4 @@ def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
         return SqlLimitError(message, hint="Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS.")
     if code in TOO_LARGE:
         return SqlLimitError(message, hint="Aggregate, add a LIMIT, or select fewer columns.")
-    return SqlFailedError(message, hint="" if parsing else "SHOW TABLES and DESCRIBE TABLE tell the names.")
+    return SqlFailedError(message, hint="" if parsing else "SHOW TABLES and DESCRIBE TABLE show the names.")
