@@ -1,7 +1,7 @@
-"""The sink: executions and circuit changes land in ClickHouse, and are read back from there.
+"""The sink: it stores executions and circuit changes in ClickHouse, and reads them back.
 
-The names below are imported when they are first asked for: ClickHouse's client costs half a second, and the dead letters,
-for one, do without it.
+The names below are imported when they are first used. ClickHouse's client takes half a second to import, and some modules, such as
+the dead letters, don't need it.
 """
 
 from __future__ import annotations

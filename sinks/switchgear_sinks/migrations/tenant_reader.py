@@ -1,4 +1,4 @@
-"""A read-only SQL user of one tenant: a role, its grants, and row policies that show it the tenant's rows and no others."""
+"""Create a read-only SQL user of one tenant: a role, its grants, and row policies for the tenant's rows."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ TENANT_TABLES: Final = (
     "tool_error_types_15m",
     "tool_caller_errors_15m",
 )
-"""Tables with a ``tenant`` column. Circuits are the whole fleet's: their history names no tenant and is not granted."""
+"""Tables with a ``tenant`` column. Circuits belong to the whole fleet, so their history is not granted."""
 TENANT_VIEWS: Final = ("tool_stats_1h", "slow_executions", "error_patterns", "duplicate_calls", "waste_by_tool")
-"""Views over those alone; they read with the rights of who asks, so the policies hold in them."""
-REPAIRED: Final[dict[tuple[int, ...], tuple[int, ...]]] = {
+"""Views over these tables only. They read with the rights of the user who asks, so the policies hold in them."""
+FIXED_IN: Final[dict[tuple[int, ...], tuple[int, ...]]] = {
     (26, 3): (26, 3, 22, 6),
     (26, 5): (26, 5, 8, 18),
     (26, 6): (26, 6, 4, 10),
     (26, 7): (26, 7, 6, 5),
 }
-"""By series, the first release in which row policies hold in the table functions that look into parts."""
+"""By release series, the first release in which row policies hold in the table functions that read parts."""
 _LIMITS: Final = "readonly = 1, max_execution_time = 30, max_memory_usage = 4000000000, max_result_rows = 100000"
 
 
 def tenant_reader(
-    tenant: str, user: str, password: str | None, database: str, keeper: str, layout: Layout
+    tenant: str, user: str, password: str | None, database: str, own_user: str, layout: Layout
 ) -> list[str]:
-    """The statements that make ``user`` see the rows of ``tenant``, each of which may be repeated.
+    """Return the statements that let ``user`` see the rows of ``tenant``. Each can be repeated.
 
     Args:
-        tenant: Whose rows.
+        tenant: The tenant.
         user: Name of the ClickHouse user.
-        password: Of a new user; None: the user exists, and only gets the role.
-        database: Where the tables are.
-        keeper: The user under whom Switchgear itself connects. A table with a row policy shows nothing to a user whom
-            no policy names (where ``users_without_row_policies_can_read_rows`` is off), so it gets one for all rows.
+        password: Password of a new user. None: the user exists, and only gets the role.
+        database: The database of the tables.
+        own_user: The user of Switchgear itself, who gets a policy for all rows. If ``users_without_row_policies_can_read_rows``
+            is off, a table with row policies shows nothing to a user without one.
         layout: One node or a cluster.
 
     Raises:
-        SwitchgearError: ``user`` is empty, or is Switchgear's own user, whom the role would shut out.
+        SwitchgearError: ``user`` is empty, or is Switchgear's own user, who would lose the rights to write.
     """
-    if not user or user == keeper:
+    if not user or user == own_user:
         raise SwitchgearError(
             f"{user!r} cannot be the reader of a tenant: Switchgear itself connects under it."
             if user
@@ -63,7 +63,7 @@ def tenant_reader(
     for table in TENANT_TABLES:
         statements.append(
             f"CREATE ROW POLICY OR REPLACE `switchgear_everything`{on} ON {where}.{quoted(table)} "
-            f"FOR SELECT USING 1 AS PERMISSIVE TO {quoted(keeper)}"
+            f"FOR SELECT USING 1 AS PERMISSIVE TO {quoted(own_user)}"
         )
         statements.append(
             f"CREATE ROW POLICY OR REPLACE {role}{on} ON {where}.{quoted(table)} "
@@ -79,30 +79,30 @@ def tenant_reader(
 
 
 def check_policies(server_version: str) -> None:
-    """See that row policies hold on this server.
+    """Check that row policies hold on this server.
 
-    Until August 2026 ``mergeTreeProjection`` and ``mergeTreeIndex`` read past them, so that the reader of one tenant could see the
-    rows of all (ClickHouse pull requests 112329 and 115304).
+    Until August 2026 ``mergeTreeProjection`` and ``mergeTreeIndex`` ignored them, so that the reader of one tenant could see the
+    rows of all tenants (ClickHouse pull requests 112329 and 115304).
 
     Raises:
-        SwitchgearError: the server is older than the repair of its series.
+        SwitchgearError: The server is older than the fix in its release series.
     """
     parts = tuple(int(part) for part in server_version.split(".")[:4] if part.isdigit())
-    repaired = REPAIRED.get(parts[:2], (26, 8))
-    if parts < repaired:
-        wanted = ", ".join(".".join(map(str, each)) for each in REPAIRED.values())
+    fixed_in = FIXED_IN.get(parts[:2], (26, 8))
+    if parts < fixed_in:
+        wanted = ", ".join(".".join(map(str, each)) for each in FIXED_IN.values())
         raise SwitchgearError(
-            f"ClickHouse {server_version} does not keep to row policies in mergeTreeProjection: a tenant's reader would see all rows.",
+            f"ClickHouse {server_version} ignores row policies in mergeTreeProjection, so a tenant's reader would see all rows.",
             hint=f"Update the server to 26.8 or later, or to one of {wanted}.",
         )
 
 
 async def has_user(store: Store, user: str) -> bool:
-    """ClickHouse knows ``user``."""
+    """Return whether ClickHouse has the user."""
     found = await store.query("SELECT count() FROM system.users WHERE name = {name:String}", {"name": user})
     return bool(found.result_rows[0][0])
 
 
 def quoted(name: str) -> str:
-    """``name`` as an identifier."""
+    """Return ``name`` as a quoted identifier."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

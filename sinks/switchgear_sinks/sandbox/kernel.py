@@ -1,7 +1,7 @@
-"""What the Linux kernel holds this process to, until it ends: Landlock for files, seccomp for system calls.
+"""Confine this process with the Linux kernel until it ends: Landlock for files, seccomp for system calls.
 
-Both need no rights and cannot be taken back. They bind the calling thread and the threads that it starts later: call
-them before anything starts threads.
+Both need no rights and can't be undone. They bind the calling thread and the threads that it starts later, so call them before
+any thread starts.
 
 Sources: ``Documentation/userspace-api/landlock.rst`` and ``seccomp_filter.rst`` of Linux 6.18; the numbers are those of
 ``include/uapi/linux/landlock.h`` and of the system call tables.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 LOWEST_ABI: Final = 3
-"""Of Landlock, Linux 6.2: the first that stops a process from cutting a file that it may not write."""
+"""Version of Landlock (Linux 6.2): the first one that denies truncating a file that the process may not write."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _ASK_VERSION: Final = 1
@@ -31,11 +31,11 @@ _MAKE_DIR, _MAKE_REG, _MAKE_SYM, _REFER, _TRUNCATE, _IOCTL = (1 << bit for bit i
 _READ: Final = _READ_FILE | _READ_DIR
 _WRITE: Final = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SYM | _REFER | _TRUNCATE
 _OF_A_FILE: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
-_FILE_RIGHTS: Final = {3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by ABI: every right it knows is denied
+_FILE_RIGHTS: Final = {3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}  # by ABI: all rights that it knows
 _TCP: Final = 3  # bind and connect, since ABI 4
-_SCOPES: Final = 3  # abstract sockets and signals stay inside, since ABI 6
+_SCOPES: Final = 3  # no abstract sockets of and signals to other processes, since ABI 6
 
-_REFUSED_CALLS: Final[dict[str, tuple[int, ...]]] = {  # on x86_64, on aarch64 (which has no more than the *at forms)
+_REFUSED_CALLS: Final[dict[str, tuple[int, ...]]] = {  # on x86_64, on aarch64 (which has only the *at forms)
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "execve": (59, 221), "execveat": (322, 281),
     "kill": (62, 129), "tkill": (200, 130), "ptrace": (101, 117), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
@@ -48,7 +48,7 @@ _REFUSED_CALLS: Final[dict[str, tuple[int, ...]]] = {  # on x86_64, on aarch64 (
 }  # fmt: skip
 """System calls that are refused with ``EPERM``."""
 _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By ``platform.machine()``: the architecture's number, and its place above."""
+"""By ``platform.machine()``: the number of the architecture, and its place in the tuples above."""
 
 _LOAD_WORD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # classic BPF
 _ALLOW, _KILL_PROCESS, _EPERM = 0x7FFF0000, 0x80000000, 0x00050001
@@ -56,15 +56,15 @@ _X32: Final = 0x40000000
 
 
 class UnwalledError(RuntimeError):
-    """The kernel cannot hold the process to what is asked; the message says what is missing."""
+    """The kernel can't confine the process. The message says what is missing."""
 
 
 def missing() -> str | None:
-    """What this system lacks, as a clause for a sentence; None where both walls can be had."""
+    """Return what this system lacks for Landlock and seccomp, as a clause; None if it has both."""
     if sys.platform != "linux":
         return f"it needs Linux, and this is {sys.platform}"
     if platform.machine() not in _ARCHITECTURES:
-        return f"it is not made for the architecture {platform.machine()}"
+        return f"the architecture {platform.machine()} is not supported"
     abi = _landlock_abi()
     if abi < LOWEST_ABI:
         return "the kernel has no Landlock (Linux 6.2 or later, with landlock among its security modules)"
@@ -72,12 +72,12 @@ def missing() -> str | None:
 
 
 def confine_files(read: Iterable[Path], write: Iterable[Path]) -> None:
-    """Open nothing but what lies below ``read`` and ``write`` from now on; execute nothing.
+    """From now on, allow only files below ``read`` and ``write``, and no execution.
 
-    Paths that do not exist are left out. Where the kernel can, TCP is shut off too, and signals to other processes.
+    Paths that do not exist are left out. A newer kernel also denies TCP, and signals to other processes.
 
     Raises:
-        UnwalledError: The kernel has no Landlock, or too old a one.
+        UnwalledError: The kernel has no Landlock, or its version is too old.
         OSError: The kernel refuses.
     """
     abi = _landlock_abi()
@@ -98,10 +98,10 @@ def confine_files(read: Iterable[Path], write: Iterable[Path]) -> None:
 
 
 def confine_calls() -> None:
-    """Refuse system calls that open sockets, run programs, look into other processes or change rights from now on.
+    """From now on, refuse system calls that open sockets, run programs, read other processes or change rights.
 
     Raises:
-        UnwalledError: The architecture is not known here.
+        UnwalledError: The architecture is not supported.
         OSError: The kernel refuses.
     """
     if platform.machine() not in _ARCHITECTURES:

@@ -1,4 +1,4 @@
-"""The parent's side of one reader's process: start it, ask it, watch what it takes, end it."""
+"""The parent's side of one reader's process: start it, ask it, monitor its resources, end it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 log = structlog.get_logger()
 
 START_S: Final = 60.0
-"""For the start of a process, which takes half a second on a machine with nothing else to do."""
+"""Time for the start of a process, which takes half a second on an idle machine."""
 NICE: Final = 10
-_LOOK_EVERY_S: Final = 0.02
+_CHECK_EVERY_S: Final = 0.02
 _HEAD_BYTES: Final = 200
 _CHUNK_BYTES: Final = 1 << 20
 _END_S: Final = 10.0
@@ -33,39 +33,39 @@ _LESS: Final = "Aggregate, add a LIMIT, or select fewer columns."
 
 
 class ReaderLimitError(SwitchgearError):
-    """The query took more than it may: its process was ended."""
+    """The query exceeded a limit, so its process was ended."""
 
 
 class ReaderEndedError(SwitchgearError):
-    """The process ended by itself: the query brought the engine down."""
+    """The process ended by itself, because the query made the engine crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """What a reader's process may take."""
+    """The limits of a reader's process."""
 
     memory_bytes: int = 1_500_000_000
-    """Resident memory, the engine's own 0.3 GB among it."""
+    """Resident memory, of which the engine itself takes 0.3 GB."""
     answer_bytes: int = 80 * 1024 * 1024
     written_bytes: int = 1_200_000_000
-    """To files and to the answer together."""
+    """Bytes written to files and to the answer together."""
 
 
 class ReaderProcess:
-    """A process that serves one reader and is then ended. Its methods block; :meth:`end` may be called in any thread."""
+    """A process that serves one reader and is then ended. Its methods block. :meth:`end` may be called in any thread."""
 
     def __init__(self, folder: Path, scratch: Path, limits: ReaderLimits, *, walled: bool, background: bool) -> None:
-        """Start it, without waiting for it.
+        """Start the process without waiting for it.
 
         Args:
-            folder: Of the engine; its rows may be read.
-            scratch: A new folder of this process alone; removed at the end.
-            limits: What it may take.
-            walled: Put it behind the kernel's walls.
-            background: No one waits for its start: let everything else go first.
+            folder: The engine's folder, whose rows may be read.
+            scratch: A new folder for this process only. It is removed at the end.
+            limits: Limits of the process.
+            walled: Use Landlock and seccomp.
+            background: Let every other process go first, because no reader waits for this one.
 
         Raises:
-            OSError: it cannot be started, or the folder not be made.
+            OSError: The process can't be started, or the folder can't be created.
         """
         self.engine = scratch / "engine"
         self._scratch = scratch
@@ -77,7 +77,7 @@ class ReaderProcess:
         for each in (self.engine, temporary):
             each.mkdir(parents=True)
         given = {
-            "read": [str(folder / "store")],  # the snapshot's links lead there
+            "read": [str(folder / "store")],  # the target of the snapshot's links
             "scratch": str(scratch),
             "walled": walled,
             "data_bytes": 2 * limits.memory_bytes,
@@ -105,18 +105,22 @@ class ReaderProcess:
             stderr=subprocess.DEVNULL,
             bufsize=0,
             cwd=temporary,
-            env={"TMPDIR": str(temporary), "HOME": str(temporary), "LANG": "C.UTF-8"},  # none of ours: it holds secrets
+            env={
+                "TMPDIR": str(temporary),
+                "HOME": str(temporary),
+                "LANG": "C.UTF-8",
+            },  # none of this process's variables: they hold secrets
         )
 
     @property
     def pid(self) -> int:
-        """Its id."""
+        """The process id."""
         return self._process.pid
 
     def step_back(self) -> None:
-        """Give every other process the processors first. Threads that start later inherit it."""
+        """Lower the priority of the process. Threads that start later inherit it."""
         tasks = Path(f"/proc/{self.pid}/task")
-        with contextlib.suppress(OSError):  # it ended, or a thread did
+        with contextlib.suppress(OSError):  # the process or a thread has ended
             for task in [path.name for path in tasks.iterdir()] if tasks.is_dir() else [self.pid]:
                 os.setpriority(os.PRIO_PROCESS, int(task), NICE)
 
@@ -124,24 +128,28 @@ class ReaderProcess:
         """Wait until the engine is loaded.
 
         Raises:
-            StoreUnavailableError: it cannot be loaded.
-            ReaderLimitError, ReaderEndedError: see :meth:`ask`.
+            StoreUnavailableError: The engine can't be loaded.
+            ReaderLimitError, ReaderEndedError: As for :meth:`ask`.
         """
         ok, text = self._answer(deadline)
         if not ok:
             raise StoreUnavailableError(
                 f"The process for SQL could not start: {text.decode(errors='replace')[:300]}.",
-                hint="The log of the service has more; everything else goes on.",
+                hint="The log of the service has more. Everything else continues.",
             )
 
     def ask(self, request: dict[str, Any], deadline: float) -> tuple[bool, bytes]:
-        """Send a request and wait for its answer: whether it succeeded, and the bytes or the error's text.
+        """Send a request, and return whether it succeeded and the bytes of the answer or of the error's text.
 
-        ``deadline`` is an instant of ``time.monotonic()``. Whatever is raised, the process is of no more use.
+        After an exception the process can't be used again.
+
+        Args:
+            request: As JSON.
+            deadline: A time of ``time.monotonic()``.
 
         Raises:
-            ReaderLimitError: it was not done at the deadline, or takes more than it may.
-            ReaderEndedError: it ended.
+            ReaderLimitError: The process was not done at the deadline, or exceeds a limit.
+            ReaderEndedError: The process ended.
         """
         pending = memoryview(json.dumps(request).encode() + b"\n")
         while pending:
@@ -155,7 +163,7 @@ class ReaderProcess:
         return self._answer(deadline)
 
     def end(self) -> None:
-        """Kill it, whatever it does, and remove its scratch folder. May be called again."""
+        """Kill the process and remove its scratch folder. May be called again."""
         with self._ending:
             if self._ended:
                 return
@@ -168,7 +176,7 @@ class ReaderProcess:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def close(self) -> None:
-        """:meth:`end`, and let the pipes go: for the thread that asks."""
+        """End the process and close the pipes. Only the thread that asks may call it."""
         self.end()
         self._requests.close()
         self._answers.close()
@@ -181,7 +189,7 @@ class ReaderProcess:
         try:
             head = json.loads(self._received[:end])
             ok, size = head["ok"] is True, int(head["size"])
-        except (ValueError, TypeError, LookupError):  # not our reader any more
+        except (ValueError, TypeError, LookupError):  # the answer does not come from reader.py
             raise self._gone() from None
         if not 0 <= size <= self._limits.answer_bytes:
             raise ReaderLimitError(
@@ -206,18 +214,18 @@ class ReaderProcess:
         self._received += received
 
     def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        """Wait until a pipe is ready, and see meanwhile what the process takes."""
+        """Wait until a pipe is ready, and check the limits meanwhile."""
         waiting = select.poll()
         waiting.register(descriptor, event)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise ReaderLimitError("The query was not done in time: its process was ended.", hint=_SOONER)
-            if waiting.poll(1000 * min(left, _LOOK_EVERY_S)):
+                raise ReaderLimitError("The query was not done in time, so its process was ended.", hint=_SOONER)
+            if waiting.poll(1000 * min(left, _CHECK_EVERY_S)):
                 return
-            self._look()
+            self._check_limits()
 
-    def _look(self) -> None:
+    def _check_limits(self) -> None:
         memory, written = _resident(self.pid), _written(self.pid)
         if memory > self._limits.memory_bytes:
             raise ReaderLimitError(
@@ -228,15 +236,15 @@ class ReaderProcess:
 
     def _gone(self) -> SwitchgearError:
         if self._ended:
-            return StoreUnavailableError("The service is closing.", hint="Ask again when it runs.")
+            return StoreUnavailableError("The service is closing.", hint="Try again when it runs.")
         self.end()
         return ReaderEndedError(
-            f"The query brought its engine down (exit code {self._process.returncode}).", hint="Simplify it."
+            f"The query made its engine crash (exit code {self._process.returncode}).", hint="Simplify it."
         )
 
 
 def _resident(pid: int) -> int:
-    """Bytes of memory; 0 where the system does not say."""
+    """Return the resident bytes; 0 if the system does not provide them."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, LookupError):
@@ -244,7 +252,7 @@ def _resident(pid: int) -> int:
 
 
 def _written(pid: int) -> int:
-    """Bytes that it has given to ``write`` since its start; 0 where the system does not say."""
+    """Return the bytes written since its start; 0 if the system does not provide them."""
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
         return next((int(line.split()[1]) for line in lines if line.startswith("wchar:")), 0)

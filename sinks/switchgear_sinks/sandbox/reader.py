@@ -1,9 +1,10 @@
-"""The process that runs one reader's query, behind the second wall: ``python -I -m switchgear_sinks.sandbox.reader``.
+"""Run one reader's queries in a confined process: ``python -I -m switchgear_sinks.sandbox.reader``.
 
-It shuts itself in before it loads the engine: Landlock binds the threads that start later, and the engine starts some when
-it is imported. Then it answers on standard output what comes on standard input. A request is a line of JSON,
-``{"open": folder}`` first, then ``{"query": text, "format": name, "parameters": {…}, "settings": {…}}``. An answer is a
-line ``{"ok": true, "size": n}`` and n bytes; with ``"ok": false`` they are an error's text. The process ends with its input.
+The process confines itself before it loads the engine, because Landlock binds only threads that start later, and the engine starts
+some when it is imported. Then it answers requests from standard input on standard output, and ends with its input.
+
+A request is a line of JSON: first ``{"open": folder}``, then ``{"query": text, "format": name, "parameters": {…}, "settings": {…}}``.
+An answer is a line ``{"ok": true, "size": n}`` and n bytes. With ``"ok": false`` the bytes are an error's text.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ _SYSTEM: Final = (
     "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled",
     "/dev/null", "/dev/urandom",
 )  # fmt: skip
-"""What the engine reads when it is loaded and started. Nothing in it is a secret of this machine."""
+"""Files that the engine reads when it is loaded and started. They hold no secrets of this machine."""
 _OPEN_FILES: Final = 4096
 
 
 def main() -> None:
-    """Serve; the only argument is an object of JSON.
+    """Serve. The only argument is an object of JSON.
 
-    ``read``: folders that may be read; ``scratch``: the folder to write; ``walled``: false leaves the kernel's walls out;
-    ``data_bytes``: memory that the process may ask for; ``file_bytes``: of one file that it writes.
+    ``read``: folders that may be read. ``scratch``: the folder to write. ``walled``: false leaves Landlock and seccomp out.
+    ``data_bytes``: memory that the process may allocate. ``file_bytes``: size of one file that it writes.
     """
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the engine prints is not an answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the engine may print to standard output
     try:
         _confine_resources(given["data_bytes"], given["file_bytes"])
         if given["walled"]:
@@ -63,9 +64,9 @@ def _confine_resources(data_bytes: int, file_bytes: int) -> None:
         (resource.RLIMIT_DATA, data_bytes),
         (resource.RLIMIT_FSIZE, file_bytes),
     ):
-        with contextlib.suppress(ValueError):  # lower already
+        with contextlib.suppress(ValueError):  # the limit is lower already
             resource.setrlimit(kind, (limit, limit))
-    with contextlib.suppress(OSError):  # Linux only; where memory runs out, this process is the one to end
+    with contextlib.suppress(OSError):  # Linux only: when memory runs out, end this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
@@ -76,15 +77,15 @@ def _libraries() -> list[Path]:
 
 
 def _end_with_input() -> None:
-    """End the process when the parent is gone, whatever the engine does meanwhile."""
+    """End the process when the parent has ended, even while the engine is busy."""
     waiting = select.poll()
-    waiting.register(0, 0)  # a hang-up is reported without being asked for
+    waiting.register(0, 0)  # a hang-up is always reported
     waiting.poll()
     os._exit(0)
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    chdb: Any = importlib.import_module("chdb")  # behind the wall only
+    chdb: Any = importlib.import_module("chdb")  # only after the confinement
     _send(answers, b"")
     engine: Any = None
     for line in requests:

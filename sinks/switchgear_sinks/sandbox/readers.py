@@ -1,8 +1,8 @@
-"""Readers' processes over one folder of the embedded engine: one for each reader, and a spare one that is ready.
+"""Run readers' processes over one folder of the embedded engine: one for each reader, and a spare one.
 
-A process serves one reader and is then ended, whatever state it is in: nothing of one query reaches the next. To load the
-engine and to open the tables takes half a second or more; the spare one has done both, and only looks at the tables again when
-it is taken. It comes with the first query and ends when no query comes for a while.
+A process serves one reader and is then ended, so nothing of one query reaches the next. To load the engine and open the tables
+takes half a second or more. The spare process has done both, and only refreshes the tables when it is used. It starts with the
+first query, and ends when no query arrives for a while.
 """
 
 from __future__ import annotations
@@ -11,35 +11,99 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import structlog
+from clickhouse_connect.driver.binding import bind_query
+from clickhouse_connect.driver.exceptions import DatabaseError
 
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_sinks.clickhouse_errors import clickhouse_message
-from switchgear_sinks.sandbox.client import ReaderClient
 from switchgear_sinks.sandbox.process import START_S, ReaderLimits, ReaderProcess
 from switchgear_sinks.sandbox.snapshot import link_snapshot
 
 log = structlog.get_logger()
 
 SCRATCH: Final = "readers"
-"""Below the engine's folder, whose lock says that no other process uses it."""
+"""A folder in the engine's folder, whose lock ensures that no other process uses it."""
 IDLE_S: Final = 120.0
 _GRACE_S: Final = 1.0
-_RUN: Final = uuid4().hex[:8]  # scratch folders of another run have no process any more
+_RUN: Final = uuid4().hex[:8]
+"""Prefix of this run's scratch folders. Those with another prefix have no process."""
 _REFRESH_S: Final = 10.0
+_ERROR_BYTES: Final = 16_384
+_SERVER_SETTINGS: Final = frozenset({"wait_end_of_query"})
 
 
 class ReaderOpenError(StoreUnavailableError):
     """The process could not open the tables."""
 
 
+class ReaderClient:
+    """A client of one reader's process, in the shape of a clickhouse-connect client. All its queries have one deadline.
+
+    :meth:`Readers.connect` makes it. Its methods block. Close it after use.
+    """
+
+    def __init__(self, process: ReaderProcess, deadline: float, release: Callable[[ReaderProcess], None]) -> None:
+        self._process = process
+        self._deadline = deadline
+        self._release = release
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
+    def raw_query(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        fmt: str | None = None,
+    ) -> bytes:
+        """Run a query and return the answer in ``fmt``.
+
+        Args:
+            query: The SQL.
+            parameters: Values for ``{name:Type}``.
+            settings: Settings for this query and those after it.
+            fmt: A format of ClickHouse.
+
+        Raises:
+            ClickHouseError: The engine refuses, with its text.
+            ReaderLimitError: The deadline has passed, or the query exceeds its limits. The client can't be used again.
+            ReaderEndedError: The query made the engine crash.
+        """
+        text, bound = bind_query(query, dict(parameters or {}), UTC)
+        ok, answer = self._process.ask(
+            {
+                "query": text,
+                "format": fmt or "TabSeparated",
+                "parameters": {name.removeprefix("param_"): value for name, value in bound.items()},
+                "settings": {name: value for name, value in (settings or {}).items() if name not in _SERVER_SETTINGS},
+            },
+            self._deadline,
+        )
+        if not ok:
+            raise DatabaseError(answer[:_ERROR_BYTES].decode("utf-8", "replace"))
+        return answer
+
+    def command(self, cmd: str) -> object:
+        """Run a statement, with the errors of :meth:`raw_query`."""
+        return self.raw_query(cmd)
+
+    def close(self) -> None:
+        """End the process."""
+        self._release(self._process)
+
+
 class Readers:
-    """Make with the folder of an open store; close before the store gives its lock back. Usable from any thread."""
+    """The processes over the folder of an open store. Close it before the store unlocks the folder. Usable from any thread."""
 
     def __init__(
         self,
@@ -51,14 +115,14 @@ class Readers:
         limits: ReaderLimits | None = None,
         idle_s: float = IDLE_S,
     ) -> None:
-        """Start nothing yet; remove what processes of an earlier run left behind.
+        """Remove what processes of an earlier run left behind. No process is started yet.
 
         Args:
-            folder: Of the engine, which this process has open.
-            database: The one to select.
-            max_seconds: For all that one client asks; a second later its process is ended.
-            walled: Behind the kernel's walls; False: a process of its own only.
-            limits: Of one process.
+            folder: The engine's folder, which this process has open.
+            database: The database to select.
+            max_seconds: For all queries of one client. A second later its process is ended.
+            walled: Use Landlock and seccomp. Without them, readers only have a separate process.
+            limits: Limits of one process.
             idle_s: The spare process ends when it was not used for so long.
         """
         self._folder = folder
@@ -78,16 +142,16 @@ class Readers:
                 shutil.rmtree(left, ignore_errors=True)
 
     def connect(self) -> ReaderClient:
-        """A client of its own, whose time runs from now on. Blocks; close it.
+        """Return a client with its own process. Its time runs from now on. It blocks; close the client after use.
 
         Raises:
-            StoreUnavailableError: no process can be started, or the service is closing.
+            StoreUnavailableError: No process can be started, or the service is closing.
         """
         process = self._ready()
         return ReaderClient(process, time.monotonic() + self._seconds, self._release)
 
     def close(self) -> None:
-        """End every process, also of queries that run."""
+        """End every process, including those of running queries."""
         with self._guard:
             self._closed = True
             running, preparing = list(self._running), self._preparing
@@ -106,16 +170,16 @@ class Readers:
             try:
                 self._refresh(spare)
             except (SwitchgearError, OSError) as error:
-                _report("the spare process for SQL was of no use", error)
+                _report("the spare process for SQL could not be used", error)
                 self._release(spare)
             else:
                 return spare
         return self._start(background=False)
 
     def _start(self, *, background: bool) -> ReaderProcess:
-        """A process of which a client can be made.
+        """Start a process and open the tables.
 
-        A part of a table that is dropped between the snapshot and its opening keeps the engine from opening it: then once more.
+        The engine can't open a table if one of its parts is dropped after the snapshot. Then try once more.
         """
         try:
             return self._open(background=background)
@@ -126,7 +190,7 @@ class Readers:
         """Load the engine in a new process, and open the tables as they are now."""
         with self._guard:
             if self._closed:
-                raise StoreUnavailableError("The service is closing.", hint="Ask again when it runs.")
+                raise StoreUnavailableError("The service is closing.", hint="Try again when it runs.")
             try:
                 process = ReaderProcess(
                     self._folder,
@@ -142,26 +206,26 @@ class Readers:
         with self._released_on_error(process):
             process.started(deadline)
             link_snapshot(self._folder, process.engine)
-            _done(process.ask({"open": str(process.engine)}, deadline))
+            _raise_unless_ok(process.ask({"open": str(process.engine)}, deadline))
             self._settle(process, deadline)
         return process
 
     def _refresh(self, process: ReaderProcess) -> None:
-        """Close the database, which still shows what was stored when the process started, and open it as it is now."""
+        """Detach the database, which shows what was stored when the process started, and attach it as it is now."""
         deadline = time.monotonic() + _REFRESH_S
-        _tell(process, f"DETACH DATABASE `{self._database}`", deadline)
+        _execute(process, f"DETACH DATABASE `{self._database}`", deadline)
         link_snapshot(self._folder, process.engine)
         definition = (self._folder / "metadata" / f"{self._database}.sql").read_text()
-        _tell(process, definition.replace("ATTACH DATABASE _", f"ATTACH DATABASE `{self._database}`", 1), deadline)
+        _execute(process, definition.replace("ATTACH DATABASE _", f"ATTACH DATABASE `{self._database}`", 1), deadline)
         self._settle(process, deadline)
 
     def _settle(self, process: ReaderProcess, deadline: float) -> None:
-        _tell(process, "SYSTEM STOP MERGES", deadline)
-        _tell(process, f"USE `{self._database}`", deadline)
+        _execute(process, "SYSTEM STOP MERGES", deadline)
+        _execute(process, f"USE `{self._database}`", deadline)
         process.step_back()
 
     def _release(self, process: ReaderProcess) -> None:
-        """End a process that was used, and see that there is a spare one for the next query."""
+        """End a used process, and start a spare one for the next query if there is none."""
         process.close()
         with self._guard:
             self._running.discard(process)
@@ -209,11 +273,11 @@ class Readers:
             raise
 
 
-def _tell(process: ReaderProcess, statement: str, deadline: float) -> None:
-    _done(process.ask({"query": statement, "format": "Null", "parameters": {}, "settings": {}}, deadline))
+def _execute(process: ReaderProcess, statement: str, deadline: float) -> None:
+    _raise_unless_ok(process.ask({"query": statement, "format": "Null", "parameters": {}, "settings": {}}, deadline))
 
 
-def _done(answer: tuple[bool, bytes]) -> None:
+def _raise_unless_ok(answer: tuple[bool, bytes]) -> None:
     ok, text = answer
     if not ok:
         reason = clickhouse_message(RuntimeError(text.decode(errors="replace")))
@@ -221,14 +285,12 @@ def _done(answer: tuple[bool, bytes]) -> None:
 
 
 def _report(event: str, error: Exception) -> None:
-    if not isinstance(
-        error, ReaderOpenError
-    ):  # else a table changed just then; a query that meets it again is an error
+    if not isinstance(error, ReaderOpenError):  # a table changed just then; a query that meets it again raises it
         log.warning(event, error=str(error))
 
 
 def _unavailable(error: OSError) -> StoreUnavailableError:
     return StoreUnavailableError(
         f"No process for SQL can be started: {error.strerror or error}.",
-        hint="Free memory or space on the disk of the store; everything else goes on.",
+        hint="Free memory or space on the disk of the store. Everything else continues.",
     )

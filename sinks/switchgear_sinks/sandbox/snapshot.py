@@ -1,9 +1,10 @@
-"""A second view of a folder of the embedded engine, made of links: another engine can open it while the first one writes.
+"""Snapshot a folder of the embedded engine with links, so that another engine can open it while the first one writes.
 
-One process at a time may open a folder of chDB. A part of a MergeTree table is a folder that nothing changes once it has
-its name, so a link to it is enough; only the few small files above the parts are copied. Parts that were merged into another
-one are left out: the engine that wrote them removes them at any time, and an engine does not open a table with a link that
-leads nowhere. A part of the snapshot that is merged later stays for eight minutes (``old_parts_lifetime``).
+One process at a time may open a folder of chDB. A part of a MergeTree table is a folder that never changes after it has its name, so
+a link to it is enough. Only the few small files above the parts are copied.
+
+Parts that were merged into another part are left out. The engine may remove them at any time, and no engine opens a table with a
+broken link. A part that is merged after the snapshot stays for eight minutes (``old_parts_lifetime``).
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from pathlib import Path
 from typing import Final
 
 LINKED: Final = ("metadata", "store")
-"""What makes the tables, below a folder of the engine."""
+"""The folders that make up the tables, in a folder of the engine."""
 _PART: Final = re.compile(r"^([^_]+)_(\d+)_(\d+)_(\d+)(?:_(\d+))?$")
 """Partition, first block, last block, level, mutation."""
 _OWN_FOLDERS: Final = frozenset({"detached", "deduplication_logs", "moving"})
-_UNFINISHED: Final = ("tmp", "delete_tmp_", "mutation_")  # a mutation is the writer's work: no snapshot runs it again
+_UNFINISHED: Final = ("tmp", "delete_tmp_", "mutation_")  # a mutation is the writer's work; no snapshot may repeat it
 
 
 def link_snapshot(folder: Path, snapshot: Path) -> None:
-    """Make ``snapshot`` show the tables of ``folder`` as they are now, instead of what it showed before; a few milliseconds.
+    """Replace ``snapshot`` with links to the tables of ``folder`` as they are now. It takes a few milliseconds.
 
     Raises:
-        OSError: ``folder`` cannot be read, or ``snapshot`` not be written.
+        OSError: ``folder`` can't be read, or ``snapshot`` can't be written.
     """
     for name in LINKED:
         target = snapshot / name
@@ -60,7 +61,7 @@ def _link(folder: Path, snapshot: Path) -> None:
 
 
 def uncovered(names: Iterable[str]) -> list[str]:
-    """Of a table's parts, by the names of their folders, those that were not merged into another one."""
+    """Return the parts of a table that were not merged into another one, by the names of their folders."""
     parts = sorted((_Part.of(name) for name in names), key=lambda each: each.order)
     kept: list[_Part] = []
     for part in parts:
@@ -87,7 +88,7 @@ class _Part:
 
     @property
     def order(self) -> tuple[str, int, int, int, int]:
-        """A part comes after the one that covers it."""
+        """Sort key that puts a part after the one that covers it."""
         return self.partition, self.first, -self.last, -self.level, -self.mutation
 
     def covers(self, other: _Part) -> bool:
@@ -99,7 +100,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except FileNotFoundError:  # dropped a moment ago
+    except FileNotFoundError:  # dropped meanwhile
         return []
 
 
