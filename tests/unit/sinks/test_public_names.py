@@ -19,7 +19,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = switchgear_sinks.ToolMetrics
 
 
-def test_the_dead_letters_do_without_clickhouse():
+def test_dead_letters_do_not_import_clickhouse():
     script = (
         "import sys, switchgear_sinks.dead; print([m for m in sys.modules if m.startswith(('clickhouse', 'chdb'))])"
     )

@@ -59,7 +59,7 @@ def told(capsys, *arguments, code=0) -> str:
     return captured.err if code else captured.out
 
 
-def test_tools_lists_every_tool_with_its_verdict(filled, capsys):
+def test_tools_command_lists_every_tool_with_its_status(filled, capsys):
     shown = told(capsys, "tools")
     assert "mcp:search" in shown
     assert "unhealthy" in shown
@@ -127,7 +127,7 @@ def test_slow_lists_the_slow_calls_only(filled, capsys):
     assert told(capsys, "slow", "--threshold-ms", "9000").strip() == "No call took longer than 9.00 s."
 
 
-def test_errors_lists_the_latest(filled, capsys):
+def test_errors_command_lists_the_latest_errors(filled, capsys):
     shown = told(capsys, "errors", "--limit", "3")
     assert shown.count("KeyError") == 3
     assert told(capsys, "errors", "--tool", "mcp:slow").strip() == "No errors are stored."
@@ -163,7 +163,7 @@ def test_json_is_the_answer_of_the_api(filled, capsys, arguments, key):
 
 
 @pytest.mark.parametrize("arguments", [["tools"], ["circuits"], ["circuits", "--history"], ["slow"], ["errors"]])
-def test_nothing_stored_is_said_and_is_no_failure(api_url, capsys, arguments):
+def test_command_on_an_empty_store_succeeds_and_says_so(api_url, capsys, arguments):
     assert told(capsys, *arguments).startswith("No ")
 
 
@@ -241,7 +241,7 @@ def test_retention_is_changed_in_the_store_of_the_running_api_and_nowhere_else(a
     assert not (tmp_path / "home").exists()
 
 
-def test_what_the_retention_may_not_be_is_one_sentence(api_url, capsys):
+def test_invalid_retention_is_one_sentence(api_url, capsys):
     assert "from 1 to 3650 days, got 0" in told(capsys, "retention", "set", "0", code=1)
     assert run(["retention", "set", "many"]) == 2
     assert run(["retention", "set", "7", "--api-url", api_url, "--clickhouse", "chdb:/x"]) == 2

@@ -108,7 +108,7 @@ async def test_changes_at_once_are_all_kept(api, store):
         ([], "object"),
     ],
 )
-async def test_a_wrong_body_is_one_sentence_that_names_the_field(api, store, body, word):
+async def test_invalid_body_of_a_retention_change_names_the_field(api, store, body, word):
     answer = await api.put("/v1/retention", json=body)
     assert answer.status_code == 400
     assert word in answer.json()["error"]
@@ -153,7 +153,7 @@ async def test_only_the_apis_own_machine_may_change_it_even_where_others_may_rea
                 assert "--clickhouse" in answer.json()["hint"]
 
 
-async def test_a_clickhouse_user_who_may_only_read_is_said_with_the_way_out(api, store, monkeypatch):
+async def test_retention_change_under_a_read_only_clickhouse_user_is_forbidden_with_a_hint(api, store, monkeypatch):
     monkeypatch.setattr(store, "_write", store.client_pool("reader", 1, {"readonly": 1}))
     answer = await api.put("/v1/retention", json={"days": 3})
     assert answer.status_code == 403
@@ -163,7 +163,7 @@ async def test_a_clickhouse_user_who_may_only_read_is_said_with_the_way_out(api,
     assert (await api.get("/v1/retention")).json()["default_days"] == 30
 
 
-async def test_unknown_parameters_and_methods_are_said(api):
+async def test_unknown_parameters_and_methods_of_the_retention_route_are_named(api):
     assert "days" in (await api.delete("/v1/retention?days=3")).json()["error"]
     assert (await api.get("/v1/retention?tenant=a")).status_code == 400
     assert (await api.post("/v1/retention", json={})).status_code == 405

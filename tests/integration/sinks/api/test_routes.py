@@ -64,7 +64,7 @@ async def test_an_empty_store_answers_everything_with_nothing(api):
     assert (await api.get("/v1/stored")).json() == {"events": 0}
 
 
-async def test_how_many_events_are_stored_is_asked_without_sql(api, store):
+async def test_stored_route_answers_the_number_of_events(api, store):
     await store_calls(store, [call("search")] * 3)
     assert (await api.get("/v1/stored")).json() == {"events": 3}
 
@@ -91,7 +91,7 @@ async def test_a_tool_is_its_report_statistics_errors_and_circuits(api, store):
         assert content["stored_calls"] == 2
 
 
-async def test_a_tool_nobody_called_is_not_found(api):
+async def test_tool_without_calls_is_not_found(api):
     content = await refused(api, 404, "'nobody'", "/v1/tools/nobody")
     assert "switchgear tools" in content["hint"]
 
@@ -169,7 +169,7 @@ async def test_a_tenant_sees_its_own_calls(api, store):
         ("/v1/stored?tool=x", "tool"),
     ],
 )
-async def test_a_wrong_parameter_is_named(api, path, field):
+async def test_answer_to_an_invalid_parameter_names_it(api, path, field):
     await refused(api, 400, field, path)
 
 
@@ -207,7 +207,7 @@ async def test_a_query_answers_columns_with_types_and_rows(api, store):
         (b'{"query": "SELECT 1"}' + b" " * 1_000_001, "larger"),
     ],
 )
-async def test_a_wrong_body_is_told_what_is_expected(api, body, word):
+async def test_answer_to_an_invalid_sql_body_shows_a_valid_one(api, body, word):
     content = await refused(
         api, 400, word, "/v1/sql", method="POST", content=body, headers={"content-type": "application/json"}
     )
@@ -316,7 +316,7 @@ async def test_circuits_that_processes_opened_are_apart_from_the_fleets(api, sto
     assert times == [at, at, at + timedelta(seconds=45)]
 
 
-async def test_of_another_tool_none_is_told(api, store):
+async def test_local_circuits_of_another_tool_are_left_out(api, store):
     await store_calls(store, [refusal("other"), call("search", at=NOW)])
     assert (await api.get("/v1/circuits?tool=search")).json()["local_circuits"] == []
     assert (await api.get("/v1/tools/search")).json()["local_circuits"] == []
@@ -325,7 +325,7 @@ async def test_of_another_tool_none_is_told(api, store):
 @pytest.mark.parametrize(
     "path", ["/v1/circuits/search", "/v1/circuits/search/history", "/v1/circuits/search?history=1"]
 )
-async def test_a_circuit_that_only_processes_have_is_not_said_to_be_nowhere(api, store, path):
+async def test_answer_for_a_circuit_that_only_processes_have_says_so(api, store, path):
     await store_calls(store, [refusal()])
     content = await refused(api, 404, "Processes opened their own", path)
     assert content["hint"] == "`switchgear tool search` shows them."

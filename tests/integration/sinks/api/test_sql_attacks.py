@@ -237,7 +237,7 @@ def impatient(store) -> ReadOnlySql:
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-async def test_an_attempt_is_refused_and_leaves_no_trace(store, sql, world, attempt):
+async def test_attack_is_refused_and_leaves_no_trace(store, sql, world, attempt):
     await store_calls(store, [call("kept")])
     tables = (await store.query("SHOW TABLES")).result_rows
     with pytest.raises((SqlRefusedError, SqlFailedError)) as caught:
@@ -248,7 +248,7 @@ async def test_an_attempt_is_refused_and_leaves_no_trace(store, sql, world, atte
     assert (await store.query("SELECT count(), any(user_id) FROM tool_metrics")).result_rows == [(1, "u")]
 
 
-def test_attempts_are_refused_by_the_gate_and_not_by_luck(sql, world):
+def test_attacks_are_refused_by_the_gate(sql, world):
     """Fails where an attempt became a mere syntax error, which would prove nothing; those that are, are listed."""
     by_luck = []
     for attempt in ATTEMPTS:
@@ -277,7 +277,7 @@ def test_attempts_are_refused_by_the_gate_and_not_by_luck(sql, world):
         "SELECT * FROM sqlite('{folder}/written.db', 't')",
     ],
 )
-def test_readonly_alone_would_not_do_in_the_embedded_engine(store, world, attempt):
+def test_readonly_setting_alone_does_not_stop_the_attacks_in_the_embedded_engine(store, world, attempt):
     """Documents why there is a gate: should this fail after an upgrade, ClickHouse has closed the gap."""
     client = store.connect({"allow_ddl": 0, "readonly": 1})
     try:
@@ -314,7 +314,7 @@ def test_behind_the_gate_clickhouse_itself_refuses_what_it_can(store, sql, world
 
 
 @pytest.mark.parametrize("query", ALLOWED)
-def test_what_reads_the_store_runs(sql, query):
+def test_query_that_reads_the_store_runs(sql, query):
     result = sql.run(query)
     assert result.columns
     assert result.truncated is False
@@ -333,13 +333,13 @@ def test_what_reads_the_store_runs(sql, query):
         "WITH RECURSIVE x AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM x) SELECT count() FROM x",
     ],
 )
-def test_a_flood_runs_into_a_limit_and_the_engine_lives_on(sql, impatient, flood):
+def test_expensive_query_hits_a_limit_and_the_engine_survives(sql, impatient, flood):
     with pytest.raises((SqlLimitError, SqlFailedError)):
         impatient.run(flood)
     assert sql.run("SELECT 1").rows == [[1]], "and nothing of the failed answer is in the next"
 
 
-def test_more_rows_than_the_limit_are_cut_and_told(sql):
+def test_rows_beyond_the_limit_are_cut_and_the_answer_is_marked(sql):
     full = sql.run(f"SELECT number FROM numbers({MAX_ROWS})")
     assert (len(full.rows), full.truncated) == (MAX_ROWS, False)
     cut = sql.run(f"SELECT number FROM numbers({MAX_ROWS + 1})")
@@ -354,7 +354,7 @@ def test_the_limit_cuts_the_answer_and_not_what_is_counted(sql):
     assert sql.run("SELECT number IN (SELECT number FROM numbers(5000)) FROM numbers(4999, 1)").rows == [[1]]
 
 
-def test_values_come_as_json_with_their_types(sql):
+def test_query_answers_json_values_with_their_types(sql):
     result = sql.run(
         "SELECT toUInt64(18446744073709551615) AS big, toDateTime64('2026-03-01 12:00:00.123456', 6, 'UTC') AS at, "
         "[1, 2] AS list, map('a', 1) AS map, NULL AS nothing, 1 / 0 AS inf, true AS yes, 'ü' AS text"
@@ -374,7 +374,7 @@ def test_values_come_as_json_with_their_types(sql):
     ]
 
 
-async def test_queries_wait_their_turn_and_a_busy_api_says_so(store):
+async def test_queries_wait_for_each_other_and_a_busy_api_answers_503(store):
     settings = Settings(sql_max_seconds=2)
     app = create_app(store, settings, registry=CollectorRegistry())
     slow = {"query": "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"}

@@ -52,18 +52,18 @@ async def sql(store) -> ReadOnlySql:
     return ReadOnlySql(store.connect, embedded=True, max_rows=1000, max_seconds=10)
 
 
-def test_there_are_a_dozen_worked_queries_and_more():
+def test_sql_document_has_at_least_a_dozen_queries():
     assert len(QUERIES) >= 12
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
-def test_a_worked_query_answers(sql, query):
+def test_query_of_the_sql_document_runs(sql, query):
     result = sql.run(query)
     assert result.rows, query
     assert all(column["name"] for column in result.columns)
 
 
-def test_the_answers_are_right(sql):
+def test_queries_of_the_sql_document_answer_correctly(sql):
     answers = [sql.run(query) for query in QUERIES]
     worked = next(place for place, query in enumerate(QUERIES) if "distinct_events" in query)
     of_views(answers[:worked])

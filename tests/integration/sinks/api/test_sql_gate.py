@@ -29,7 +29,7 @@ def client(store):
     found.close()
 
 
-def test_nothing_of_a_query_is_run_before_its_names_are_judged(client):
+def test_no_part_of_a_query_runs_before_its_names_are_checked(client):
     ask = Engine(client)
     with pytest.raises(SqlRefusedError, match=r"file\(\)"):
         Gate().admit(ask, "SELECT file('/etc/hostname')")
@@ -40,7 +40,7 @@ def test_nothing_of_a_query_is_run_before_its_names_are_judged(client):
     ]
 
 
-def test_what_runs_is_what_was_judged(client):
+def test_query_that_runs_is_the_one_that_was_checked(client):
     ask = Engine(client)
     text = Gate().admit(ask, f"{QUERY} -- a comment\n;")
     assert text == QUERY
@@ -48,13 +48,13 @@ def test_what_runs_is_what_was_judged(client):
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
-def test_of_a_tree_that_was_cut_nothing_is_concluded(client, kept):
+def test_truncated_syntax_tree_is_refused(client, kept):
     ask = Engine(client, lambda tree: tree[: int(len(tree) * kept)])
     with pytest.raises(SqlRefusedError, match="did not show all"):
         Gate().admit(ask, QUERY)
 
 
-def test_a_tree_that_is_too_large_is_a_limit(client):
+def test_too_large_syntax_tree_is_a_limit_error(client):
     ask = Engine(client, lambda tree: b" " * MAX_TREE_BYTES + tree)
     with pytest.raises(SqlLimitError, match="too large"):
         Gate().admit(ask, QUERY)
@@ -66,7 +66,7 @@ def test_a_query_with_thousands_of_names_is_judged(client):
 
 
 @pytest.mark.parametrize("sql", ["SELECT '\0'", "SELECT '\ud800'", "SELECT 1\0; DROP TABLE tool_metrics"])
-def test_characters_that_are_no_text_never_reach_the_engine(client, sql):
+def test_characters_that_are_not_text_never_reach_the_engine(client, sql):
     ask = Engine(client)
     with pytest.raises(SqlFailedError, match="not text"):
         Gate().admit(ask, sql)
@@ -82,7 +82,7 @@ def test_text_comes_through_the_gate_as_it_was_sent(client, text):
     assert client.raw_query(admitted, fmt="RawBLOB").decode() == text
 
 
-def test_what_the_engine_has_is_asked_once_a_minute(client):
+def test_catalog_of_the_engine_is_read_once_per_minute(client):
     now = [0.0]
     gate, ask = Gate(lambda: now[0]), Engine(client)
     counts = []

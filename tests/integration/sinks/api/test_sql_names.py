@@ -225,7 +225,7 @@ def test_a_name_that_is_not_allowed_is_refused_wherever_it_stands(sql, world, at
 
 
 @pytest.mark.parametrize("query", ALLOWED)
-def test_what_only_reads_and_computes_runs(sql, query):
+def test_query_that_only_reads_and_computes_runs(sql, query):
     assert sql.run(query).columns
 
 

@@ -33,7 +33,7 @@ async def test_a_query_runs_behind_both_walls_and_the_log_says_so(store):
     assert "seccomp" in walls
 
 
-async def test_where_the_kernel_has_no_wall_sql_is_refused_with_the_way_out(store, unwalled_system):
+async def test_sql_is_refused_if_the_kernel_has_no_sandbox(store, unwalled_system):
     answer, walls = await ask(store, "SELECT 1")
     assert answer.status_code == 403
     assert "this is darwin" in answer.json()["error"]
@@ -41,7 +41,9 @@ async def test_where_the_kernel_has_no_wall_sql_is_refused_with_the_way_out(stor
     assert walls.startswith("refused")
 
 
-async def test_a_setting_allows_the_first_wall_alone_and_the_log_says_what_is_missing(store, unwalled_system, tmp_path):
+async def test_setting_allows_sql_without_the_sandbox_and_the_log_says_what_is_missing(
+    store, unwalled_system, tmp_path
+):
     answer, walls = await ask(store, "SELECT 1", sql_unwalled=True)
     assert answer.json()["rows"] == [[1]]
     assert "this is darwin" in walls
@@ -65,7 +67,7 @@ async def test_with_the_first_wall_off_a_query_reads_no_file_through_the_api(sto
     assert answer.json()["rows"] == [[0]]
 
 
-async def test_a_query_that_takes_too_long_is_ended_and_told_as_a_limit(store):
+async def test_query_that_takes_too_long_is_ended_with_a_limit_error(store):
     answer, _ = await ask(
         store,
         "SELECT sum(editDistance(repeat('a', 60000), repeat('b', 60000 + number % 3))) FROM numbers(1000)",

@@ -72,7 +72,7 @@ async def test_caller_errors_and_cancelled_calls_are_stored_as_what_they_are(gua
 
 
 @pytest.mark.parametrize("hours", [1, 24])
-async def test_health_gives_no_verdict_on_them_and_recommends_what_helps(guarded, hours):
+async def test_health_of_a_tool_with_only_unjudged_calls_is_unknown_with_advice(guarded, hours):
     service = ToolHealthService(guarded)
     everything = await service.check_all_tools_health(hours)
     assert everything.status.value == "unknown"
@@ -120,7 +120,7 @@ async def test_tools_whose_callers_need_help_are_on_the_dashboard(guarded):
     assert (health["successful_calls"], health["failed_calls"], health["caller_errors"]) == (0, 0, TIMES)
 
 
-def test_the_api_and_the_command_line_show_them_apart(guarded, api_url, capsys):
+def test_api_and_command_line_show_caller_errors_and_cancelled_calls_separately(guarded, api_url, capsys):
     answer = httpx.get(f"{api_url}/v1/tools/search").json()
     assert (answer["report"]["cancelled_calls"], answer["stats"]["cancelled_count"]) == (TIMES, TIMES)
     assert httpx.get(f"{api_url}/v1/errors?tool=search").json()["errors"] == []
@@ -155,7 +155,7 @@ async def test_a_cancelled_call_of_an_older_emitter_is_stored_with_the_status_of
     )
 
 
-async def test_failures_beside_caller_errors_are_judged_alone(store):
+async def test_failures_are_judged_without_the_caller_errors(store):
     calls = [
         *[call("t", execution_time_ms=100)] * 6,
         *[call("t", "error", execution_time_ms=300, error_class="server", error_type="HTTPStatusError")] * 4,

@@ -50,7 +50,7 @@ def place(settings: Settings) -> str:
     return f"{settings.topics.executions} at {settings.kafka_bootstrap_servers}"
 
 
-async def test_whatever_stands_in_the_dead_letter_topic_is_passed_over_and_reported(here):
+async def test_foreign_records_in_the_dead_letter_topic_are_skipped_and_reported(here):
     mine = letter(here, 3, b"{}")
     await bury(here, mine)
     topic, key = here.topics.dead, b"executions-0-1"
@@ -79,7 +79,7 @@ async def dead(settings: Settings, *arguments: str):
     return await asyncio.to_thread(run, "dead", *arguments, settings=settings)
 
 
-async def test_the_list_has_the_newest_record_of_each_key_and_what_was_buried_is_gone(here: Settings) -> None:
+async def test_dead_list_has_the_newest_record_of_each_key_without_tombstones(here: Settings) -> None:
     one, two = letter(here, 1, b"one"), letter(here, 2, b"two", component="worker", original_key=b"fetch")
     await bury(here, one, two, letter(here, 1, b"one", reason="seen again"), letter(here, 3, b"three"))
     await produce(here, [Message(None, letter(here, 3, None).key), Message(b"not ours", b"k")], topic=here.topics.dead)
@@ -229,7 +229,7 @@ async def test_more_letters_than_memory_allows_are_refused(here: Settings, monke
     assert len(await read_letters(here.kafka, here.topics.dead, Selection(reason="no such"))) == 0
 
 
-async def test_no_broker_is_one_sentence(kafka) -> None:
+async def test_dead_command_without_a_broker_prints_one_sentence(kafka) -> None:
     away = kafka.settings(kafka_bootstrap_servers="127.0.0.1:9")
     done = await dead(away, "list")
     assert done.returncode == 1

@@ -16,7 +16,7 @@ def answers(url):
         return False
 
 
-def test_health_is_served_by_http_and_grpc_until_it_is_told_to_stop(tmp_path):
+def test_api_process_serves_health_by_http_and_grpc_until_sigterm(tmp_path):
     http, rpc = (f"127.0.0.1:{any_free_port()}" for _ in range(2))
     with clickhouse_server(tmp_path / "server", any_free_port()) as server:
         url = f"{server.url}/switchgear"

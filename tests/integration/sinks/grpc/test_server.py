@@ -55,7 +55,7 @@ async def test_the_summary_names_every_tool_with_its_figures(channel, store):
     assert abs((datetime.now(UTC) - summary.checked_at.ToDatetime(UTC)).total_seconds()) < 30
 
 
-async def test_one_tools_health_has_what_the_seeds_document(channel, store):
+async def test_health_of_one_tool_has_the_documented_fields(channel, store):
     now = datetime.now(UTC)
     await store_calls(
         store,
@@ -84,7 +84,7 @@ async def test_caller_errors_and_cancelled_calls_are_counted_apart(channel, stor
     assert (tool.recent_errors, tool.caller_errors, tool.cancelled_calls) == (0, 3, 2)
 
 
-async def test_what_there_was_not_is_absent(channel):
+async def test_missing_values_are_absent_in_the_message(channel):
     health = await ask(channel, "GetToolHealth", pb.GetToolHealthRequest(tool_name="never"), pb.ToolHealthInfo)
     assert health.status == pb.HEALTH_STATUS_UNKNOWN
     assert not any(health.HasField(name) for name in ("last_success", "last_failure", "last_error"))
@@ -100,7 +100,7 @@ async def test_a_tenant_sees_its_own_calls_only(channel, store):
 @pytest.mark.parametrize(
     ("name", "code"), [("nobody", grpc.StatusCode.NOT_FOUND), ("", grpc.StatusCode.INVALID_ARGUMENT)]
 )
-async def test_a_tool_that_is_none_has_a_status_of_its_own(channel, name, code):
+async def test_unknown_tool_or_empty_name_is_answered_with_its_own_status_code(channel, name, code):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await ask(channel, "GetToolHealth", pb.GetToolHealthRequest(tool_name=name), pb.ToolHealthInfo)
     assert caught.value.code() is code
@@ -170,7 +170,7 @@ async def test_a_crowd_of_silent_connections_is_bounded_and_gone_when_its_time_i
             assert await health_of(channel) == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_more_connections_than_there_may_be_are_closed_at_once(store):
+async def test_connections_beyond_the_limit_are_closed_at_once(store):
     async with serving_grpc(store, "127.0.0.1:0", limits=ServerLimits(connections=4, handshake_s=3600)) as port:
 
         def closed() -> None:

@@ -53,7 +53,7 @@ async def test_the_rollups_have_every_row_after_several_processes_migrated_at_on
         assert found.result_rows == [(0,)]
 
 
-async def test_a_lock_that_is_held_is_waited_for_and_then_named(server: ClickHouseServer) -> None:
+async def test_migration_waits_for_the_lock_and_then_names_it(server: ClickHouseServer) -> None:
     async with opened(server, "held", 2) as (first, second), runner.one_at_a_time(first, Layout()):
         with pytest.raises(
             MigrationError, match=r"migrating this database for 0\.5 s.*drop the table schema_migrations_lock"
@@ -62,7 +62,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_then_named(server: ClickHou
                 pass
 
 
-async def test_a_lock_that_a_dead_process_left_is_dropped_when_it_is_old(
+async def test_migration_drops_an_old_lock_of_a_dead_process(
     server: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "STALE_S", 1.0)

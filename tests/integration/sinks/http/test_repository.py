@@ -12,14 +12,17 @@ globals().update(
     again(
         test_tool_metrics,
         fixtures=["repository"],
-        without=["test_any_clickhouse_connect_client_will_do", "test_a_store_without_tables_gets_them"],  # of a folder
+        without=[
+            "test_repository_works_with_a_chdb_client",
+            "test_ensure_table_creates_missing_tables_of_a_store",
+        ],  # of a folder
     )
 )
 globals().update(again(test_tool_errors, fixtures=["errors_of"]))
 globals().update(again(test_rollups, fixtures=["calls"]))
 
 
-async def test_a_client_over_http_will_do(store):
+async def test_repository_works_with_a_synchronous_http_client(store):
     await store_calls(store, [call("t", "error")])
     client = clickhouse_connect.get_client(host="127.0.0.1", port=store.location.port, database=store.database)
     try:
@@ -32,7 +35,7 @@ async def test_a_client_over_http_will_do(store):
         client.close()
 
 
-async def test_an_asynchronous_client_over_http_will_do(store):
+async def test_repository_works_with_an_asynchronous_http_client(store):
     client = await clickhouse_connect.get_async_client(
         host="127.0.0.1", port=store.location.port, database=store.database
     )

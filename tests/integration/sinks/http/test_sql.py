@@ -32,7 +32,7 @@ async def refusal(store, **settings) -> dict[str, str]:
     return answer.json()
 
 
-async def test_without_a_user_who_may_only_read_sql_is_refused_with_the_way_out(store):
+async def test_sql_on_a_server_is_refused_without_a_read_only_user(store):
     refused = await refusal(store)
     assert "none is set" in refused["error"]
     assert "CREATE USER switchgear_reader" in refused["hint"]
@@ -50,7 +50,7 @@ async def ask(api, query) -> httpx.Response:
     return await api.post("/v1/sql", json={"query": query})
 
 
-async def test_a_query_answers(api, store):
+async def test_query_on_a_server_is_answered(api, store):
     await store_calls(store, [call("t"), call("u", "error")])
     answer = await ask(api, "SELECT tool_name, count() AS n FROM tool_metrics GROUP BY tool_name ORDER BY tool_name")
     assert answer.status_code == 200
@@ -58,13 +58,13 @@ async def test_a_query_answers(api, store):
     assert [column["name"] for column in answer.json()["columns"]] == ["tool_name", "n"]
 
 
-async def test_what_is_above_the_row_limit_is_cut_and_told(api):
+async def test_answer_above_the_row_limit_is_cut_and_marked(api):
     content = (await ask(api, "SELECT number FROM numbers(50)")).json()
     assert (content["row_count"], content["truncated"]) == (5, True)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-async def test_an_attempt_is_refused_and_changes_nothing(api, tmp_path, attempt):
+async def test_attack_on_a_server_is_refused_and_changes_nothing(api, tmp_path, attempt):
     world = World.in_folder(tmp_path, Listener("127.0.0.1:9"))
     answer = await ask(api, world.filled(attempt))
     assert answer.status_code in {400, 403}, answer.text
@@ -73,13 +73,13 @@ async def test_an_attempt_is_refused_and_changes_nothing(api, tmp_path, attempt)
     assert world.traces() == []
 
 
-async def test_after_all_attempts_the_tables_are_there(store):
+async def test_tables_exist_after_all_attacks(store):
     tables = {row[0] for row in (await store.query("SHOW TABLES")).result_rows}
     assert set(TABLES) <= tables
 
 
 @pytest.mark.parametrize("query", ALLOWED)
-async def test_what_may_run_runs(api, query):
+async def test_allowed_query_runs_on_a_server(api, query):
     assert (await ask(api, query)).status_code == 200
 
 

@@ -83,7 +83,7 @@ def test_a_query_ends_within_its_time_and_the_process_of_the_sink_does_not_grow(
         "many aliases", "many with", "a long constant", "memory of a group",
     ],
 )  # fmt: skip
-def test_through_the_first_wall_a_query_keeps_its_limits_too(quick, name):
+def test_query_through_the_gate_keeps_its_limits(quick, name):
     """Also what the check of the text asks of the engine: to parse, to plan, and to compute constants."""
     sql = ReadOnlySql(quick.connect, embedded=True, max_rows=100, max_seconds=SECONDS)
     sql.run("SELECT 1")
@@ -103,7 +103,7 @@ def test_through_the_first_wall_a_query_keeps_its_limits_too(quick, name):
         (ReaderLimits(answer_bytes=1_000_000), "SELECT repeat('x', 1000000) FROM numbers(20)", "answer"),
     ],
 )
-def test_what_a_process_may_take_is_bounded_and_the_error_says_what_it_was(engine, limits, query, word):
+def test_error_of_a_limited_process_names_the_limit(engine, limits, query, word):
     readers = Readers(engine.folder, engine.database, max_seconds=60, limits=limits)
     client = readers.connect()
     try:
@@ -116,7 +116,7 @@ def test_what_a_process_may_take_is_bounded_and_the_error_says_what_it_was(engin
         assert word in str(caught.value)
 
 
-def test_the_sink_stores_rows_while_two_queries_take_all_that_they_can(engine):
+def test_sink_stores_rows_while_two_queries_use_all_they_can(engine):
     readers = Readers(engine.folder, engine.database, max_seconds=60)
     clients = [readers.connect(), readers.connect()]
     ended = []

@@ -58,7 +58,7 @@ def scratch(folder: Path) -> list[str]:
     return [path.name for path in (folder / SCRATCH).glob("*")]
 
 
-def test_what_was_stored_before_a_query_is_in_its_answer(make, store):
+def test_query_sees_every_row_that_was_stored_before_it(make, store):
     readers = make()
     for count in range(1, 5):  # the first starts a process, the others take the spare one
         asyncio.run(store_calls(store, [call("t")]))
@@ -140,13 +140,13 @@ def test_a_spare_process_that_was_killed_is_replaced(make):
     client.close()
 
 
-def test_the_spare_process_ends_when_nobody_asks(make, engine):
+def test_spare_process_ends_when_no_query_arrives(make, engine):
     readers = make(idle_s=0.1)
     readers.connect().close()
     until(lambda: readers._preparing is None and not scratch(engine.folder), seconds=60)
 
 
-def test_a_part_that_is_dropped_between_snapshot_and_opening_is_met_by_another_snapshot(make, store, monkeypatch):
+def test_part_dropped_between_snapshot_and_opening_leads_to_another_snapshot(make, store, monkeypatch):
     """The engine does not open a table with a link that leads nowhere."""
     asyncio.run(store_calls(store, [call("t")]))
     from switchgear_sinks.sandbox import readers as module  # noqa: PLC0415

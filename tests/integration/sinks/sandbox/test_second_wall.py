@@ -73,7 +73,7 @@ def told(attempt: str, world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("attempt", [*ESCAPES.strip().splitlines(), *ATTEMPTS])
-def test_an_attempt_opens_no_file_and_no_socket_outside(stranger, world, attempt):
+def test_sandboxed_query_opens_no_file_and_no_socket_outside(stranger, world, attempt):
     assert SECRET.encode() not in stranger.ask(*told(attempt, world))
     assert world.traces() == []
 
@@ -98,14 +98,14 @@ def test_an_attempt_opens_no_file_and_no_socket_outside(stranger, world, attempt
         "{project}/pyproject.toml",
     ],
 )
-def test_a_file_that_is_there_can_not_be_read(stranger, engine, path):
+def test_sandboxed_query_cannot_read_an_existing_file(stranger, engine, path):
     there = path.format(parent=os.getpid(), store=engine.folder, project=Path.cwd())
     said = stranger.ask(f"SELECT length(file('{there}'))", f"SELECT count() FROM file('{there}', RawBLOB)")
     assert said.count(b"DB::") >= 2, said
     assert b"ermission denied" in said or b"not permitted" in said, said
 
 
-def test_its_own_environment_holds_no_secret(engine, monkeypatch):
+def test_environment_of_a_readers_process_has_no_secrets(engine, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_CLICKHOUSE_URL", f"http://user:{SECRET}@host/")
     readers = Readers(engine.folder, engine.database, max_seconds=5)
     stranger = Stranger(readers)
@@ -117,7 +117,7 @@ def test_its_own_environment_holds_no_secret(engine, monkeypatch):
     assert set(environment) == {"TMPDIR", "HOME", "LANG"}
 
 
-def test_a_link_in_its_own_folder_does_not_lead_out(stranger, world):
+def test_link_in_the_scratch_folder_does_not_lead_out(stranger, world):
     engine = stranger.client._process.engine
     (engine / "link").symlink_to(world.folder / "secret.txt")
     (engine / "links").symlink_to(world.folder)
@@ -126,7 +126,7 @@ def test_a_link_in_its_own_folder_does_not_lead_out(stranger, world):
     assert b"denied" in said
 
 
-def test_the_rows_of_the_store_can_not_be_damaged(engine, world):
+def test_sandboxed_query_cannot_damage_the_stored_rows(engine, world):
     asyncio.run(store_calls(engine, [call("kept"), call("kept", "error", execution_time_ms=9000.0)]))
     asyncio.run(engine.command("SYSTEM STOP MERGES"))
     tables = asyncio.run(engine.query("SHOW TABLES")).result_rows
@@ -165,7 +165,7 @@ def hashes(folder: Path, *, without: list[Path]) -> dict[str, str]:
         ("SELECT * FROM url('{url}', LineAsString, 's String') SETTINGS http_max_tries = 1", "reached"),
     ],
 )
-def test_without_the_wall_the_same_attempts_succeed(engine, world, attempt, gone):
+def test_same_queries_succeed_without_the_sandbox(engine, world, attempt, gone):
     """Else the tests above would prove nothing."""
     readers = Readers(engine.folder, engine.database, max_seconds=2, walled=False)
     stranger = Stranger(readers)

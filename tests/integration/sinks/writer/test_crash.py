@@ -95,7 +95,7 @@ async def done(settings: Settings, child: Child) -> bool:
 
 
 @pytest.mark.parametrize("landed", [False, True], ids=["before the insert", "between insert and commit"])
-async def test_a_range_that_a_dead_owner_named_is_replayed_exactly(here: Settings, *, landed: bool) -> None:
+async def test_pending_range_of_a_dead_owner_is_replayed_exactly(here: Settings, *, landed: bool) -> None:
     """What the dead one may have inserted is not inserted again; what it may not have is not lost."""
     await produce(here, [Message(execution(), partition=1) for _ in range(100)] + [Message(b"junk", partition=1)])
     log = sorted(await read_topic(here, here.topics.executions), key=lambda record: record.offset)
@@ -119,7 +119,7 @@ async def test_a_range_that_a_dead_owner_named_is_replayed_exactly(here: Setting
         assert assignment.writers[TopicPartition(here.topics.executions, 1)].landed == 101
 
 
-async def test_offsets_that_start_over_in_a_topic_made_anew_are_new_events(here: Settings) -> None:
+async def test_offsets_that_start_over_in_a_recreated_topic_are_new_events(here: Settings) -> None:
     """The same partition, the same offsets, the same names: only the broker's clock differs."""
     await produce(here, [Message(execution(), partition=0) for _ in range(10)])
     async with sinking(here) as sink:
@@ -135,7 +135,7 @@ async def test_offsets_that_start_over_in_a_topic_made_anew_are_new_events(here:
         assert await sink.scalar("SELECT count() FROM tool_metrics") == 20
 
 
-async def test_a_sink_that_is_told_to_stop_under_load_stops_quickly_and_cleanly(here: Settings, tmp_path: Path) -> None:
+async def test_sink_stops_quickly_and_cleanly_under_load(here: Settings, tmp_path: Path) -> None:
     producing = asyncio.create_task(produce(here, load(30_000)))
     with switchgear("sink", log=tmp_path / "sink.log", settings=here) as child:
         await asyncio.to_thread(child.wait_for_output, "partitions assigned")

@@ -36,7 +36,7 @@ def circuit(name: str, partition: int, offset: int) -> Batch:
     return Batch(Intent(offset, offset, STAMP), [record], 1)
 
 
-async def test_batches_that_land_together_after_a_row_broke_a_constraint_are_all_stored(
+async def test_concurrent_batches_after_a_violated_constraint_are_all_stored(
     make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     here = make_settings(clickhouse_url=f"chdb:{tmp_path}/clickhouse")

@@ -80,7 +80,7 @@ async def test_an_event_of_a_foreign_client_gets_its_id_and_time_from_kafka(here
         assert {each.version for each in ids} == {7}
 
 
-async def test_every_form_a_field_may_have_lands_as_what_it_means(here: Settings) -> None:
+async def test_every_form_of_a_field_is_stored_as_its_value(here: Settings) -> None:
     at = "2026-11-21T10:00:00.123456+02:00"
     values = [
         execution("nulls", metric_id=None, recorded_at=None).replace(b"}", b',"user_id":null,"session_id":null,"generation":null,"input_size":null}'),
@@ -181,7 +181,7 @@ async def test_an_event_that_is_sent_again_is_stored_once(here: Settings) -> Non
         assert sink.metric("switchgear_sink_skipped_total", why="resent") == 3
 
 
-async def test_the_same_bytes_without_the_mark_are_two_events(here: Settings) -> None:
+async def test_same_bytes_without_the_resent_header_are_two_events(here: Settings) -> None:
     await produce(here, [Message(b'{"tool_name":"x","status":"error"}')] * 2)
     async with sinking(here) as sink:
         await sink.until_count(2)
@@ -245,7 +245,7 @@ async def poison(here: Settings, sink: Sinking, values: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("every", [1_000, 20])
-async def test_rows_that_clickhouse_alone_refuses_are_found_one_by_one(here: Settings, every: int) -> None:
+async def test_rows_that_only_clickhouse_refuses_become_dead_letters(here: Settings, every: int) -> None:
     values = [execution(user_id="poison" if place % every == 0 else "u") for place in range(4_000)]
     bad = len(range(0, 4_000, every))
     async with sinking(here) as sink:
@@ -270,7 +270,7 @@ async def test_fields_named_twice_are_repaired_together_and_stored(here: Setting
     assert await dead_letters(here) == {}
 
 
-async def test_every_kind_of_bad_row_in_one_batch_is_told_apart(here: Settings) -> None:
+async def test_every_kind_of_invalid_row_in_one_batch_gets_its_own_reason(here: Settings) -> None:
     def spoil(place: int) -> bytes:
         if place % 100 == 0:
             return b"junk"
@@ -289,7 +289,7 @@ async def test_every_kind_of_bad_row_in_one_batch_is_told_apart(here: Settings) 
     assert sum("no_poison" in reason for reason in reasons) == 30
 
 
-async def test_a_rule_over_what_is_computed_is_left_to_clickhouse_row_by_row(here: Settings) -> None:
+async def test_constraint_on_a_computed_column_is_left_to_clickhouse(here: Settings) -> None:
     async with sinking(here) as sink:
         await sink.store.command(
             "ALTER TABLE tool_metrics ADD CONSTRAINT computed CHECK retention_days = 30 AND user_id != 'poison'"

@@ -63,7 +63,7 @@ def counted(value: bytes | None) -> bool:
 
 
 @pytest.mark.parametrize("kind", ODD)
-async def test_what_the_worker_counts_is_stored_and_the_rest_are_dead_letters(here: Settings, kind: str) -> None:
+async def test_sink_stores_what_the_worker_counts_and_rejects_what_it_rejects(here: Settings, kind: str) -> None:
     odd = [Message(value, b"odd", partition=OWN) for value in ODD[kind]]
     sent = await produce(here, [each for one in odd for each in (one, good())])
     stored, dead = await sunk(here)
@@ -172,7 +172,7 @@ ODD_CIRCUITS = [
 ]
 
 
-async def test_whatever_stands_in_the_circuits_topic_is_stored_as_it_was_or_a_dead_letter(here: Settings) -> None:
+async def test_record_of_the_circuits_topic_is_stored_unchanged_or_a_dead_letter(here: Settings) -> None:
     odd = [Message(value, b"odd", partition=OWN) for value in ODD_CIRCUITS]
     fine = Message(circuit(circuit_id='"good"', version="7"), b"good", partition=OWN)
     sent = await produce(here, [each for one in odd for each in (one, fine)], here.topics.circuits)

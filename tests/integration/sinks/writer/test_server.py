@@ -36,7 +36,7 @@ async def test_a_server_holds_the_same_tables_and_rows(there: Settings) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["503", "code-252", "code-242", "code-241", "reset", "stored-then-reset"])
-async def test_trouble_that_passes_loses_and_doubles_nothing(
+async def test_failures_that_pass_lose_and_double_nothing(
     there: Settings, server: ClickHouseServer, trouble: str
 ) -> None:
     async with sinking(there, limits=PATIENT) as sink:
@@ -119,7 +119,7 @@ async def test_two_sinks_share_the_partitions_and_take_over_from_each_other(ther
         await assert_exact(store, sent + 10_000)
 
 
-async def test_a_sink_that_slept_through_its_own_funeral_doubles_nothing(there: Settings, tmp_path: Path) -> None:
+async def test_sink_that_slept_while_it_was_replaced_stores_nothing_twice(there: Settings, tmp_path: Path) -> None:
     """Stopped in the middle of its work, replaced after its session, and woken up again."""
     slow = there.model_copy(update={"sink_batch_max_rows": 500})
     async with sinking(there, limits=PATIENT) as survivor:

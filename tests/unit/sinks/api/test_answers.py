@@ -39,7 +39,7 @@ def test_each_error_has_its_status_and_sentence(error, status, word):
     assert "secret" not in content["error"]
 
 
-def test_the_hint_is_the_way_out():
+def test_error_answer_has_the_hint():
     assert json.loads(answer_to(NotFoundError("no", hint="look there")).body)["hint"] == "look there"
 
 

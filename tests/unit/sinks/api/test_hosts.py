@@ -30,7 +30,7 @@ def known(host, **settings):
     ],
 )
 @pytest.mark.parametrize("listed", [None, "", "gear.example.com"])
-def test_this_machine_and_addresses_are_always_known(host, listed):
+def test_localhost_and_addresses_are_always_known_hosts(host, listed):
     assert known(host, api_allowed_hosts=listed)
 
 
@@ -41,13 +41,13 @@ def test_this_machine_and_addresses_are_always_known(host, listed):
         "localhost:8620:8620", "[::1", "::1", "localhost@evil.example", "[evil.example]:80", "localhost:port", "0x7f000001",
     ],
 )  # fmt: skip
-def test_other_names_are_not_where_only_this_machine_can_ask(host):
+def test_other_names_are_unknown_hosts_of_a_local_api(host):
     assert not known(host)
     assert not known(host, api_http="[::1]:0")
     assert not known(host, api_http="localhost:8620", api_allowed_hosts="gear.example.com")
 
 
-def test_listed_names_are_known_whatever_their_case_and_port():
+def test_listed_names_are_known_hosts_in_any_case_and_with_any_port():
     listed = {"api_allowed_hosts": " Gear.example.com, *.fleet.example.com "}
     assert known("gear.example.com", **listed)
     assert known("GEAR.EXAMPLE.COM.:443", **listed)
@@ -65,13 +65,13 @@ def test_an_api_for_other_machines_answers_to_every_name_until_names_are_listed(
     assert known("gear.example.com", api_http="0.0.0.0:8620", api_allowed_hosts="gear.example.com")
 
 
-def test_a_host_header_is_taken_apart():
+def test_host_name_is_parsed_from_the_host_header():
     assert host_name("Example.COM:80") == "example.com"
     assert host_name("[2001:DB8::1]:80") == "2001:db8::1"
     assert host_name("a:b") is None
     assert host_name(":80") is None
 
 
-def test_loopback_is_this_machine_alone():
+def test_only_addresses_of_this_machine_are_loopback():
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.com", "")))

@@ -12,13 +12,13 @@ def given(**values):
     return Parameters(values, KNOWN)
 
 
-def test_what_is_not_given_has_its_default():
+def test_missing_parameter_has_its_default():
     nothing = given()
     assert (nothing.text("tool"), nothing.limit(7), nothing.hours(1.0), nothing.hours(None)) == (None, 7, 1.0, None)
     assert nothing.flag("history") is False
 
 
-def test_what_is_given_is_read():
+def test_given_parameters_are_read():
     values = given(hours="0.5", limit="10000", tool="a b", history="1", threshold_ms="0")
     assert (values.hours(1), values.limit(1), values.text("tool")) == (0.5, 10_000, "a b")
     assert values.flag("history")
@@ -43,7 +43,7 @@ def test_a_wrong_flag_names_its_field():
         given(history="maybe").flag("history")
 
 
-def test_a_misspelt_name_is_told_the_nearest_one():
+def test_misspelled_parameter_is_answered_with_the_nearest_name():
     with pytest.raises(BadRequestError, match=r"Unknown parameter limt. Did you mean limit\?"):
         given(limt="3")
     with pytest.raises(BadRequestError, match="It may be: hours, limit"):

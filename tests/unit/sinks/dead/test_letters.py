@@ -32,11 +32,11 @@ def letter(value: bytes | None = b"junk", key: bytes | None = b"search", offset:
         (None, None, ""),
     ],
 )
-def test_the_tool_is_what_the_bytes_say_or_else_the_key(value, key, tool):
+def test_tool_of_a_letter_is_in_its_bytes_or_else_its_key(value, key, tool):
     assert letter(value, key).tool == tool
 
 
-def test_bytes_are_shown_as_text_where_they_are_and_as_base64_where_not():
+def test_letter_shows_its_bytes_as_text_or_as_base64():
     assert letter("größe".encode()).in_full()["value"] == "größe"
     assert letter(b"\xff\x00").in_full()["value_base64"] == "/wA="
     assert letter(None).in_full()["value"] is None
@@ -47,7 +47,7 @@ def test_bytes_are_shown_as_text_where_they_are_and_as_base64_where_not():
     }  # fmt: skip
 
 
-def test_a_hexdump_shows_what_can_be_read_and_ends_somewhere():
+def test_hexdump_shows_readable_characters_and_is_limited():
     assert hexdump(b"\x00ab\x1b[2J") == "00000000  00 61 62 1b 5b 32 4a                             .ab.[2J"
     assert hexdump(bytes(100), limit=32).splitlines()[-1] == "… 68 more bytes"
 
@@ -66,16 +66,16 @@ def test_a_hexdump_shows_what_can_be_read_and_ends_somewhere():
         (Selection(since=AT + timedelta(seconds=1)), False),
     ],
 )
-def test_everything_that_is_asked_for_must_hold(selection, meant):
+def test_selection_matches_letters_that_meet_every_criterion(selection, meant):
     assert selection.matches(letter()) is meant
 
 
-def test_a_message_that_has_everything_is_sent_byte_for_byte():
+def test_complete_message_is_sent_again_byte_for_byte():
     value = b'{"status":"error", "tool_name":"x","metric_id":"00000000-0000-7000-8000-000000000001","recorded_at":"2026-11-21T10:00:00Z","new":1}'
     assert prepared(letter(), value) == ("x", value)
 
 
-def test_what_kafka_would_have_supplied_is_the_same_at_every_retry():
+def test_retried_message_gets_the_same_id_and_time_at_every_retry():
     value = '{"tool_name":"größe","status":"error","new":{"a":1},"user_id":null}'.encode()
     tool, message = prepared(letter(), value)
     assert (tool, message) == prepared(letter(), value)
@@ -87,7 +87,7 @@ def test_what_kafka_would_have_supplied_is_the_same_at_every_retry():
     assert prepared(letter(offset=8), value)[1] != message, "another letter is another event"
 
 
-def test_what_is_still_bad_names_the_field():
+def test_retry_of_an_invalid_message_names_the_field():
     with pytest.raises(InvalidExecutionError) as caught:
         prepared(letter(), b'{"tool_name":"x","status":"maybe"}')
     assert caught.value.field == "status"
@@ -118,7 +118,7 @@ def test_repairs_are_lines_with_a_key_and_an_event_or_its_text():
         ('{"key":"k","value":{}}', r"f, line 2: the key k came before"),
     ],
 )
-def test_a_line_that_is_no_repair_is_named_by_its_number(line, message):
+def test_invalid_line_of_repairs_is_named_by_its_number(line, message):
     with pytest.raises(SwitchgearError, match=message):
         read_repairs(['{"key":"k","value":{}}', line], "f")
 
@@ -147,6 +147,6 @@ def test_a_truncated_letter_says_so_where_it_is_shown():
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, 0, 2**63 - 1, -(2**63)])
-def test_a_time_that_no_calendar_has_is_shown_as_the_nearest_one(timestamp_ms):
+def test_letter_with_an_impossible_time_shows_the_nearest_date(timestamp_ms):
     found = StoredLetter(DeadLetter("executions", 3, 7, timestamp_ms, "reason", "sink"), 0, 1, 2)
     assert found.at.year in {1970, 9999}

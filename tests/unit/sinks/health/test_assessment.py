@@ -65,7 +65,7 @@ def test_the_issue_names_the_most_frequent_error_and_since_when():
     assert verdict.issues[1] == "Most frequent error: KeyError, 4 times since 2026-03-01 12:00 UTC: no 'x'"
 
 
-def test_a_long_message_is_cut():
+def test_long_error_message_is_cut_in_an_issue():
     verdict = assess(evidence(9, 1, errors=[error("E", 1, "x" * 1000)]))
     assert verdict.issues[-1].endswith("…")
     assert "once" in verdict.issues[-1]
@@ -85,16 +85,16 @@ def test_a_long_message_is_cut():
         ("SomethingElse", "switchgear errors --tool search"),
     ],
 )
-def test_the_advice_fits_the_error(kind, word):
+def test_recommendation_fits_the_most_frequent_error(kind, word):
     verdict = assess(evidence(5, 5, errors=[error(kind)]))
     assert word in verdict.recommendations[0]
 
 
-def test_timeouts_without_a_named_error_are_advised_as_timeouts():
+def test_recommendation_for_timeouts_without_an_error_type_is_about_timeouts():
     assert "slow" in assess(evidence(5, 0, 5)).recommendations[0]
 
 
-def test_too_few_calls_say_how_many_are_missing():
+def test_issue_of_too_few_calls_says_how_many_are_needed():
     assert assess(evidence(3)).issues == ["Only 3 of the 5 calls needed for a status in the last hour."]
     assert assess(evidence(0)).issues == ["No calls in the last hour."]
 
@@ -110,7 +110,7 @@ def test_too_few_calls_say_how_many_are_missing():
         ("metrics_only", None, N),
     ],
 )
-def test_a_tool_that_nobody_may_call_is_unhealthy_though_nobody_called_it(state, until, status):
+def test_tool_whose_circuit_refuses_calls_is_unhealthy_without_calls(state, until, status):
     assert assess(evidence(0, circuit=circuit(state, until))).status is status
 
 
@@ -124,14 +124,14 @@ def test_an_open_circuit_is_an_issue_with_its_cause_and_the_next_probe():
     assert due.recommendations[-1] == "The next call of search is the probe that decides."
 
 
-def test_a_circuit_that_somebody_forced_open_tells_the_reason():
+def test_issue_of_a_forced_open_circuit_has_the_reason():
     verdict = assess(evidence(10, circuit=circuit("forced_open", reason="maintenance", actor="ops")))
     assert verdict.status is H, "the calls that were made were fine"
     assert "maintenance" in verdict.issues[-1]
     assert "forced" in verdict.recommendations[-1]
 
 
-def test_a_closed_circuit_is_no_issue():
+def test_closed_circuit_is_not_an_issue():
     assert assess(evidence(10, circuit=circuit("closed"))).issues == []
 
 
@@ -149,7 +149,7 @@ def test_a_closed_circuit_is_no_issue():
         ([U, N, N, N], U),
     ],
 )
-def test_the_system_is_as_healthy_as_its_tools(statuses, system):
+def test_system_status_follows_from_the_statuses_of_its_tools(statuses, system):
     assert system_status(statuses) is system
 
 
@@ -160,7 +160,7 @@ def test_a_percentage_is_never_rounded_up_to_a_threshold_that_was_missed(share, 
     assert percent(share) == text
 
 
-def test_calls_that_their_callers_got_wrong_alone_give_no_verdict_and_say_what_to_correct():
+def test_tool_with_only_caller_errors_is_unknown_with_advice_for_its_callers():
     verdict = assess(evidence(0, callers=12, errors=[error("ValueError", 12, "no such city", "invalid_input")]))
     assert verdict.status is N
     assert verdict.issues == [
@@ -172,7 +172,7 @@ def test_calls_that_their_callers_got_wrong_alone_give_no_verdict_and_say_what_t
     ]
 
 
-def test_cancelled_calls_alone_give_no_verdict_and_say_when_callers_give_up():
+def test_tool_with_only_cancelled_calls_is_unknown_with_the_time_after_which_callers_give_up():
     verdict = assess(evidence(0, cancelled=12))
     assert verdict.status is N
     assert verdict.issues[1] == "12 of 12 calls in the last hour were cancelled by the caller, after 2.5 s on average."
@@ -211,14 +211,14 @@ def test_the_rate_the_failures_and_the_most_frequent_error_are_those_of_the_tool
     ]
 
 
-def test_a_few_caller_errors_and_cancelled_calls_are_no_issue():
+def test_few_caller_errors_and_cancelled_calls_are_not_an_issue():
     few = evidence(97, callers=2, cancelled=1, errors=[error("ValueError", 2, caller="invalid_input")])
     assert assess(few) == Assessment(H, [], [])
     enough = evidence(95, callers=5, errors=[error("ValueError", 5, caller="invalid_input")])
     assert len(assess(enough).issues) == 1, "5 of 100, the share of failures that costs a tool its health"
 
 
-def test_the_kinds_of_caller_errors_are_told_from_the_most_to_the_least_frequent():
+def test_caller_errors_are_listed_from_the_most_to_the_least_frequent():
     found = [
         error("HTTPStatusError", 3, "404", "invalid_input"),
         error("auth", 3, "", "auth"),
@@ -230,6 +230,6 @@ def test_the_kinds_of_caller_errors_are_told_from_the_most_to_the_least_frequent
     assert issues[1].endswith("(auth)"), "the type that stands in for a missing one is not repeated"
 
 
-def test_a_tool_that_refuses_calls_is_unhealthy_whatever_its_callers_do():
+def test_tool_whose_circuit_refuses_calls_is_unhealthy_whatever_its_callers_do():
     verdict = assess(evidence(0, cancelled=12, circuit=circuit("open", NOW + timedelta(minutes=1), rule="cusum")))
     assert verdict.status is U

@@ -18,7 +18,7 @@ def made(tenant: str = "acme", user: str = "acme_sql", password: str | None = "s
     return tenant_reader(tenant, user, password, "switchgear", "default", Layout(**layout))
 
 
-def test_the_reader_may_select_and_nothing_else() -> None:
+def test_tenant_reader_may_only_select() -> None:
     granted = [statement for statement in made() if statement.startswith("GRANT") and " ON " in statement]
     assert len(granted) == len(TENANT_TABLES) + len(TENANT_VIEWS)
     for statement in granted:
@@ -36,7 +36,7 @@ def test_every_table_shows_the_tenants_rows_to_the_reader_and_all_to_switchgear(
     ]
 
 
-def test_what_is_granted_has_a_tenant_and_what_has_none_is_not_granted() -> None:
+def test_tenant_reader_is_granted_exactly_the_tables_with_a_tenant() -> None:
     """A view over circuits would show every tenant's tools."""
     texts = [statement for each in load_migrations() for statement in each.statements(Layout())]
     for name in (*TENANT_TABLES, *TENANT_VIEWS):
@@ -48,7 +48,7 @@ def test_what_is_granted_has_a_tenant_and_what_has_none_is_not_granted() -> None
     assert "circuit" not in " ".join((*TENANT_TABLES, *TENANT_VIEWS))
 
 
-def test_names_cannot_leave_their_quotes() -> None:
+def test_names_of_tenants_and_users_cannot_leave_their_quotes() -> None:
     statements = made(tenant="a' OR 1 --", user="u` --", password="p' --")
     assert any(r"USING tenant = 'a\' OR 1 --' AS" in statement for statement in statements)
     assert any(r"CREATE USER IF NOT EXISTS `u\` --` " in statement for statement in statements)
@@ -56,7 +56,7 @@ def test_names_cannot_leave_their_quotes() -> None:
     assert quoted("a\\") == "`a\\\\`"
 
 
-def test_a_user_that_exists_gets_the_role_and_keeps_its_password() -> None:
+def test_existing_user_gets_the_role_and_keeps_its_password() -> None:
     statements = made(password=None)
     assert not any("CREATE USER" in statement for statement in statements)
     assert statements[-2:] == [
@@ -65,13 +65,13 @@ def test_a_user_that_exists_gets_the_role_and_keeps_its_password() -> None:
     ]
 
 
-def test_on_a_cluster_every_statement_runs_on_all_of_it() -> None:
+def test_tenant_reader_is_created_on_the_whole_cluster() -> None:
     assert all("ON CLUSTER `main`" in statement for statement in made(cluster="main"))
     assert not any("ON CLUSTER" in statement for statement in made())
 
 
 @pytest.mark.parametrize("cluster", [None, "main"])
-async def test_clickhouse_can_read_every_statement(tmp_path: Path, cluster: str | None) -> None:
+async def test_clickhouse_can_parse_every_statement_of_a_tenant_reader(tmp_path: Path, cluster: str | None) -> None:
     async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as store:
         for statement in made(tenant="it's \\ `one`", user="a `b`", cluster=cluster):
             read = await store.query("SELECT formatQuerySingleLine({sql:String})", {"sql": statement})
@@ -87,7 +87,7 @@ def test_switchgears_own_user_cannot_be_a_reader(user: str) -> None:
 @pytest.mark.parametrize(
     "version", ["26.3.22.6", "26.3.23.1", "26.5.8.18", "26.6.4.10", "26.7.6.5", "26.8.1.1", "26.9.2.1", "27.1.1.1"]
 )
-def test_a_server_whose_row_policies_hold_may_have_readers(version: str) -> None:
+def test_server_version_whose_row_policies_hold_is_accepted(version: str) -> None:
     check_policies(version)
 
 
@@ -95,6 +95,6 @@ def test_a_server_whose_row_policies_hold_may_have_readers(version: str) -> None
     "version",
     ["24.8.4.13", "25.8.34.10", "26.3.22.5", "26.3", "26.4.9.9", "26.7.6.4", "25.8.16.10001.altinitystable", ""],
 )
-def test_a_server_that_reads_past_row_policies_may_not(version: str) -> None:
+def test_server_version_that_ignores_row_policies_is_refused(version: str) -> None:
     with pytest.raises(SwitchgearError, match=r"row policies.*Update the server"):
         check_policies(version)

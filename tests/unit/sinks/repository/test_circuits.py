@@ -30,7 +30,7 @@ def circuits(store) -> CircuitsRepository:
     return CircuitsRepository(store)
 
 
-async def test_the_highest_version_is_the_state_whatever_order_they_arrived_in(store, circuits):
+async def test_highest_version_is_the_state_of_a_circuit_in_any_order_of_arrival(store, circuits):
     cause = Cause(rule="cusum", value=12.3, threshold=12.0, sample=40, reporters=3)
     lease = Lease(lease_id="l", emitter_id="e", expires_at=NOW)
     opened = record(
@@ -57,7 +57,7 @@ async def test_a_closed_circuit_does_not_keep_what_it_had_when_open(store, circu
     assert (found["last_opened_at"], found["last_closed_at"]) == (NOW, NOW + timedelta(minutes=2))
 
 
-async def test_opens_are_counted_since_then_once_each(store, circuits):
+async def test_opens_since_a_time_are_counted_once_each(store, circuits):
     flapping = []
     for n, hour in enumerate((-30, -25, -23, -2, -1)):
         opened = record("search", 2 * n + 1, "open", "closed", hour * 60)
@@ -69,7 +69,7 @@ async def test_opens_are_counted_since_then_once_each(store, circuits):
     assert found["opens"] == 4, "three opens and one reopen; forcing an open circuit opens nothing; twice is once"
 
 
-async def test_those_that_refuse_come_first_then_the_latest(store, circuits):
+async def test_circuits_that_refuse_come_first_then_the_latest_change(store, circuits):
     await store_circuits(
         store,
         [
@@ -85,7 +85,7 @@ async def test_those_that_refuse_come_first_then_the_latest(store, circuits):
     assert [each["circuit_id"] for each in await circuits.current(NOW, "half")] == ["half"]
 
 
-async def test_the_history_is_newest_first_and_tells_each_version_once(store, circuits):
+async def test_history_is_newest_first_and_has_each_version_once(store, circuits):
     await store_circuits(store, [record("a", n, "open", "closed", n) for n in (1, 2, 3)])
     await store_circuits(store, [record("a", 2, "open", "closed", 2), record("b|user=1", 1, "closed", None, 5)])
     assert [each["version"] for each in await circuits.history("a")] == [3, 2, 1]

@@ -47,7 +47,7 @@ def found(store):
     return stored
 
 
-async def test_refusals_of_a_processs_own_circuit_are_one_entry_with_all_they_say(found):
+async def test_refusals_of_a_local_circuit_are_one_entry(found):
     circuits = await found(
         refusal(-50, refused=1, retry_after_s=60.0, cause=CAUSE, last_error="ConnectionError: no"),
         refusal(-40, refused=37, retry_after_s=50.5, cause=CAUSE, last_error="ConnectionError: down"),
@@ -61,7 +61,7 @@ async def test_refusals_of_a_processs_own_circuit_are_one_entry_with_all_they_sa
 
 
 @pytest.mark.parametrize("by", ["fleet", "session", "duplicate"])
-async def test_what_the_fleets_circuit_or_a_limit_refused_is_no_circuit_of_a_process(found, by):
+async def test_refusals_of_the_fleets_circuit_or_a_limit_are_not_local_circuits(found, by):
     assert await found(refusal(by=by)) == {}
 
 
@@ -83,7 +83,7 @@ async def test_a_later_answered_call_of_the_same_process_shows_that_the_circuit_
 
 
 @pytest.mark.parametrize("error_class", ["tool", "invalid_input"])
-async def test_a_tool_that_answers_with_an_error_of_the_callers_works(found, error_class):
+async def test_caller_error_shows_that_a_local_circuit_has_closed(found, error_class):
     assert await found(refusal(-30), made(-5, "error", error_class=error_class)) == {}
 
 
@@ -104,18 +104,18 @@ async def test_a_tool_that_answers_with_an_error_of_the_callers_works(found, err
         "a call that began before the refusal",
     ],
 )  # fmt: skip
-async def test_nothing_else_shows_that_it_has_closed(found, later):
+async def test_only_an_answered_call_shows_that_a_local_circuit_has_closed(found, later):
     circuits = await found(refusal(-30), later)
     assert set(circuits) == {("search", "planner", "tool")}
 
 
-async def test_only_the_present_stretch_counts_after_a_circuit_opened_again(found):
+async def test_local_circuit_that_opened_again_has_only_its_latest_refusals(found):
     circuits = await found(refusal(-300, refused=70), made(-200), refusal(-20), refusal(-10, refused=4))
     circuit = circuits["search", "planner", "tool"]
     assert (circuit["since"], circuit["refusals"]) == (at(-20), 5)
 
 
-async def test_one_process_that_recovered_leaves_the_others(found):
+async def test_recovered_process_leaves_the_local_circuits_of_the_others(found):
     circuits = await found(refusal(-30, emitter_id="p1"), refusal(-20, emitter_id="p2"), made(-5, emitter_id="p1"))
     circuit = circuits["search", "planner", "tool"]
     assert (circuit["processes"], circuit["since"]) == (1, at(-20))
@@ -126,7 +126,7 @@ async def test_a_process_that_has_not_refused_for_ten_minutes_is_left_out(found)
     assert await found(refusal(-599))
 
 
-async def test_only_one_tool_where_it_is_named(found):
+async def test_local_circuits_can_be_narrowed_to_one_tool(found):
     circuits = await found(refusal(tool="a"), refusal(tool="b"), tool="b")
     assert set(circuits) == {("b", "planner", "tool")}
 
@@ -160,7 +160,7 @@ async def test_a_forced_or_half_open_circuit_of_a_process_says_so(found):
     assert circuits["b", "planner", "tool"]["open_until"] is None
 
 
-async def test_a_foreign_producers_refusal_counts_where_it_asked_no_record_of_the_fleet(found):
+async def test_refusal_of_another_producer_without_a_generation_is_a_local_circuit(found):
     circuits = await found(
         call("alone", "rejected", at(-3), emitter_id="go-1", service="go"),
         call("follows", "rejected", at(-3), emitter_id="go-1", service="go", generation=4),
@@ -182,13 +182,13 @@ async def test_a_sum_that_an_older_guard_sent_without_its_source_is_left_out(fou
         {"cause": {"rule": "x", "value": "many"}, "retry_after_s": 1e300},
     ],
 )
-async def test_metadata_of_another_shape_do_no_harm(found, metadata):
+async def test_local_circuits_tolerate_metadata_of_another_shape(found, metadata):
     circuits = await found(refusal() | {"metadata": {"refused_by": "local"} | metadata})
     circuit = circuits["search", "planner", "tool"]
     assert (circuit["state"], circuit["cause"], circuit["refusals"]) == ("open", None, 1)
 
 
-async def test_of_many_calls_only_those_of_the_tools_that_refuse_are_read(store, found):
+async def test_local_circuits_read_only_calls_of_tools_that_refuse(store, found):
     many = """
         INSERT INTO tool_metrics (tool_name, status, emitter_id, recorded_at)
         SELECT concat('tool ', toString(number % 40)), 'success', 'p1', fromUnixTimestamp64Micro({now:Int64}, 'UTC') - toIntervalSecond(number % 3600)
@@ -205,7 +205,7 @@ async def test_of_many_calls_only_those_of_the_tools_that_refuse_are_read(store,
     assert all(each.selected <= 0.15 * each.total for each in read), [str(each) for each in read]
 
 
-async def test_where_no_tool_refuses_only_the_counts_are_asked(store, found):
+async def test_local_circuits_read_only_the_counts_if_no_tool_refuses(store, found):
     await found(made(-5))
     client = Recording(store)
     assert await CircuitsRepository(client).local(SINCE) == []

@@ -56,7 +56,7 @@ async def calls(store):
 )
 @pytest.mark.parametrize("hours", [2, 4])
 @pytest.mark.parametrize("tenant", [None, "acme", "nobody"])
-async def test_the_rollups_say_what_the_rows_say(store, calls, since, hours, tenant):
+async def test_rollups_have_the_same_counts_as_the_rows(store, calls, since, hours, tenant):
     repository = ToolMetricsRepository(store, tenant=tenant)
     until = since + timedelta(hours=hours, seconds=17)
     rolled = await repository.get_all_tool_stats(since, until)
@@ -109,7 +109,7 @@ async def test_any_period_is_counted_to_the_microsecond(store, calls):
     assert {until is None for _, until in periods} == {True, False}
 
 
-async def test_one_tool_of_all_is_the_same_tool(store, calls):
+async def test_statistics_of_one_tool_equal_its_part_of_all_tools(store, calls):
     since = START.replace(second=0, microsecond=0)
     repository = ToolMetricsRepository(store)
     everything = await repository.get_all_tool_stats(since)
@@ -144,7 +144,7 @@ async def test_a_short_period_is_read_from_the_rows(store):
 
 
 @pytest.mark.parametrize("hours", [0.5, 1, 24])
-async def test_from_a_whole_minute_on_no_raw_row_is_read(store, calls, hours):
+async def test_period_from_a_whole_minute_reads_no_raw_row(store, calls, hours):
     since = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=hours)
     await store_calls(store, [call("late", at=since), call("late", "error", since - timedelta(microseconds=1))])
     repository = ToolMetricsRepository(store)

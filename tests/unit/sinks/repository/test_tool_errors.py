@@ -93,7 +93,7 @@ async def test_types_are_counted_by_tool_with_the_newest_message(errors_of, stor
     assert await errors_of.count("nobody", NOW) == 0
 
 
-async def test_a_tenants_errors_are_its_own(store):
+async def test_repository_of_a_tenant_reads_only_its_errors(store):
     await store_calls(store, [call("t", "error", NOW, tenant="a"), call("t", "error", NOW, tenant="b")])
     assert await ToolErrorsRepository(store, tenant="a").count("t", NOW) == 1
     assert await ToolErrorsRepository(store).count("t", NOW) == 2
@@ -147,7 +147,7 @@ def _type(one) -> str:
     return one.get("error_type") or ("timeout" if one["status"] == "timeout" else one.get("error_class") or "unknown")
 
 
-async def test_errors_from_before_the_table_of_types_are_in_it_once(store):
+async def test_errors_stored_before_the_migration_are_in_the_types_once(store):
     await store.command("DROP VIEW tool_error_types_15m_mv SYNC")
     await store.command("DROP TABLE tool_error_types_15m SYNC")
     await store_calls(store, [call("t", "error", NOW)] * 3)

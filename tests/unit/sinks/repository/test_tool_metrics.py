@@ -62,7 +62,7 @@ async def test_a_recorded_metric_comes_back_as_it_was(repository):
     assert await repository.get_recent_errors() == [metric]
 
 
-async def test_the_least_metric_comes_back_with_nothing_invented(repository):
+async def test_minimal_metric_comes_back_with_defaults_only(repository):
     metric = ToolMetric(tool_name="t", status="success")
     await repository.record(metric)
     (stored,) = await repository.get_recent_executions("t")
@@ -70,7 +70,7 @@ async def test_the_least_metric_comes_back_with_nothing_invented(repository):
     assert (stored.session_id, stored.error_type, stored.metadata, stored.generation) == (None, None, {}, None)
 
 
-async def test_the_same_metric_recorded_twice_is_two_rows_for_the_log_is_the_callers(repository):
+async def test_metric_recorded_twice_is_two_rows(repository):
     metric = ToolMetric(tool_name="t", status="success")
     await repository.record(metric)
     await repository.record(metric)
@@ -108,7 +108,7 @@ async def test_statistics_have_the_documented_keys_and_types(repository, store):
 
 
 @pytest.mark.parametrize("since", [None, NOW, datetime(2090, 1, 1, tzinfo=UTC)])
-async def test_a_tool_nobody_called_has_zeros_and_no_error(repository, since):
+async def test_statistics_of_a_tool_without_calls_are_zeros(repository, since):
     stats = await repository.get_tool_stats("nobody", since=since)
     assert {key: stats[key] for key in STATS if key not in {"tool_name", "period"}} == {
         key: 0 for key in STATS if key not in {"tool_name", "period"}
@@ -116,7 +116,7 @@ async def test_a_tool_nobody_called_has_zeros_and_no_error(repository, since):
     assert stats["p95_time_ms"] == 0.0
 
 
-async def test_a_refused_call_is_no_call(repository, store):
+async def test_rejected_call_is_in_no_total_rate_or_time(repository, store):
     await store_calls(
         store, [call("search", execution_time_ms=100), *[call("search", "rejected", execution_time_ms=0)] * 3]
     )
@@ -126,7 +126,7 @@ async def test_a_refused_call_is_no_call(repository, store):
     assert len(await repository.get_recent_executions("search")) == 4
 
 
-async def test_a_period_includes_both_its_ends(repository, store):
+async def test_statistics_include_both_ends_of_a_period(repository, store):
     await store_calls(store, [call("t", at=NOW + timedelta(microseconds=us)) for us in (-1, 0, 1, 2)])
     since, until = NOW, NOW + timedelta(microseconds=1)
     stats = await repository.get_tool_stats("t", since=since, until=until)
@@ -134,7 +134,7 @@ async def test_a_period_includes_both_its_ends(repository, store):
     assert stats["period"] == {"since": since.isoformat(), "until": until.isoformat()}
 
 
-async def test_a_naive_time_is_utc(repository, store):
+async def test_period_without_a_zone_is_utc(repository, store):
     await store_calls(store, [call("t", at=NOW)])
     assert (await repository.get_tool_stats("t", since=NOW.replace(tzinfo=None)))["total_calls"] == 1
     elsewhere = NOW.astimezone(datetime.strptime("+05:30", "%z").tzinfo)
@@ -144,7 +144,7 @@ async def test_a_naive_time_is_utc(repository, store):
 @pytest.mark.parametrize(
     "name", ["it's", "a\\b", "'; DROP TABLE tool_metrics; --", "{x:String}", "%(x)s", "ünï", "a/b?c"]
 )
-async def test_a_name_is_a_value_and_never_sql(repository, name):
+async def test_tool_name_is_bound_as_a_value_and_never_runs_as_sql(repository, name):
     await repository.record(ToolMetric(tool_name=name, status="error", error_message=name))
     assert (await repository.get_tool_stats(name))["total_calls"] == 1
     assert [metric.tool_name for metric in await repository.get_recent_errors(name)] == [name]
@@ -188,7 +188,7 @@ async def test_twenty_slow_executions_and_a_hundred_recent_ones_by_default(repos
     assert len(await repository.get_recent_executions("t", limit=7)) == 7
 
 
-async def test_a_negative_limit_names_the_field(repository):
+async def test_negative_limit_is_an_error_that_names_the_field(repository):
     for read in (repository.get_recent_errors, repository.get_slow_executions):
         with pytest.raises(ValueError, match="limit must not be negative"):
             await read(limit=-1)
@@ -224,7 +224,7 @@ async def test_a_tenants_repository_sees_and_cleans_its_own_rows_only(store):
     assert (await ToolMetricsRepository(store).get_tool_stats("t"))["total_calls"] == 1
 
 
-async def test_the_last_calls_look_back_over_everything(repository, store):
+async def test_last_calls_cover_everything_that_is_stored(repository, store):
     await store_calls(
         store,
         [
@@ -247,7 +247,7 @@ async def test_the_last_calls_look_back_over_everything(repository, store):
     }
 
 
-async def test_any_clickhouse_connect_client_will_do(store):
+async def test_repository_works_with_a_chdb_client(store):
     await store_calls(store, [call("t", "error")])
     client = clickhouse_connect.get_client(interface="chdb", path=str(store.location.folder), database=store.database)
     try:
@@ -265,7 +265,7 @@ async def test_any_clickhouse_connect_client_will_do(store):
         client.close()
 
 
-async def test_a_store_without_tables_gets_them(store):
+async def test_ensure_table_creates_missing_tables_of_a_store(store):
     await store.command("CREATE DATABASE IF NOT EXISTS fresh")
     await store.command("DROP TABLE tool_metrics SYNC")
     try:
@@ -277,7 +277,7 @@ async def test_a_store_without_tables_gets_them(store):
     assert await ToolMetricsRepository(store).get_all_tool_names() == []
 
 
-def test_a_tool_metric_is_the_contracts_execution():
+def test_tool_metric_is_the_execution_of_the_schemas():
     metric = ToolMetric(tool_name="t", status="success", metadata={"a": 1})
     assert ToolMetric is ToolExecution
     assert ToolMetric.from_dict(metric.to_dict()) == metric
@@ -288,7 +288,7 @@ def test_a_tool_metric_is_the_contracts_execution():
     assert documented <= set(metric.to_dict())
 
 
-async def test_the_last_calls_are_told_when_their_rows_are_gone(repository, store):
+async def test_last_calls_are_known_after_their_rows_were_removed(repository, store):
     await store_calls(store, [call("t", at=NOW), call("t", "error", NOW, error_message="m")])
     await repository.cleanup_old_metrics(0)
     assert await repository.get_last_calls("t") == {

@@ -40,7 +40,7 @@ def confined(tmp_path, body: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_only_what_lies_below_the_folders_can_be_opened(tmp_path):
+def test_confined_process_can_open_only_files_below_its_folders(tmp_path):
     assert confined(
         tmp_path,
         """
@@ -59,7 +59,7 @@ def test_only_what_lies_below_the_folders_can_be_opened(tmp_path):
     assert (tmp_path / "outside" / "file").read_text() == "x"
 
 
-def test_a_link_does_not_lead_out(tmp_path):
+def test_link_does_not_lead_a_confined_process_out_of_its_folders(tmp_path):
     assert (
         confined(
             tmp_path,
@@ -74,7 +74,7 @@ def test_a_link_does_not_lead_out(tmp_path):
     )
 
 
-def test_threads_that_start_later_are_held_too(tmp_path):
+def test_confinement_holds_for_threads_that_start_later(tmp_path):
     assert (
         confined(
             tmp_path,
@@ -94,7 +94,7 @@ def test_threads_that_start_later_are_held_too(tmp_path):
     )
 
 
-def test_sockets_programs_signals_and_rights_are_refused(tmp_path):
+def test_confined_process_cannot_use_sockets_programs_signals_or_rights(tmp_path):
     assert (
         confined(
             tmp_path,
@@ -112,7 +112,7 @@ def test_sockets_programs_signals_and_rights_are_refused(tmp_path):
     )
 
 
-def test_a_program_of_another_architecture_ends(tmp_path):
+def test_system_call_of_another_architecture_ends_the_process(tmp_path):
     """The 32-bit numbers of calls are others: with them the filter could be walked round."""
     if platform.machine() != "x86_64":
         pytest.skip("x86-64 alone has them")
@@ -131,12 +131,12 @@ def test_a_program_of_another_architecture_ends(tmp_path):
     assert done.stdout == ""
 
 
-def test_this_machine_has_both():
+def test_this_machine_has_landlock_and_seccomp():
     assert missing() is None
 
 
 @pytest.mark.parametrize(("system", "machine", "word"), [("darwin", "arm64", "Linux"), ("linux", "riscv64", "riscv64")])
-def test_a_system_without_them_is_named(monkeypatch, system, machine, word):
+def test_missing_says_why_a_system_cannot_confine(monkeypatch, system, machine, word):
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     assert word in (missing() or "")

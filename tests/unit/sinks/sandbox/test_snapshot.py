@@ -31,7 +31,7 @@ def seen(snapshot) -> list[str]:
     )
 
 
-def test_parts_are_links_and_what_is_above_them_are_copies(folder, tmp_path):
+def test_snapshot_links_parts_and_copies_the_files_above_them(folder, tmp_path):
     snapshot = tmp_path / "snapshot"
     link_snapshot(folder, snapshot)
     assert seen(snapshot) == ["metadata/switchgear.sql", f"{TABLE}/all_1_1_0", f"{TABLE}/format_version.txt"]
@@ -39,7 +39,7 @@ def test_parts_are_links_and_what_is_above_them_are_copies(folder, tmp_path):
     assert not (snapshot / "metadata" / "switchgear.sql").is_symlink()
 
 
-def test_a_second_snapshot_shows_what_came_and_not_what_went(folder, tmp_path):
+def test_second_snapshot_shows_new_tables_and_not_dropped_ones(folder, tmp_path):
     snapshot = tmp_path / "snapshot"
     link_snapshot(folder, snapshot)
     (folder / TABLE / "all_1_1_0").rename(folder / TABLE / "all_2_2_0")

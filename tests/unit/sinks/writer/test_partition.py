@@ -226,7 +226,7 @@ def tenure_of(world: World, failures: list[BaseException]) -> Assignment:
     )
 
 
-async def test_a_tenure_that_ends_lets_its_batches_finish() -> None:
+async def test_assignment_that_ends_lets_its_batches_finish() -> None:
     world, failures = World(), list[BaseException]()
     world.hold = asyncio.Event()
     tenure = tenure_of(world, failures)
@@ -238,7 +238,7 @@ async def test_a_tenure_that_ends_lets_its_batches_finish() -> None:
     assert failures == []
 
 
-async def test_a_tenure_that_ends_gives_up_what_takes_too_long() -> None:
+async def test_assignment_that_ends_cancels_batches_that_take_too_long() -> None:
     world, failures = World(), list[BaseException]()
     world.hold = asyncio.Event()
     tenure = tenure_of(world, failures)

@@ -71,7 +71,7 @@ async def test_an_unknown_tool_beside_known_ones_is_unknown_and_no_error(service
     assert (await service.get_error_patterns("nobody"))["patterns"] == []
 
 
-async def test_a_time_to_come_holds_nothing_yet(repository, store):
+async def test_period_in_the_future_has_no_calls(repository, store):
     await store_calls(store, [call("t", execution_time_ms=9000)] * 9)
     stats = await repository.get_tool_stats("t", since=FUTURE)
     assert (stats["total_calls"], stats["success_rate"], stats["avg_time_ms"]) == (0, 0.0, 0.0)
@@ -84,14 +84,14 @@ async def test_a_time_to_come_holds_nothing_yet(repository, store):
 
 
 @pytest.mark.parametrize(("refused", "made", "status"), [(9, 4, "unknown"), (9, 5, "healthy"), (0, 5, "healthy")])
-async def test_refused_calls_do_not_make_up_the_five(service, store, refused, made, status):
+async def test_rejected_calls_do_not_count_for_the_five_needed_calls(service, store, refused, made, status):
     await store_calls(store, [*[call("t", "rejected")] * refused, *[call("t")] * made])
     assert (await service.check_tool_health("t")).status.value == status
 
 
 @pytest.mark.parametrize("calls", [4, 5])
 @pytest.mark.parametrize("status", ["success", "error", "timeout"])
-async def test_four_calls_are_no_evidence_and_five_are(service, store, calls, status):
+async def test_four_calls_are_unknown_and_five_are_assessed(service, store, calls, status):
     await store_calls(store, [call("t", status)] * calls)
     verdict = "unknown" if calls < 5 else "healthy" if status == "success" else "unhealthy"
     (report,) = (await service.check_all_tools_health()).tool_reports
@@ -109,7 +109,7 @@ async def test_four_calls_are_no_evidence_and_five_are(service, store, calls, st
         (79, 21, 5000, "unhealthy"),
     ],
 )
-async def test_both_thresholds_at_once_in_the_report_of_all_tools_too(service, store, good, bad, each_ms, status):
+async def test_report_of_all_tools_applies_both_thresholds(service, store, good, bad, each_ms, status):
     await store_calls(
         store, [call("t", outcome, execution_time_ms=each_ms) for outcome in ["success"] * good + ["error"] * bad]
     )

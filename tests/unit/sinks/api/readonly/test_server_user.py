@@ -54,5 +54,5 @@ def test_a_right_that_is_not_known_to_be_harmless_refuses_the_user(grant):
 
 
 @pytest.mark.parametrize("readonly", ["0", "1", ""])
-def test_a_user_who_may_write_or_can_not_be_given_limits_is_refused(readonly):
+def test_user_who_may_write_or_cannot_be_limited_is_refused(readonly):
     assert "readonly" in (too_much(READER, readonly, "switchgear") or "")

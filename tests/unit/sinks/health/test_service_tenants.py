@@ -23,7 +23,7 @@ async def services(store) -> dict[str, ToolHealthService]:
     return {name: ToolHealthService(store, ToolMetricsRepository(store, tenant=name)) for name in ("a", "b", "nobody")}
 
 
-async def test_verdicts_are_of_the_tenants_own_calls(services):
+async def test_status_of_a_tenant_follows_from_its_own_calls(services):
     assert (await services["a"].check_tool_health("search")).status.value == "healthy"
     assert (await services["b"].check_tool_health("search")).status.value == "unhealthy"
     assert (await services["nobody"].check_tool_health("search")).status.value == "unknown"
@@ -36,7 +36,7 @@ async def test_reports_list_the_tenants_own_tools(services, hours):
     assert listed == {"a": {"search": 10}, "b": {"search": 10, "only-b": 5}, "nobody": {}}
 
 
-async def test_nothing_of_another_tenant_is_said_anywhere(services):
+async def test_reports_of_a_tenant_have_nothing_of_another_tenant(services):
     ours = services["a"]
     said = [
         await ours.get_dashboard_summary(),

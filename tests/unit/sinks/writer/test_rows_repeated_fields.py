@@ -34,7 +34,7 @@ def test_a_field_that_is_named_twice_is_found(value: bytes) -> None:
         b'{"a":[{"a":1},{"a":1}]}',
     ],
 )
-def test_what_only_looks_like_it_is_not(value: bytes) -> None:
+def test_text_that_looks_like_a_repeated_field_is_not_one(value: bytes) -> None:
     assert not repeats_a_field(value)
 
 
@@ -43,7 +43,7 @@ def test_what_only_looks_like_it_is_not(value: bytes) -> None:
         st.text(), st.one_of(st.text(), st.integers(0, 9), st.dictionaries(st.text(), st.text())), min_size=1
     )
 )
-def test_any_object_is_judged_by_its_own_fields(fields: dict[str, object]) -> None:
+def test_only_an_objects_own_fields_can_be_repeated(fields: dict[str, object]) -> None:
     value = json.encode(fields)
     assert not repeats_a_field(value)
     name = json.encode(next(iter(fields)))

@@ -45,7 +45,7 @@ async def stamped(store: Store, table: str = "tool_metrics") -> list[tuple[str, 
     return [tuple(row) for row in found.result_rows]
 
 
-def test_rules_are_an_expression_of_the_tenant() -> None:
+def test_retention_rules_are_an_expression_of_the_tenant() -> None:
     assert RetentionRules(30).expression == "30"
     rules = RetentionRules(30, {"b'c": 90, "a": 7})
     assert rules.expression == r"transform(toString(tenant), ['a', 'b\'c'], [7, 90], 30)"
@@ -63,7 +63,7 @@ async def test_new_rows_get_the_days_of_their_tenant_and_others_the_default(stor
     assert await stamped(store, "tool_errors") == expected
 
 
-async def test_the_same_rules_are_applied_once_and_survive_a_restart(store: Store) -> None:
+async def test_unchanged_retention_rules_are_applied_once_and_survive_a_restart(store: Store) -> None:
     await write_rule(store, "acme", 7)
     await apply_retention(store, Layout())
     assert await plan_retention(store, Layout()) == []
@@ -71,7 +71,7 @@ async def test_the_same_rules_are_applied_once_and_survive_a_restart(store: Stor
     assert await read_rules(store, 30) == RetentionRules(30, {"acme": 7})
 
 
-async def test_what_a_command_set_holds_over_the_setting_until_it_is_taken_back(store: Store) -> None:
+async def test_retention_set_by_command_overrides_the_setting_until_it_is_removed(store: Store) -> None:
     await write_rule(store, None, 60)
     await write_rule(store, None, 61)
     assert await read_rules(store, 30) == RetentionRules(61, {}, from_command=True)
@@ -82,7 +82,7 @@ async def test_what_a_command_set_holds_over_the_setting_until_it_is_taken_back(
     assert await read_rules(store, 5) == RetentionRules(5)
 
 
-async def test_a_tenant_whose_rule_is_taken_back_has_the_default_again(store: Store) -> None:
+async def test_tenant_whose_rule_is_removed_has_the_default_retention(store: Store) -> None:
     await write_rule(store, "acme", 7)
     await write_rule(store, "acme", None)
     await apply_retention(store, Layout())
@@ -90,7 +90,7 @@ async def test_a_tenant_whose_rule_is_taken_back_has_the_default_again(store: St
     assert await stamped(store) == [("acme", 30)]
 
 
-async def test_stored_rows_keep_their_days_until_they_are_stamped_anew(store: Store) -> None:
+async def test_stored_rows_keep_their_days_until_they_are_restamped(store: Store) -> None:
     for tenant in ("acme", "other"):
         for age in (1, 10):
             await arrive(store, tenant, age)
@@ -114,7 +114,7 @@ async def test_a_longer_retention_keeps_rows_that_would_have_gone(store: Store) 
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651])
-async def test_days_out_of_range_are_refused(store: Store, days: int) -> None:
+async def test_retention_days_out_of_range_are_refused(store: Store, days: int) -> None:
     with pytest.raises(SwitchgearError, match=r"from 1 to 3650 days"):
         await write_rule(store, None, days)
 

@@ -83,7 +83,7 @@ def test_a_name_of_a_refused_function_is_refused_without_a_call(name):
 
 
 @pytest.mark.parametrize("name", ["plus", "tool_name", "user", "t.file", "error rate / h", "sum"])
-def test_names_of_columns_and_of_allowed_functions_are_not(name):
+def test_names_of_columns_and_of_allowed_functions_are_allowed_without_a_call(name):
     assert violation(named(name), CATALOG) is None
 
 
@@ -101,7 +101,7 @@ def test_tables_of_others_and_files_are_refused_by_their_name(name):
 @pytest.mark.parametrize(
     "name", ["switchgear.tool_metrics", "system.tables.name", "information_schema.tables", "t.a.b"]
 )
-def test_tables_that_may_be_read_and_columns_with_dots_are_not(name):
+def test_tables_that_may_be_read_and_columns_with_dots_are_allowed(name):
     assert violation(named(name), CATALOG) is None
 
 
@@ -120,13 +120,13 @@ def test_tables_that_may_be_read_and_columns_with_dots_are_not(name):
         ("", False),
     ],
 )
-def test_a_table_is_judged_alike_where_it_is_described_and_where_it_is_found(table, allowed):
+def test_described_table_and_selected_table_have_the_same_rule(table, allowed):
     found = tree(f"TABLE id: 3, alias: __table1, table_name: {table}")
     assert (table_violation(table, CATALOG) is None) is allowed
     assert (resolved_violation(found, CATALOG) is None) is allowed
 
 
-def test_only_the_engines_own_name_for_a_recursion_is_one():
+def test_only_the_engines_own_name_of_a_recursion_is_allowed():
     inside = "_temporary_and_external_tables._tmp_a4c771e3-c781-4b2b-85ae-082a14cba91d"
     assert resolved_violation(tree(f"TABLE id: 3, table_name: {inside}"), CATALOG) is None
     assert resolved_violation(tree(f"TABLE id: 3, table_name: {inside}x"), CATALOG) is not None
@@ -145,7 +145,7 @@ def test_only_the_engines_own_name_for_a_recursion_is_one():
         "x" * 400,
     ],
 )
-def test_no_alias_hides_what_it_stands_for(alias):
+def test_alias_hides_no_refused_name(alias):
     assert violation(called("file", alias), CATALOG) is not None
     assert resolved_violation(called("file", alias), CATALOG) is not None
     assert violation(tree(f"IDENTIFIER id: 1, alias: {alias}, identifier: system.users"), CATALOG) is not None
@@ -162,14 +162,14 @@ def test_the_text_of_a_literal_names_nothing(text):
 @pytest.mark.parametrize(
     "line", ["SETTINGS max_threads=1", "PIVOT id: 3", "UDF id: 4, name: x", "file(x)", "function: file", "WHEREVER"]
 )
-def test_a_line_of_another_shape_is_refused(line):
+def test_unknown_line_of_a_syntax_tree_is_refused(line):
     assert violation(tree(line), CATALOG) is not None
 
 
 @pytest.mark.parametrize(
     "text", ["identifier", "identifier: ", "CONSTANT id: 1, constant_value_type: ", " ", "(", "function_name: "]
 )
-def test_a_long_name_takes_no_long_time_to_judge(text):
+def test_long_name_is_checked_within_seconds(text):
     started = time.monotonic()
     assert violation(called("file", text * (200_000 // len(text))), CATALOG) is not None
     resolved_violation(called("sum" + "If" * 100_000, text * (200_000 // len(text))), CATALOG)
@@ -211,7 +211,7 @@ def structure(text):
     ],
 )
 @pytest.mark.parametrize("name", ["values", "VALUES"])
-def test_a_structure_is_a_literal_of_plain_names_and_types(first, name):
+def test_structure_of_values_must_be_plain_names_and_types(first, name):
     assert "values()" in (violation(values(first, name), CATALOG) or "")
 
 
@@ -224,7 +224,7 @@ def test_a_structure_is_a_literal_of_plain_names_and_types(first, name):
         "FUNCTION id: 8, function_name: tuple, function_type: ordinary",
     ],
 )
-def test_rows_and_plain_structures_are_values(first):
+def test_values_with_rows_or_a_plain_structure_is_allowed(first):
     assert violation(values(first), CATALOG) is None
 
 
@@ -248,7 +248,7 @@ def test_table_functions_that_do_more_than_make_rows_up_are_refused(name):
         ("SHOW CREATE TABLE system.users", None, "system.users"),
     ],
 )
-def test_statements_that_read_are_known_by_what_is_left_to_check(canonical, select, table):
+def test_statements_that_read_are_classified_by_what_is_left_to_check(canonical, select, table):
     statement = classify(canonical)
     assert statement is not None
     assert (statement.text, statement.select, statement.table) == (canonical, select, table)

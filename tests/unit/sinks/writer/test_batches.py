@@ -18,7 +18,7 @@ def some(count: int, first: int = 0, size: int = 1) -> list[HandMadeRecord]:
     return records(*[b"x" * size] * count, first=first)
 
 
-def test_nothing_is_cut_from_nothing() -> None:
+def test_empty_buffer_has_no_batch() -> None:
     buffer = BatchBuffer(LIMITS)
     assert buffer.cut(10.0) is None
     assert buffer.cut(10.0, everything=True) is None
@@ -46,7 +46,7 @@ def test_a_batch_is_due_when_it_has_its_bytes() -> None:
     assert buffer.size == 0
 
 
-def test_keys_and_headers_fill_a_batch_as_values_do() -> None:
+def test_keys_and_headers_count_for_the_size_of_a_batch() -> None:
     for heavy in (HandMadeRecord(key=bytes(1_000)), HandMadeRecord(headers=[("name", bytes(1_000))])):
         buffer = BatchBuffer(LIMITS)
         buffer.add([heavy], 0.0)
@@ -55,7 +55,7 @@ def test_keys_and_headers_fill_a_batch_as_values_do() -> None:
         assert buffer.size == 0
 
 
-def test_records_without_bytes_take_room_too() -> None:
+def test_records_without_bytes_count_for_the_size_of_a_batch() -> None:
     buffer = BatchBuffer(Limits(batch_rows=1_000, batch_bytes=4 * RECORD_BYTES))
     buffer.add([HandMadeRecord(offset=offset, key=None) for offset in range(4)], 0.0)
     assert buffer.cut(0.0) is not None
@@ -70,7 +70,7 @@ def test_a_batch_is_due_at_its_age_and_not_before() -> None:
     assert buffer.cut(6.0) is not None
 
 
-def test_what_remains_after_a_cut_keeps_its_own_age() -> None:
+def test_records_that_remain_after_a_cut_keep_their_age() -> None:
     buffer = BatchBuffer(LIMITS)
     buffer.add(some(2), 0.0)
     buffer.add(some(2, first=2), 0.8)
@@ -84,7 +84,7 @@ def test_a_hurried_buffer_gives_what_it_has() -> None:
     assert buffer.cut(0.0, everything=True) is not None
 
 
-def test_a_named_range_is_cut_exactly_whatever_size_and_age_say() -> None:
+def test_pending_range_is_cut_exactly_whatever_its_size_and_age() -> None:
     buffer = BatchBuffer(LIMITS, Intent(10, 14, 77))
     buffer.add(some(4, first=10), 0.0)
     assert buffer.cut(100.0, everything=True) is None, "the range is not complete"
@@ -119,7 +119,7 @@ def test_a_range_whose_end_was_compacted_away_is_complete_at_the_end_of_the_log(
     assert len(batch.records) == 2
 
 
-def test_a_range_of_which_nothing_is_left_is_an_empty_batch() -> None:
+def test_pending_range_without_records_is_an_empty_batch() -> None:
     buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
     buffer.add(some(1, first=20), 0.0)
     batch = buffer.cut(0.0)
@@ -128,7 +128,7 @@ def test_a_range_of_which_nothing_is_left_is_an_empty_batch() -> None:
     assert batch.intent.last == 5
 
 
-def test_records_that_come_twice_are_taken_once() -> None:
+def test_record_that_is_fetched_twice_is_taken_once() -> None:
     buffer = BatchBuffer(LIMITS)
     assert buffer.add(some(2), 0.0) == 2
     assert buffer.add(some(3), 0.0) == 1

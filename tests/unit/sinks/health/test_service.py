@@ -97,7 +97,7 @@ def test_the_thresholds_are_the_documented_ones():
         (79, 21, 0, "unhealthy"),
     ],
 )
-async def test_the_success_rate_decides(service, store, succeeded, failed, timed_out, status):
+async def test_status_follows_the_success_rate(service, store, succeeded, failed, timed_out, status):
     await calls_of(store, succeeded, failed, timed_out)
     report = await service.check_tool_health("search")
     assert report.status.value == status
@@ -110,7 +110,7 @@ async def test_the_success_rate_decides(service, store, succeeded, failed, timed
     ("each_ms", "status"),
     [(0, "healthy"), (2000, "healthy"), (2000.001, "degraded"), (5000, "degraded"), (5000.001, "unhealthy")],
 )
-async def test_the_average_latency_decides(service, store, each_ms, status):
+async def test_status_follows_the_average_latency(service, store, each_ms, status):
     await calls_of(store, 5, each_ms=each_ms)
     report = await service.check_tool_health("search")
     assert (report.status.value, report.avg_latency_ms) == (status, pytest.approx(each_ms))
@@ -120,7 +120,7 @@ async def test_the_average_latency_decides(service, store, each_ms, status):
     ("succeeded", "failed", "each_ms", "status"),
     [(20, 0, 3000, "degraded"), (4, 1, 6000, "unhealthy"), (1, 4, 3000, "unhealthy")],
 )
-async def test_the_worse_of_the_two_is_the_status(service, store, succeeded, failed, each_ms, status):
+async def test_status_is_the_worse_of_success_rate_and_latency(service, store, succeeded, failed, each_ms, status):
     await calls_of(store, succeeded, failed, each_ms=each_ms)
     assert (await service.check_tool_health("search")).status.value == status
 
@@ -145,7 +145,7 @@ async def test_a_healthy_tool_has_no_issues(service, store):
     assert (report.issues, report.recommendations) == ([], [])
 
 
-async def test_only_the_period_counts_one_hour_by_default(service, store):
+async def test_health_counts_only_calls_of_the_period_one_hour_by_default(service, store):
     now = datetime.now(UTC)
     await store_calls(store, [call("search", "error", now - timedelta(minutes=61))] * 10)
     await calls_of(store, 5)
@@ -182,7 +182,7 @@ async def test_all_tools_agree_with_each_tool_alone(service, store):
         assert each.model_dump(exclude={"checked_at"}) == alone.model_dump(exclude={"checked_at"})
 
 
-async def test_registered_tools_that_nobody_called_are_unknown(store):
+async def test_registered_tools_without_calls_are_unknown(store):
     service = ToolHealthService(store, registered_tool_names=["search", "never"])
     await calls_of(store, 5)
     report = await service.check_all_tools_health()
@@ -194,7 +194,7 @@ async def test_registered_tools_that_nobody_called_are_unknown(store):
     assert [each.tool_name for each in (await service.check_all_tools_health()).tool_reports] == ["other", "search"]
 
 
-async def test_recording_stores_what_was_given(service):
+async def test_record_execution_stores_what_was_given(service):
     before = datetime.now(UTC)
     metric = await service.record_execution(
         "code_search", "user-123", "error", 5000, "sess-456", "req-1", "timeout", "Search timed out", {"a": 1}
@@ -208,13 +208,13 @@ async def test_recording_stores_what_was_given(service):
     assert before <= stored.recorded_at <= datetime.now(UTC)
 
 
-async def test_recording_with_the_defaults_is_a_success_of_no_duration(service):
+async def test_record_execution_stores_a_success_without_duration_by_default(service):
     metric = await service.record_execution("t", "u")
     assert (metric.status, metric.execution_time_ms, metric.metadata) == ("success", 0, {})
 
 
 @pytest.mark.parametrize("wrong", [{"status": "broken"}, {"execution_time_ms": -1}, {"tool_name": ""}])
-async def test_a_wrong_value_is_refused_by_name_and_nothing_is_stored(service, wrong):
+async def test_record_execution_names_an_invalid_field_and_stores_nothing(service, wrong):
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         await service.record_execution(**({"tool_name": "t", "user_id": "u"} | wrong))
     assert await service._repository.get_all_tool_names() == []

@@ -43,7 +43,7 @@ async def submitted(coordinator: Coordinator, *partitions: TopicPartition) -> li
         running.cancel()
 
 
-async def test_what_comes_together_goes_in_one_request() -> None:
+async def test_commits_that_arrive_together_are_one_request() -> None:
     coordinator = Coordinator()
     assert await submitted(coordinator, ONE, TWO) == [None, None]
     assert len(coordinator.requests) == 1
@@ -51,7 +51,7 @@ async def test_what_comes_together_goes_in_one_request() -> None:
     assert coordinator.requests[0][ONE].metadata == "pending:7-9:0"
 
 
-async def test_what_comes_while_a_request_is_under_way_waits_for_the_next() -> None:
+async def test_commit_during_a_request_waits_for_the_next_request() -> None:
     coordinator = Coordinator()
     coordinator.open.clear()
     commits = Commits(coordinator.commit)
@@ -71,18 +71,18 @@ async def test_what_comes_while_a_request_is_under_way_waits_for_the_next() -> N
 
 
 @pytest.mark.parametrize("error", [IllegalStateError("not assigned"), CommitFailedError("rebalanced")])
-async def test_a_lost_partition_fails_alone(error: Exception) -> None:
+async def test_commit_of_a_lost_partition_fails_alone(error: Exception) -> None:
     lost, kept = await submitted(Coordinator(ONE, error=error), ONE, TWO)
     assert isinstance(lost, LostPartitionError)
     assert kept is None
 
 
-async def test_any_other_error_reaches_the_one_who_waits() -> None:
+async def test_error_of_a_commit_is_raised_to_its_caller() -> None:
     found = await submitted(Coordinator(ONE, error=KafkaError("metadata too large")), ONE)
     assert isinstance(found[0], KafkaError)
 
 
-async def test_a_commit_nobody_waits_for_any_more_is_not_sent() -> None:
+async def test_commit_of_a_cancelled_caller_is_not_sent() -> None:
     coordinator = Coordinator()
     commits = Commits(coordinator.commit)
     given_up = asyncio.create_task(commits.submit(ONE, 1))

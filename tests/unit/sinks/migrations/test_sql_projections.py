@@ -61,7 +61,7 @@ async def answers_are_exact(store: Store) -> None:
     assert len(await repository.get_slow_executions(limit=10_000)) == slow.result_rows[0][0]
 
 
-async def test_rows_of_before_and_rows_that_arrive_while_they_are_made_are_all_counted_once(store: Store) -> None:
+async def test_projections_count_rows_from_before_and_during_their_creation_once(store: Store) -> None:
     older = [each for each in load_migrations() if each.version < 9]
     await migrate(store, migrations=older)
     for seed in range(10):
@@ -88,7 +88,7 @@ async def test_rows_of_before_and_rows_that_arrive_while_they_are_made_are_all_c
     await answers_are_exact(store)
 
 
-async def test_merges_keep_them_exact(store: Store) -> None:
+async def test_projections_are_exact_after_merges(store: Store) -> None:
     await migrate(store)
     for seed in range(5):
         await some_calls(store, 200, seed)
@@ -101,7 +101,7 @@ async def test_merges_keep_them_exact(store: Store) -> None:
     assert await rollups_differ(store) == {}
 
 
-async def test_an_insert_that_comes_twice_is_in_them_once(store: Store) -> None:
+async def test_projections_count_a_repeated_insert_once(store: Store) -> None:
     await migrate(store)
     block = b"\n".join(b'{"tool_name":"t","status":"timeout","execution_time_ms":%d}' % (6000 + n) for n in range(50))
     for _ in range(3):
@@ -112,7 +112,7 @@ async def test_an_insert_that_comes_twice_is_in_them_once(store: Store) -> None:
     assert [each.execution_time_ms for each in slowest] == [6049 - n for n in range(50)]
 
 
-async def test_rows_that_are_removed_or_expire_leave_them_too(store: Store) -> None:
+async def test_projections_lose_rows_that_are_removed_or_expire(store: Store) -> None:
     await migrate(store)
     rows = [("old", 40, 40), ("expired", 1, 4000), ("kept", 1, 1)]
     await store_calls(
@@ -141,7 +141,7 @@ async def test_rows_that_are_removed_or_expire_leave_them_too(store: Store) -> N
         ("errors of one tool", {"by_tool"}),
     ],
 )
-async def test_the_repository_is_answered_from_them(store: Store, asked: str, sources: set[str]) -> None:
+async def test_repository_reads_from_the_projections(store: Store, asked: str, sources: set[str]) -> None:
     await migrate(store)
     await store.command(
         """INSERT INTO tool_metrics (metric_id, tool_name, status, execution_time_ms, recorded_at)

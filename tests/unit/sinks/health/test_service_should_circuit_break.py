@@ -56,7 +56,7 @@ def on_the_edge(events) -> bool:
     return any(end - 300 - 1 <= at <= end - 300 + PANE_S + 1 for at, status, _ in events if status != "success")
 
 
-async def test_it_says_what_a_breaker_with_five_failures_in_five_minutes_does(store):
+async def test_should_circuit_break_agrees_with_a_breaker_of_five_failures_in_five_minutes(store):
     now, expected, calls = datetime.now(UTC), {}, []
     for seed in range(600):
         events, opened = until_it_opens(history(seed))
@@ -94,7 +94,7 @@ def _moves_out(calls, name, now, moved_on) -> bool:
 
 @pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("status", STATUSES)
-async def test_the_classes_that_count_are_the_breakers(store, status, kind):
+async def test_should_circuit_break_counts_the_classes_that_the_breaker_counts(store, status, kind):
     failed = status in {"error", "timeout", "cancelled"}
     fields = {"error_class": kind} if kind and failed else {}
     await store_calls(store, [call("t", status, **fields) for _ in range(5)])

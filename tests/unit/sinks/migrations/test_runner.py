@@ -39,7 +39,7 @@ async def tables(store: Store) -> set[str]:
     return {name for (name,) in found.result_rows}
 
 
-async def test_an_empty_database_gets_every_table_and_the_second_time_nothing(store: Store) -> None:
+async def test_migrate_creates_every_table_once(store: Store) -> None:
     applied = await migrate(store)
     assert [each.version for each in applied] == sorted({each.version for each in load_migrations()})
     assert {"tool_metrics", "tool_errors", "tool_counts_1m", "tool_latency_15m", "circuit_transitions"} <= await tables(
@@ -48,19 +48,19 @@ async def test_an_empty_database_gets_every_table_and_the_second_time_nothing(st
     assert await migrate(store) == []
 
 
-async def test_a_dry_run_tells_and_changes_nothing(store: Store) -> None:
+async def test_pending_lists_the_migrations_and_changes_nothing(store: Store) -> None:
     assert [each.name for each in await pending(store)] == [each.name for each in load_migrations()]
     assert await tables(store) == set()
 
 
-async def test_only_what_is_new_is_applied(store: Store) -> None:
+async def test_migrate_applies_only_new_files(store: Store) -> None:
     assert await migrate(store, migrations=[ONE]) == [ONE]
     assert await pending(store, [ONE, TWO]) == [TWO]
     assert await migrate(store, migrations=[ONE, TWO]) == [TWO]
     assert await tables(store) == {"one", "two", LEDGER}
 
 
-async def test_an_applied_file_that_has_changed_is_an_error_that_names_it(store: Store) -> None:
+async def test_changed_migration_file_is_an_error_that_names_it(store: Store) -> None:
     await migrate(store, migrations=[ONE])
     changed = Migration(1, "one", ONE.text + "-- changed\n")
     with pytest.raises(MigrationError, match=r"0001_one was applied on .* with other contents.*Restore the file"):
@@ -69,7 +69,7 @@ async def test_an_applied_file_that_has_changed_is_an_error_that_names_it(store:
         await pending(store, [changed])
 
 
-async def test_a_statement_that_fails_stops_there_and_can_be_repeated(store: Store) -> None:
+async def test_migration_can_be_repeated_after_a_statement_failed(store: Store) -> None:
     half = Migration(1, "half", ONE.text + "CREATE TABLE nonsense;\n")
     with pytest.raises(MigrationError, match=r"Migration 0001_half failed: Code"):
         await migrate(store, migrations=[half])
@@ -82,12 +82,12 @@ async def test_a_ledger_of_a_newer_version_is_no_error(store: Store) -> None:
     assert await migrate(store, migrations=[ONE]) == []
 
 
-def test_comments_are_no_statements_and_a_semicolon_ends_a_line() -> None:
+def test_statements_are_split_at_semicolons_that_end_a_line_without_comments() -> None:
     text = "-- a; comment\nSELECT ';x' ;\n\nSELECT 2\nFROM t;\n-- the end"
     assert Migration(1, "x", text).statements(Layout()) == ["SELECT ';x'", "SELECT 2\nFROM t"]
 
 
-def test_one_node_and_a_cluster_come_from_the_same_file() -> None:
+def test_migration_file_fits_one_node_and_a_cluster() -> None:
     text = "CREATE TABLE t {on_cluster} ENGINE = {aggregating_merge_tree} SETTINGS {deduplication};"
     (alone,) = Migration(1, "x", text).statements(Layout())
     (together,) = Migration(1, "x", text).statements(Layout(cluster="main"))
@@ -99,7 +99,7 @@ def test_one_node_and_a_cluster_come_from_the_same_file() -> None:
 
 
 @pytest.mark.parametrize("migration", load_migrations(), ids=lambda each: each.name)
-def test_every_statement_can_be_repeated_and_has_no_placeholder_left(migration: Migration) -> None:
+def test_every_migration_statement_can_be_repeated_and_is_filled_in(migration: Migration) -> None:
     for statement in migration.statements(Layout(cluster="c")):
         fills = re.match(r"INSERT INTO (\w+)\n.*WHERE .*\(SELECT [\w()]+ FROM \1\)", statement, re.DOTALL)
         again = re.match(r"CREATE (TABLE|MATERIALIZED VIEW|VIEW) IF NOT EXISTS|CREATE OR REPLACE VIEW|ALTER", statement)
@@ -107,14 +107,14 @@ def test_every_statement_can_be_repeated_and_has_no_placeholder_left(migration: 
         assert not re.search(r"\{[a-z_]+\}", statement)
 
 
-def test_files_are_numbered_without_doubles(tmp_path: Path) -> None:
+def test_two_migration_files_with_one_number_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "0001_a.sql").write_text("SELECT 1;")
     (tmp_path / "0001_b.sql").write_text("SELECT 1;")
     with pytest.raises(MigrationError, match=r"Two migration files have the number 0001: rename 0001_b.sql"):
         load_migrations(tmp_path)
 
 
-def test_a_misnamed_file_is_an_error_and_other_files_are_not_looked_at(tmp_path: Path) -> None:
+def test_misnamed_migration_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("hello")
     assert load_migrations(tmp_path) == []
     (tmp_path / "second.sql").write_text("SELECT 1;")
@@ -144,7 +144,7 @@ async def test_the_raw_table_has_a_column_for_every_field_of_the_contract(store:
         assert set(ToolExecution.model_fields) <= {name for (name,) in found.result_rows}
 
 
-async def test_a_changed_retention_is_applied_at_the_next_start_and_once(store: Store) -> None:
+async def test_changed_retention_is_applied_once_at_the_next_start(store: Store) -> None:
     await migrate(store, Layout(retention_days=30))
     assert await apply_retention(store, Layout(retention_days=30)) == []
     assert len(await apply_retention(store, Layout(retention_days=7))) == 1
@@ -153,7 +153,7 @@ async def test_a_changed_retention_is_applied_at_the_next_start_and_once(store: 
     assert (await store.query("SELECT retention_days FROM tool_metrics")).result_rows == [(7,)]
 
 
-async def test_a_dry_run_tells_what_a_start_would_do_and_does_nothing(store: Store) -> None:
+async def test_planned_returns_the_statements_of_a_start_and_changes_nothing(store: Store) -> None:
     fresh = await planned(store, Layout())
     assert fresh[0].startswith("CREATE TABLE IF NOT EXISTS schema_migrations")
     assert len(fresh) == 1 + sum(len(each.statements(Layout())) for each in load_migrations())

@@ -43,7 +43,7 @@ async def arrive(store: Store, *kinds: dict[str, Any], at: datetime | None = Non
     await store_calls(store, [call(at=at, execution_time_ms=100) | kind for kind in kinds])
 
 
-async def test_what_was_stored_stays_as_it_is_and_what_comes_is_told_apart(store: Store) -> None:
+async def test_migration_10_keeps_stored_rows_and_separates_new_cancelled_calls(store: Store) -> None:
     old = [{"status": "error", "error_class": each, "error_type": "E"} for each in ("invalid_input", "cancelled")]
     hours_ago = datetime.now(UTC) - timedelta(hours=3)
     await arrive(store, *KINDS, *old, at=hours_ago)
@@ -84,7 +84,7 @@ async def test_what_was_stored_stays_as_it_is_and_what_comes_is_told_apart(store
     assert (report.total_calls, report.caller_errors, report.cancelled_calls) == (4, 2, 2)
 
 
-async def test_rows_that_arrive_while_it_runs_are_all_counted_once(store: Store) -> None:
+async def test_rows_that_arrive_during_migration_10_are_counted_once(store: Store) -> None:
     for _ in range(10):
         await arrive(store, *KINDS * 20)
     stop = asyncio.Event()
@@ -105,7 +105,7 @@ async def test_rows_that_arrive_while_it_runs_are_all_counted_once(store: Store)
     assert await rollups_differ(store) == {}
 
 
-async def test_it_may_run_again_and_the_migrations_before_it_may_run_after_it(store: Store) -> None:
+async def test_migration_10_can_be_repeated_also_after_the_ones_before_it(store: Store) -> None:
     await migrate(store)
     kinds = [*KINDS, {"status": "cancelled"}, *({"status": "error", "error_class": each} for each in ("auth", "tool"))]
     await arrive(store, *kinds)

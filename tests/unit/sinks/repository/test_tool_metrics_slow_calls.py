@@ -32,7 +32,7 @@ async def calls(store):
 
 @pytest.mark.parametrize("threshold", [0, 100, 4999.9, 5000, 5000.001, 29_999, 30_000, 10**9])
 @pytest.mark.parametrize("limit", [0, 1, 20, 700, 1999])
-async def test_the_slowest_are_those_of_all_rows(store, calls, threshold, limit):
+async def test_slow_executions_are_the_slowest_of_all_rows(store, calls, threshold, limit):
     found = await ToolMetricsRepository(store).get_slow_executions(threshold, limit)
     slow = [each["execution_time_ms"] for each in calls if each["status"] != "rejected"]
     assert [each.execution_time_ms for each in found] == sorted((ms for ms in slow if ms > threshold), reverse=True)[
@@ -41,7 +41,7 @@ async def test_the_slowest_are_those_of_all_rows(store, calls, threshold, limit)
     assert len({each.metric_id for each in found}) == len(found)
 
 
-async def test_tool_tenant_and_time_narrow_it_down(store, calls):
+async def test_slow_executions_can_be_narrowed_by_tool_tenant_and_time(store, calls):
     since = NOW - timedelta(minutes=300)
     found = await ToolMetricsRepository(store, tenant="acme").get_slow_executions(
         limit=5000, since=since, tool_name="a"
@@ -80,7 +80,7 @@ async def rows_of(store, table) -> int:
     return (await store.query(f"SELECT count() FROM {table}")).result_rows[0][0]
 
 
-async def test_calls_that_were_stored_before_the_table_was_are_in_it_once(store):
+async def test_slow_calls_stored_before_the_migration_are_in_the_table_once(store):
     await store.command("DROP VIEW tool_slow_calls_mv SYNC")
     await store.command("DROP TABLE tool_slow_calls SYNC")
     await store_calls(store, [call("t", execution_time_ms=7000 + n) for n in range(5)])
@@ -95,7 +95,7 @@ async def test_calls_that_were_stored_before_the_table_was_are_in_it_once(store)
     assert (await store.query("SELECT count() FROM tool_slow_calls")).result_rows[0][0] == 6
 
 
-async def test_cleaning_up_removes_their_places_too(store):
+async def test_cleanup_removes_slow_calls_too(store):
     await store_calls(store, [call("t", at=NOW - timedelta(days=40), execution_time_ms=7000)])
     await ToolMetricsRepository(store).cleanup_old_metrics()
     assert (await store.query("SELECT count() FROM tool_slow_calls")).result_rows[0][0] == 0
