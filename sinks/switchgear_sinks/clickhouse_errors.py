@@ -16,7 +16,6 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError,
 TABLE_ALREADY_EXISTS: Final = 57
 UNKNOWN_TABLE: Final = 60
 INCORRECT_DATA: Final = 117
-VIOLATED_CONSTRAINT: Final = 469
 NOT_ALLOWED: Final = frozenset(
     {
         164,  # READONLY

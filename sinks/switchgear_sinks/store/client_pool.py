@@ -60,14 +60,6 @@ class ClientPool:
         """Run a SELECT. ClickHouse fills ``{name:Type}`` with ``parameters``."""
         return await self.run(lambda client: client.query(sql, parameters=_plain(parameters), settings=_dict(settings)))
 
-    async def raw_query(
-        self, sql: str, parameters: Parameters = None, settings: Settings = None, fmt: str | None = None
-    ) -> bytes:
-        """Run a SELECT and return its bytes in the format ``fmt``, or in the one that the SQL names."""
-        return await self.run(
-            lambda client: client.raw_query(sql, parameters=_plain(parameters), settings=_dict(settings), fmt=fmt)
-        )
-
     async def command(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> Any:
         """Run a statement without a result set, or one that returns a single value."""
         return await self.run(

@@ -112,12 +112,6 @@ class Store:
         """Run a SELECT. ClickHouse fills ``{name:Type}`` with ``parameters``."""
         return await self.reading.query(sql, parameters, settings)
 
-    async def raw_query(
-        self, sql: str, parameters: Parameters = None, settings: Settings = None, fmt: str | None = None
-    ) -> bytes:
-        """Run a SELECT and return its bytes in the format ``fmt``."""
-        return await self.reading.raw_query(sql, parameters, settings, fmt)
-
     async def command(self, sql: str, parameters: Parameters = None, settings: Settings = None) -> Any:
         """Run DDL or another statement without a result set."""
         return await self.writing.command(sql, parameters, settings)

@@ -13,14 +13,12 @@ from clickhouse_connect.driver.client import Client
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_sinks.clickhouse_errors import (
     INCORRECT_DATA,
-    VIOLATED_CONSTRAINT,
     InsertFailure,
     InsertFailureKind,
     classify_insert_failure,
 )
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
-from switchgear_sinks.writer.constraints import Constraints, constraint_of
 from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.resent import drop_resent
 from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
@@ -43,8 +41,6 @@ INSERT_SETTINGS: Final = {
 }
 SUSPECTS: Final = 4
 """After ClickHouse has named so many invalid rows in one batch, all its other rows are validated in full."""
-WATCHED_BATCHES: Final = 5
-"""A constraint that was violated is checked before each insert, until so many batches in a row had no violation."""
 
 
 class InsertRefusedError(SwitchgearError):
@@ -62,8 +58,6 @@ class Inserter:
         self._dead = dead
         self._metrics = metrics
         self._limits = limits
-        self._constraints = Constraints(store, maker.table)
-        self._watched: dict[str, int] = {}  # constraint -> batches left to ask about it
 
     async def insert(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
         """Store ``batch``. The broker acknowledges its dead letters before its valid rows are inserted.
@@ -81,8 +75,6 @@ class Inserter:
         await self._send_dead_letters(rows)
         if rows.resent:
             await self._retried(lambda: self._remove_resent(batch, rows), fence)
-        if self._watched:
-            await self._retried(lambda: self._remove_violations(rows), fence)
         await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
 
     async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
@@ -133,13 +125,11 @@ class Inserter:
             size = await self._store.writing.run(work)
         except Exception as error:
             failure = classify_insert_failure(error)
-            if (
-                failure.kind is not InsertFailureKind.REJECT_ROW
-                or failure.row is None
-                or not 0 <= failure.row < len(rows.values)
-            ):
+            if failure.row is None or not 0 <= failure.row < len(rows.values):
                 raise
-            await self._resolve_invalid_row(rows, failure)
+            rows.named += 1
+            await asyncio.to_thread(self._resolve_invalid_row, rows, failure, failure.row)
+            await self._send_dead_letters(rows)
             return False
         self._metrics.rows.labels(table).inc(len(rows.values))
         self._metrics.batches.labels(table).inc()
@@ -147,58 +137,26 @@ class Inserter:
         self._metrics.insert_seconds.labels(table).observe(time.perf_counter() - started)
         return True
 
-    async def _resolve_invalid_row(self, rows: Rows, failure: InsertFailure) -> None:
-        """Validate the row that ClickHouse named and write it in canonical form. If it is invalid, make it a dead letter.
+    def _resolve_invalid_row(self, rows: Rows, failure: InsertFailure, named: int) -> None:
+        """Validate the row that ClickHouse named, and encode it again. If that doesn't help, make it a dead letter.
 
-        Rows with the same fault are resolved together if they can be recognized, because ClickHouse names one row per insert
-        and parses the whole batch each time. Only the insert that succeeds stores rows under the batch's token, so a replay
-        may take another way to it.
+        ClickHouse names one row per insert and parses the whole batch each time. So rows that name a field twice are resolved
+        together, and after :data:`SUSPECTS` named rows all are validated. Only the insert that succeeds stores rows under the
+        batch's token, so a replay may take another way to it.
         """
-        row = failure.row or 0
-        rows.named += 1
-        constraint = constraint_of(failure.reason) if failure.code == VIOLATED_CONSTRAINT else None
-        if constraint is not None:
-            self._watched[constraint] = WATCHED_BATCHES
-            if await self._constraints.reject(constraint, rows):
-                await self._send_dead_letters(rows)
-                return
-        if failure.code == INCORRECT_DATA and await asyncio.to_thread(self._rewrite_repeated, rows):
-            await self._send_dead_letters(rows)
-            return
-        if rows.canonical[row]:
-            rows.reject(rows.records[row], InvalidExecutionError("", f"ClickHouse refuses the row: {failure.reason}"))
-            rows.remove({row})
+        repeated = _rows_with_a_repeated_field(rows) if failure.code == INCORRECT_DATA else set()
+        if repeated:
+            self._validate(rows, repeated)
+        elif rows.canonical[named]:
+            rows.reject(rows.records[named], InvalidExecutionError("", f"ClickHouse refuses the row: {failure.reason}"))
+            rows.remove({named})
         elif rows.named <= SUSPECTS:
-            if not rows.make_canonical(row, self._maker.canonical):
-                rows.remove({row})
+            self._validate(rows, {named})
         else:
-            await asyncio.to_thread(self._make_all_canonical, rows)
-        await self._send_dead_letters(rows)
+            self._validate(rows, {index for index, done in enumerate(rows.canonical) if not done})
 
-    def _make_all_canonical(self, rows: Rows) -> None:
-        self._rewrite(rows, {index for index, done in enumerate(rows.canonical) if not done})
-
-    def _rewrite_repeated(self, rows: Rows) -> bool:
-        """Write every row that names a field twice in canonical form. Return False if there was none."""
-        found = {
-            index for index, value in enumerate(rows.values) if not rows.canonical[index] and repeats_a_field(value)
-        }
-        self._rewrite(rows, found)
-        return bool(found)
-
-    def _rewrite(self, rows: Rows, indexes: set[int]) -> None:
+    def _validate(self, rows: Rows, indexes: set[int]) -> None:
         rows.remove({index for index in indexes if not rows.make_canonical(index, self._maker.canonical)})
-
-    async def _remove_violations(self, rows: Rows) -> bool:
-        for constraint in list(self._watched):
-            if await self._constraints.reject(constraint, rows):
-                self._watched[constraint] = WATCHED_BATCHES
-            else:  # a batch of another partition may have removed it meanwhile
-                left = self._watched.pop(constraint, 1) - 1
-                if left:
-                    self._watched[constraint] = left
-            await self._send_dead_letters(rows)
-        return True
 
     async def _remove_resent(self, batch: Batch, rows: Rows) -> bool:
         dropped = await drop_resent(self._store, self._maker.table, batch, rows)
@@ -210,6 +168,10 @@ class Inserter:
             self._metrics.skipped.labels(why).inc(count)
         rows.skipped.clear()
         await self._dead.send(rows.take_dead())
+
+
+def _rows_with_a_repeated_field(rows: Rows) -> set[int]:
+    return {index for index, value in enumerate(rows.values) if not rows.canonical[index] and repeats_a_field(value)}
 
 
 def _settings(token: str) -> dict[str, Any]:

@@ -244,7 +244,7 @@ async def poison(here: Settings, sink: Sinking, values: list[bytes]) -> None:
     await produce(here, [Message(value) for value in values])
 
 
-@pytest.mark.parametrize("every", [1_000, 20])
+@pytest.mark.parametrize("every", [1_000, 100])
 async def test_rows_that_only_clickhouse_refuses_become_dead_letters(here: Settings, every: int) -> None:
     values = [execution(user_id="poison" if place % every == 0 else "u") for place in range(4_000)]
     bad = len(range(0, 4_000, every))
@@ -287,18 +287,6 @@ async def test_every_kind_of_invalid_row_in_one_batch_gets_its_own_reason(here: 
     reasons = [letter.reason for letter in (await dead_letters(here)).values()]
     assert len(reasons) == 60
     assert sum("no_poison" in reason for reason in reasons) == 30
-
-
-async def test_constraint_on_a_computed_column_is_left_to_clickhouse(here: Settings) -> None:
-    async with sinking(here) as sink:
-        await sink.store.command(
-            "ALTER TABLE tool_metrics ADD CONSTRAINT computed CHECK retention_days = 30 AND user_id != 'poison'"
-        )
-        values = [execution(user_id="poison" if place % 20 == 0 else "u") for place in range(60)]
-        await produce(here, [Message(value) for value in values])
-        await sink.until_committed(here)
-        await assert_exact(sink.store, 57)
-    assert len(await dead_letters(here)) == 3
 
 
 async def insert_into_a_table_that_is_gone(here: Settings) -> None:

@@ -142,7 +142,7 @@ def test_closed_circuit_is_not_an_issue():
         ([N, N], N),
         ([H, N], H),
         ([H, D], D),
-        ([H] * 10 + [D] * 2 + [U], D),  # the seeds' dashboard
+        ([H] * 10 + [D] * 2 + [U], D),  # the dashboard of the reference documents
         ([H, H, U], D),
         ([H, U], U),
         ([U], U),

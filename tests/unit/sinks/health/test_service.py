@@ -1,4 +1,4 @@
-"""The seeds' ToolHealthService: each method, argument, default, threshold and key, on the real engine."""
+"""The reference documents' ToolHealthService: each method, argument, default, threshold and key, on the real engine."""
 
 import inspect
 from datetime import UTC, datetime, timedelta

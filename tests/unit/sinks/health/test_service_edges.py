@@ -1,4 +1,4 @@
-"""The seeds' edges: an empty table, an unknown tool, a time to come, and the documented examples as they are written."""
+"""Edges of the reference documents: an empty table, an unknown tool, a period in the future, and the documented examples."""
 
 import json
 from datetime import UTC, datetime, timedelta

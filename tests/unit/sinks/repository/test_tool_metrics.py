@@ -1,4 +1,4 @@
-"""The seeds' ToolMetricsRepository, method by method, on the real engine."""
+"""The reference documents' ToolMetricsRepository, method by method, on the real engine."""
 
 from datetime import UTC, datetime, timedelta
 
