@@ -240,7 +240,7 @@ class SpoolRouter:
     async def _progress(self, outbox: Outbox) -> None:
         """Delete what Kafka has answered for from the disk, if there are new answers."""
         answered = outbox.acknowledged + outbox.failed
-        if self._spool.in_flight and answered != self._answered:
+        if (self._spool.in_flight or self._spool.answered) and answered != self._answered:
             await self._on_disk(self._spool.progress)
             self._answered = answered
 

@@ -15,6 +15,7 @@ _PAGE_BYTES: Final = 4_096
 _LOG_PAGES: Final = 512
 LOG_BYTES: Final = 7 * 1_048_576
 """The write-ahead log can have this size: ``_LOG_PAGES``, and one transaction with the largest event on top."""
+# The locking mode comes first: the file stays locked from the first access on.
 _SETTINGS: Final = f"""
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA page_size = {_PAGE_BYTES};
@@ -58,8 +59,8 @@ class Database:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, check_same_thread=False)
         try:
-            self._connection.executescript(_SETTINGS + _TABLES)
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
+            synchronous = f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'};"
+            self._connection.executescript(_SETTINGS + synchronous + _TABLES)
             self.rows, self._last_id = self._connection.execute(
                 "SELECT count(*), coalesce(max(id), 0) FROM events"
             ).fetchone()
@@ -67,6 +68,8 @@ class Database:
             self._measure()
         except BaseException:
             self._connection.close()
+            if create:  # it is tried again, so nothing may stay behind
+                self._remove()
             raise
         self.unread = self.rows
         """Rows that :meth:`read` has not returned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -108,4 +109,11 @@ def test_leaves_no_half_made_file_when_no_descriptor_is_left(tmp_path: Path, mon
         none_left.setattr("switchgear.emitter.spool.database.os.open", refuse)
         with pytest.raises(OSError, match="Too many open files"):
             opened(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leaves_no_half_made_file_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchgear.emitter.spool.database._TABLES", "PRAGMA max_page_count = 1; CREATE TABLE t (a);")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        opened(tmp_path)
     assert list(tmp_path.iterdir()) == []
