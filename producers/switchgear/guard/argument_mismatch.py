@@ -1,15 +1,10 @@
-"""Arguments that don't fit a function.
-
-The answers come from the function's code object. A ``__signature__`` may be wrong, and ``inspect`` takes as long as the rest
-of the call.
-"""
+"""Arguments that don't fit a function."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
@@ -29,27 +24,14 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     bare, (args, kwargs) = _unfolded(function, (args, kwargs))
     if not isinstance(bare, FunctionType):
         return None
-    code, given = bare.__code__, len(args)
-    most, only_by_position = code.co_argcount, code.co_posonlyargcount
-    positional = code.co_varnames[:most]
-    by_name = code.co_varnames[most : most + code.co_kwonlyargcount]
-    if given > most and not code.co_flags & CO_VARARGS:
-        return f"it takes {most} arguments by position, not {given}"
-    twice = next((name for name in positional[only_by_position:given] if name in kwargs), None)
-    if twice is not None:
-        return f"it would get {twice} twice"
-    open_to_names = {*positional[max(given, only_by_position) :], *by_name}
-    if not code.co_flags & CO_VARKEYWORDS:
-        unknown = next((name for name in kwargs if name not in open_to_names), None)
-        if unknown is not None:
-            return f"it has no {unknown!r:.100}"
-    defaults = bare.__kwdefaults__ or {}
-    needed = (
-        *positional[given : most - len(bare.__defaults__ or ())],
-        *(name for name in by_name if name not in defaults),
-    )
-    missing = next((name for name in needed if name not in kwargs or name not in open_to_names), None)
-    return None if missing is None else f"it would get no {missing}"
+    # A copy of the bare function, because a ``__signature__`` attribute may be wrong.
+    own = FunctionType(bare.__code__, {}, "", bare.__defaults__, bare.__closure__)
+    own.__kwdefaults__ = bare.__kwdefaults__
+    try:
+        inspect.signature(own).bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def _unfolded(function: Any, given: Arguments) -> tuple[Any, Arguments]:

@@ -43,10 +43,10 @@ class Answer(Generic[R_co]):
 
 
 class Step:
-    """One thing that a guard does around a call. A step never waits itself: it returns what to wait for."""
+    """One thing that a guard does around a call. Steps never wait."""
 
-    def before(self, call: Call) -> Rejection | PendingProbe | None:
-        """Refuse the call, answer it (:meth:`Call.answered`), say what to wait for, or return None to go on."""
+    def before(self, call: Call) -> Rejection | None:
+        """Refuse the call, answer it (:meth:`Call.answered`), or return None to go on."""
 
     def answer_instead(self, call: Call) -> bool:  # noqa: ARG002 - for the steps that use it
         """Answer a call that was refused, or whose stand-in failed. Return whether you did."""
@@ -198,12 +198,16 @@ class Call:
     # -- before the function ------------------------------------------------------------------------------------------
 
     def begin(self) -> Rejection | PendingProbe | None:
-        """Run the steps before the function. Return a refusal, or what to wait for."""
+        """Run the steps, then ask the session's limits and the circuits. Return a refusal, or what to wait for."""
         for step in self.plan.steps:
-            found = step.before(self)
-            if found is not None or self.done:
-                return found
-        return None
+            refusal = step.before(self)
+            if refusal is not None or self.done:
+                return refusal
+        answer = self.plan.runtime.ask(self.tool)
+        if isinstance(answer, Permit):
+            self.permitted(answer)
+            return None
+        return answer
 
     def permitted(self, permit: Permit) -> None:
         """Go on with ``permit``."""

@@ -11,7 +11,7 @@ from switchgear.fallback.registry import guarded_by
 from switchgear.guard.call import Answer, Plan
 from switchgear.guard.decorate import guarded, guarded_together, replanned
 from switchgear.guard.options import GuardOptions, Overrides
-from switchgear.guard.pipeline import aanswer_through, acall_through, answer_through, call_through, compile_plan
+from switchgear.guard.pipeline import arun, compile_plan, run
 from switchgear.guard.tool_function import Kind, examine
 from switchgear.guard.tool_name import check_tool
 from switchgear_schemas.errors import SwitchgearError
@@ -89,7 +89,7 @@ class Calling:
                 tool.
         """
         _check_kind(function, _NOT_FOR_CALL)
-        result: R = call_through(self._plan(tool), function, args, kwargs)
+        result: R = run(self._plan(tool), function, args, kwargs).value
         return result
 
     async def acall(self, tool: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,7 +100,7 @@ class Calling:
             SwitchgearError: It is a generator, or can't be called; or ``tool`` can't be the name of a tool.
         """
         _check_kind(function, _NOT_FOR_ACALL)
-        result: R = await acall_through(self._plan(tool), function, args, kwargs)
+        result: R = (await arun(self._plan(tool), function, args, kwargs)).value
         return result
 
     @overload
@@ -118,7 +118,7 @@ class Calling:
         """
         plan, function, args = self._of(first, args)
         _check_kind(function, _NOT_FOR_CALL)
-        return answer_through(plan, function, args, kwargs)
+        return run(plan, function, args, kwargs).answer()
 
     @overload
     async def aanswer(
@@ -130,7 +130,7 @@ class Calling:
         """:meth:`answer` for coroutine functions."""
         plan, function, args = self._of(first, args)
         _check_kind(function, _NOT_FOR_ACALL)
-        return await aanswer_through(plan, function, args, kwargs)
+        return (await arun(plan, function, args, kwargs)).answer()
 
     def _plan(self, tool: str) -> Plan:
         if type(tool) is not str:  # a list, for example, can't be looked up in a dict

@@ -12,7 +12,7 @@ from switchgear.arguments import impossible
 from switchgear.fallback.registry import FUNCTION_MAY_STAND_IN, MARK, MAY_STAND_IN, Guarded, StandIn, guarded_by
 from switchgear.guard.fast_path import plain_async_guard, plain_guard
 from switchgear.guard.options import GuardOptions, OptionError, Overrides
-from switchgear.guard.pipeline import acall_through, call_through, compile_plan
+from switchgear.guard.pipeline import arun, compile_plan, run
 from switchgear.guard.streams import guarded_astream, guarded_stream
 from switchgear.guard.tool_function import ToolFunction, examine
 from switchgear.guard.tool_name import check_tool
@@ -107,23 +107,17 @@ def _wrapped(plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..
         return _named(guarded_astream(plan, function), examined)
     if examined.kind == "coroutine":
 
-        async def full_async(args: Any, kwargs: Any) -> Any:
-            return await acall_through(plan, function, args, kwargs)
-
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            return await acall_through(plan, function, args, kwargs)
+            return (await arun(plan, function, args, kwargs)).value
 
-        return _named(
-            plain_async_guard(plan.runtime, plan.tool, function, full_async) if simple else coroutine, examined
-        )
-
-    def full(args: Any, kwargs: Any) -> Any:
-        return call_through(plan, function, args, kwargs)
+        if simple:
+            return _named(plain_async_guard(plan.runtime, plan.tool, function, coroutine), examined)
+        return _named(coroutine, examined)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return call_through(plan, function, args, kwargs)
+        return run(plan, function, args, kwargs).value
 
-    return _named(plain_guard(plan.runtime, plan.tool, function, full) if simple else call, examined)
+    return _named(plain_guard(plan.runtime, plan.tool, function, call) if simple else call, examined)
 
 
 def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[..., Any]:

@@ -44,7 +44,7 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
         runtime: Its circuits decide.
         tool: The circuit's name.
         function: What is guarded; not a coroutine function.
-        full: ``full(args, kwargs)`` is the full path.
+        full: ``function`` on the full path.
     """
     gate = runtime.gate
     if gate.fleet is not None:
@@ -55,13 +55,13 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions():
-            return full(args, kwargs)
+            return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
             refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
-            return full(args, kwargs)
+            return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
@@ -87,13 +87,13 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Co
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions():
-            return await full(args, kwargs)
+            return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
             refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
-            return await full(args, kwargs)
+            return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
@@ -121,14 +121,14 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() or not runtime.started:
-            return full(args, kwargs)
+            return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
             refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
-            return full(args, kwargs)
+            return full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
         try:
@@ -165,14 +165,14 @@ def _emitting_async(
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() or not runtime.started:
-            return await full(args, kwargs)
+            return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
             refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
-            return await full(args, kwargs)
+            return await full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
         try:

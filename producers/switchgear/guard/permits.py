@@ -164,15 +164,8 @@ class Permit(msgspec.Struct, eq=False):
     ) -> None:
         """Report that the call failed. Its class decides whether that counts against the tool.
 
-        Args:
-            error: The exception, or the tool's own message (class ``tool``).
-            duration_ms: See :meth:`success`.
-            classification: Your own, in place of the client's.
-            input_tokens: See :meth:`success`.
-            output_tokens: See :meth:`success`.
-            cache_creation_tokens: See :meth:`success`.
-            cost_usd: See :meth:`success`.
-            metadata: See :meth:`success`.
+        ``error`` is the exception, or the tool's own message (class ``tool``). ``classification`` is your own, in place of the
+        client's. For the other arguments, see :meth:`success`.
 
         Raises:
             SwitchgearError: An argument is invalid; the message names it.
@@ -195,17 +188,8 @@ class Permit(msgspec.Struct, eq=False):
         """Report a call that says nothing about the tool's health. It counts neither as a success nor as a failure.
 
         Its event is sent with the class ``policy``: with ``error`` as an error, without one as a success. A probe is free
-        for the next call. For a call that you didn't make, use :meth:`release`: it sends no event.
-
-        Args:
-            error: What went wrong, if anything.
-            duration_ms: See :meth:`success`.
-            output_size: See :meth:`success`.
-            input_tokens: See :meth:`success`.
-            output_tokens: See :meth:`success`.
-            cache_creation_tokens: See :meth:`success`.
-            cost_usd: See :meth:`success`.
-            metadata: See :meth:`success`.
+        for the next call. For the other arguments, see :meth:`success`. For a call that you didn't make, use :meth:`release`: it
+        sends no event.
 
         Raises:
             SwitchgearError: An argument is invalid; the message names it.

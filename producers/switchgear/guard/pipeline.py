@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.caching.call_key import CallKey, token_of
 from switchgear.classify.result import HARMLESS
-from switchgear.guard.call import Answer, Call, Plan, Step
+from switchgear.guard.call import Call, Plan, Step
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import awaits, deferred, serves_once
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.steps.cached_results import CachedResults
-from switchgear.guard.steps.circuit import Circuit
 from switchgear.guard.steps.fallback import Waits, find_fallback, running
 from switchgear.guard.steps.repeated_calls import RepeatedCalls
 from switchgear.guard.time_limit import check_in_task, within
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
 
-_CIRCUIT: Final = Circuit()
 _REPEATED: Final = RepeatedCalls()
 
 
@@ -52,43 +50,17 @@ def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver
         steps.append(_REPEATED)
     if options.cache is not None:
         steps.append(CachedResults(options.cache))
-    return Plan(runtime, tool, options, (*steps, _CIRCUIT), receiver=receiver)
+    return Plan(runtime, tool, options, tuple(steps), receiver=receiver)
 
 
-# -- what guarded functions call --------------------------------------------------------------------------------------
-
-
-def call_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Any:
-    """Call ``function`` as ``plan`` says.
+def run(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
+    """Make the call, or share the same call of another thread or task. Its ``value`` is the result.
 
     Raises:
         CircuitOpenError: The call is refused, and nothing else serves the caller.
         CallTimeoutError: It exceeded its time limit.
         ThreadsBusyError: It has a time limit, and no thread was free.
     """
-    return run(plan, function, args, kwargs).value
-
-
-def answer_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Answer[Any]:
-    """Return the result of :func:`call_through` with where it came from."""
-    return run(plan, function, args, kwargs).answer()
-
-
-async def acall_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Any:
-    """:func:`call_through` for coroutine functions, and for functions that return an awaitable."""
-    return (await arun(plan, function, args, kwargs)).value
-
-
-async def aanswer_through(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Answer[Any]:
-    """:func:`answer_through` for coroutine functions, and for functions that return an awaitable."""
-    return (await arun(plan, function, args, kwargs)).answer()
-
-
-# -- single flight ----------------------------------------------------------------------------------------------------
-
-
-def run(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
-    """Make the call, or wait for the same call of another thread or task."""
     call = Call(plan, "function", function, args, kwargs)
     flight = None if call.key is None else _flight(call, call.key)
     if flight is None:
@@ -100,7 +72,7 @@ def run(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -
 
 
 async def arun(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
-    """:func:`run` for coroutine functions."""
+    """:func:`run` for coroutine functions, and for functions that return an awaitable."""
     call = Call(plan, "coroutine", function, args, kwargs)
     flight = None if call.key is None else _flight(call, call.key)
     if flight is None:
