@@ -10,7 +10,6 @@ called anyway: if everything is open, the problem is probably in this process.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -106,7 +105,7 @@ def from_spectra(
 
     Raises:
         OptionError: An option is out of range, or ``configure`` isn't a plain function. The message names it.
-        SettingsError: An option is given twice, or ``configure`` doesn't set the options.
+        SettingsError: An option is given twice, or ``configure`` returned other options than it received.
     """
     for name, option in _OPTION_OF.items():
         if name in client:
@@ -140,7 +139,7 @@ def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dic
 
 
 def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions | None) -> SpectraOptions:
-    """Return the options. Reject everything that would silently leave the defaults in force."""
+    """Return the options. A function that returns other options is rejected, because those would have no effect."""
     if isinstance(configure, SpectraOptions):
         return configure
     options = SpectraOptions()
@@ -148,22 +147,13 @@ def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions |
         return options
     if not callable(configure):
         arguments.impossible("configure", "SpectraOptions, or a function that sets them", configure)
-    if SpectraOptions in getattr(configure, "__mro__", ()):
-        raise SettingsError(
-            "configure is the class SpectraOptions.",
-            hint="Give an object of it: SpectraOptions(failure_threshold=3).",
-        )
     arguments.function("configure", configure)
     returned = configure(options)
     if isinstance(returned, SpectraOptions) and returned is not options:
         raise SettingsError(
-            "configure returned other options than the ones that it received. Only those are used.",
-            hint="Set them on the options that it receives, or give the options instead of the function.",
+            "configure returned other options than it received.",
+            hint="Set them on the options that it receives, or give SpectraOptions(...) instead of the function.",
         )
-    if inspect.isawaitable(returned):
-        if inspect.iscoroutine(returned):
-            returned.close()  # or Python warns that it was never awaited
-        raise SettingsError("configure returned an awaitable.", hint="Use a plain function: it isn't awaited.")
     return options
 
 
