@@ -1,4 +1,4 @@
-"""Plays a ``group`` scenario: a route with several targets, each with a circuit of its own."""
+"""The player of ``group`` scenarios: a route with several targets, each with its own circuit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ACTION_KEYS = {"t", "op", "target", "note"}
 
 
 class GroupPlayer:
-    """A breaker a target."""
+    """One breaker per target."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         unknown = set(config) - {"targets", "max_open_percent", "max_ejection_percent", "open_s"}

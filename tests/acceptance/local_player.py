@@ -1,4 +1,4 @@
-"""Plays the steps of a ``local`` scenario on one Breaker, and compares what each step expects."""
+"""The player of ``local`` scenarios: it plays the steps on one Breaker, and compares the results with the expected ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ACTION_KEYS = {"t", "op", "id", "outcome", "ms", "to", "for_s", "by", "tokens", 
 
 
 class LocalPlayer:
-    """One breaker, the permits that are out by name, and the events so far."""
+    """A breaker, the open permits by name, and the events so far."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.classify = config.get("classify", {})
@@ -104,7 +104,7 @@ class LocalPlayer:
         self._noted(lambda: self.breaker.command("close", now, actor="scenario"))
 
     def op_check(self, now, step, seen):
-        """Nothing: the timers have been applied."""
+        """Do nothing more: the timers are applied before each step."""
 
     # ---- inside
 

@@ -1,4 +1,4 @@
-"""A scenario's ``config`` as a BreakerPolicy. An unknown key fails the scenario instead of being passed over."""
+"""A scenario's ``config`` as a BreakerPolicy. An unknown key makes the scenario fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from switchgear_schemas.policy import BreakerPolicy
 
 NEVER = 10**9
-"""A minimum number of calls that is never reached."""
+"""A minimum number of calls that no scenario reaches."""
 PLAIN = {
     "consecutive_failures": "consecutive_failures",
     "failure_count": "failure_count",
@@ -28,7 +28,7 @@ PLAIN = {
     "slow_rate": "slow_call_rate_threshold",
 }
 ELSEWHERE = {"window", "half_open", "cmp", "classify", "evaluate", "slow"}
-"""Keys that are read by name below or by the player of the steps."""
+"""The keys that are read below or by a player."""
 HALF_OPEN = {
     "permits": "permitted_number_of_calls_in_half_open_state",
     "decide": "half_open_decision",
@@ -38,7 +38,7 @@ HALF_OPEN = {
 
 
 def policy_of(config: dict[str, Any], **more: Any) -> BreakerPolicy:
-    """The policy; ``cmp: ">"`` becomes ``>=`` of the next number above."""
+    """Return the policy. ``cmp: ">"`` becomes ``>=`` with the next larger number."""
     unknown = set(config) - set(PLAIN) - ELSEWHERE
     assert not unknown, f"the adapter does not know the config key(s) {sorted(unknown)}"
     values: dict[str, Any] = {PLAIN[key]: value for key, value in config.items() if key in PLAIN and value is not None}

@@ -1,4 +1,4 @@
-"""Plays a ``shared`` scenario: the owner's Breaker, a log of circuit records, and a CircuitTable a process."""
+"""The player of ``shared`` scenarios: the owner's Breaker, a log of circuit records, and one CircuitTable per process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.acceptance.local_player import OUTCOMES
 from tests.acceptance.policy_of import policy_of
 
 EPOCH = 1_700_000_000.0
-"""Where a scenario's t = 0 lies: records carry instants."""
+"""The instant of a scenario's t = 0. Records have instants."""
 TOOL = "scenario"
 ACTION_KEYS = {"t", "op", "by", "outcome", "ms", "expected", "save_version", "note"}
 
 
 class Process:
-    """What one process knows: the records that it has read."""
+    """The records that a process has read."""
 
     def __init__(self) -> None:
         self.table = CircuitTable()
@@ -28,7 +28,7 @@ class Process:
 
 
 class SharedPlayer:
-    """One owner and any number of processes. A trip is one counted failure under a policy that opens at the first."""
+    """One owner and any number of processes. A trip is a counted failure with a policy that opens at the first one."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         more = {} if "consecutive_failures" in config else {"consecutive_failures": 1}
@@ -132,7 +132,7 @@ class SharedPlayer:
     # ---- inside
 
     def _caller(self, by: str) -> str:
-        """A process may have several calls that ask for a probe: each is a caller of its own."""
+        """Let a process ask for probes with several calls. Each is a separate caller."""
         held = sum(lease.emitter_id.partition("#")[0] == by for lease in self.owner.leases)
         return by if not held else f"{by}#{held}"
 

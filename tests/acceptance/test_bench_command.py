@@ -8,7 +8,8 @@ import json
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import breaker_peers, plots
+from tests.bench import guard_speed, plots
+from tests.bench.peers import WAIT_S, let_through
 
 TABLE = """Calls between opens
 
@@ -27,7 +28,7 @@ Calls to open
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """A bench that takes a second, and beside it one that fails."""
+    """Return a folder for results, with a bench that takes a second and one that fails."""
     history, faults = tmp_path / "tiny.jsonl.gz", tmp_path / "faults.json"
     call = {"tool_name": "t", "status": "success", "execution_time_ms": 10, "recorded_at": "2022-08-22T03:52:30Z"}
     history.write_bytes(gzip.compress(b"\n".join([json.dumps(call).encode()] * 250)))
@@ -48,11 +49,11 @@ def tiny(tmp_path, monkeypatch):
 def test_every_bench_of_the_folder_is_listed(capsys):
     assert bench.main(["--list"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
-    assert {"breaker_speed", "breaker_peers", "breaker_defaults", "breaker_nezha", "worker_bench", "sink"} <= listed
+    assert {"breaker_speed", "guard_speed", "breaker_defaults", "breaker_nezha", "worker_bench", "sink"} <= listed
     assert not {"plots", "nezha_policy", "__main__"} & listed
 
 
-def test_the_table_is_shown_and_kept(capfd, tiny):
+def test_the_table_of_a_benchmark_is_shown_and_kept(capfd, tiny):
     assert bench.main(["breaker_nezha", "--out", str(tiny)]) == 0
     shown = capfd.readouterr().out
     assert "## A good one" in shown
@@ -60,7 +61,7 @@ def test_the_table_is_shown_and_kept(capfd, tiny):
     assert 'tools."t"' in (tiny / "breaker_nezha.md").read_text()
 
 
-def test_one_that_fails_does_not_keep_the_next_from_running_and_is_told_at_the_end(capfd, tiny):
+def test_a_failing_benchmark_does_not_stop_the_next_and_is_reported_at_the_end(capfd, tiny):
     assert bench.main(["sink", "queries", "breaker_nezha", "--out", str(tiny)]) == 1
     shown = capfd.readouterr().out
     assert "FAILED with exit code 1" in shown
@@ -69,7 +70,7 @@ def test_one_that_fails_does_not_keep_the_next_from_running_and_is_told_at_the_e
     assert shown.endswith("Failed: sink, queries.\n")
 
 
-def test_a_name_that_is_none_is_refused_with_those_that_are(capsys):
+def test_an_unknown_name_is_refused_with_the_known_ones(capsys):
     with pytest.raises(SystemExit, match="2"):
         bench.main(["speed"])
     assert "there is no speed; there are breaker_speed, " in capsys.readouterr().err
@@ -90,7 +91,7 @@ def test_memory_is_drawn_by_the_rows_stored(tmp_path):
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_defaults_are_drawn_and_the_rest_is_not(tmp_path):
+def test_only_tables_with_a_plot_are_drawn(tmp_path):
     drawn = plots.draw("breaker_defaults", TABLE, tmp_path)
     assert drawn is not None
     assert drawn.read_bytes().startswith(b"\x89PNG")
@@ -100,10 +101,10 @@ def test_the_defaults_are_drawn_and_the_rest_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("make", "asynchronous"),
     [
-        (breaker_peers.switchgear_guard, False),
-        (breaker_peers.switchgear_guard, True),
-        (breaker_peers.switchgear_value, False),
+        (guard_speed.switchgear_local, False),
+        (guard_speed.switchgear_local, True),
+        (guard_speed.switchgear_value, False),
     ],
 )
-def test_ours_lets_one_of_fifty_callers_through_when_the_wait_ends(make, asynchronous):
-    assert breaker_peers.let_through(make(), asynchronous) == 1
+def test_a_guard_lets_one_of_fifty_callers_through_when_the_wait_ends(make, asynchronous):
+    assert let_through(make(WAIT_S), asynchronous) == 1

@@ -1,4 +1,4 @@
-"""Real RPC calls under faults that were injected on purpose: do circuits open when they should, and only then?
+"""Real RPC calls under injected faults: circuits open when they should, and only then.
 
 The policy is learned from the minutes before the first fault; everything after them is unseen.
 """
@@ -16,7 +16,7 @@ from tests.support.shared import REPOSITORY, shared_folder
 
 POLICY = REPOSITORY / "deploy" / "policies" / "latency.toml"
 RETURN_AT = 1_661_140_927.0
-"""2022-08-22 04:02:07: a function of the frontend returns early from here on."""
+"""2022-08-22 04:02:07. From here on a function of the frontend returns early."""
 
 
 @pytest.fixture(scope="module")

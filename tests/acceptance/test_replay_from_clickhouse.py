@@ -22,7 +22,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def calls():
-    """250 calls a second apart, three at one instant each tenth second; a tool that breaks after 100."""
+    """Return 250 calls, one per second, with three at one instant every tenth second. The tool breaks after 100 calls."""
     for number in range(250):
         at = START + timedelta(seconds=number, microseconds=123)
         status = "error" if 100 <= number < 150 else "success"

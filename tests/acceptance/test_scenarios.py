@@ -1,4 +1,4 @@
-"""Behaviour that other breakers' own test suites hold, step by step, against ours.
+"""The behaviour of other breakers, from their own test suites, compared with ours step by step.
 
 The scenarios are read from the file that ``SWITCHGEAR_SCENARIOS`` names, else from the shared folder; and from
 ``more_scenarios.json`` beside this file in any case.
@@ -21,7 +21,7 @@ from tests.support.shared import REPOSITORY, shared_folder
 MORE = Path(__file__).with_name("more_scenarios.json")
 PLAYERS = {"local": LocalPlayer, "shared": SharedPlayer, "group": GroupPlayer}
 DECIDED_OTHERWISE: dict[str, str] = {}
-"""Id of a scenario to the reason why this breaker does otherwise, on purpose."""
+"""By scenario id, the reason why this breaker behaves differently on purpose."""
 
 
 def scenarios() -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_scenario(scenario: dict[str, Any]) -> None:
 
 
 def turned(step: dict[str, Any]) -> dict[str, Any] | None:
-    """The step with one expectation turned into its opposite; None where it expects nothing of the kind."""
+    """Return the step with one expectation inverted; None if it has no such expectation."""
     for key in ("permit", "granted"):
         if key in step:
             return step | {key: not step[key]}

@@ -21,22 +21,21 @@ from tests.bench import plots
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 NEZHA: Final = REPOSITORY.parent / "shared" / "data"
 LIMIT_S: Final = 3_600
-"""No bench takes an hour; one that hangs is a failure."""
+"""The limit of a bench. No bench takes an hour, so one that does hangs."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One module with its arguments."""
+    """A module with its arguments."""
 
     title: str
     arguments: tuple[str, ...] = ()
     needs: Path | None = None
-    """A file that is not in this repository."""
+    """A file that isn't in this repository."""
 
 
 BENCHES: Final[dict[str, Bench]] = {
     "breaker_speed": Bench("What a call costs, and how large a circuit is"),
-    "breaker_peers": Bench("Our breaker beside others'"),
     "guard_speed": Bench("What the guard adds to a call, alone and with the event sent to Kafka, beside others"),
     "breaker_defaults": Bench("Calls to open and calls between false opens, for our defaults and others'"),
     "breaker_nezha": Bench(
@@ -73,7 +72,7 @@ def _is_runnable(name: str) -> bool:
 
 
 def run(name: str, bench: Bench, out: Path) -> bool:
-    """Run one, showing and keeping what it prints; whether it went well."""
+    """Run a bench, and show and keep its output. Return whether it succeeded."""
     print(f"\n## {bench.title}\n\n`python -m tests.bench.{name}`\n", flush=True)
     if bench.needs is not None and not bench.needs.exists():
         print(f"Not run: there is no {bench.needs.name}.", flush=True)
@@ -102,11 +101,11 @@ def run(name: str, bench: Bench, out: Path) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run those that are named, or all."""
+    """Run the named benches, or all of them."""
     benches = present()
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Run the benches one after the other.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="Which; all where none is named.")
-    parser.add_argument("--list", action="store_true", help="Say which there are.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="Names of benches; all by default.")
+    parser.add_argument("--list", action="store_true", help="List the benches.")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "bench-results", help="Where the tables are kept.")
     given = parser.parse_args(arguments)
     if given.list:

@@ -20,9 +20,9 @@ from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 
 BUDGET = 200_000
-"""Calls a cell of the first table."""
+"""Calls per cell of the first table."""
 TRIALS = 40
-"""Breaks a cell of the second table."""
+"""Breaks per cell of the second table."""
 GIVE_UP = 10_000
 SHARES = (0.0, 0.01, 0.05, 0.10, 0.20, 0.30, 0.50, 1.0)
 BROKEN = (0.20, 0.30, 0.50, 1.0)
@@ -58,7 +58,7 @@ def calls_between_opens(policy: BreakerPolicy, share: float, volume: float, seed
 
 
 def calls_to_open(policy: BreakerPolicy, share: float, volume: float, seed: int) -> str:
-    """From a break after good health: mean calls, with the share of breaks that were never noticed where there are."""
+    """Return the mean calls from a break to the open, with the share of breaks that were never noticed."""
     draw = random.Random(seed).random
     step, total, missed = 1 / volume, 0, 0
     healthy = max(1000, int(min(600 * volume, 3000)))

@@ -26,7 +26,7 @@ from switchgear_schemas.wire import decode_execution
 from tests.bench.nezha_policy import LEARNED_UNTIL, Call, as_tables, as_toml, learned
 
 FAULT_LASTS_S = 150.0
-"""An open within this of the injection is the fault's; the files end three minutes after it began."""
+"""An open within this time after the injection belongs to the fault. The files end three minutes after its start."""
 OTHER_FACTORS = ((1.5, 2.0, 0.1), (3.0, 2.0, 0.1), (2.0, 1.5, 0.1), (2.0, 3.0, 0.1), (2.0, 2.0, 0.05), (2.0, 2.0, 0.2))
 
 
@@ -44,7 +44,7 @@ class Row:
 
 
 def opens_of(history: Path, policy_of: Callable[[str], BreakerPolicy]) -> list[Open]:
-    """Openings from closed."""
+    """Return the times at which circuits opened from closed."""
     return [
         Open(datetime.fromisoformat(line["at"]).timestamp(), line["tool_name"], line["cause"]["rule"])
         for line in replay(read_history(history), {"policy": policy_of})
@@ -54,7 +54,7 @@ def opens_of(history: Path, policy_of: Callable[[str], BreakerPolicy]) -> list[O
 
 @lru_cache(maxsize=2)
 def calls_of(history: Path) -> list[Call]:
-    """When each call ended, its tool and its duration."""
+    """Yield when each call ended, its tool and its duration."""
 
     def read() -> Iterator[Call]:
         for line in read_history(history):
@@ -66,7 +66,7 @@ def calls_of(history: Path) -> list[Call]:
 
 
 def faults_within(faults: dict[str, list[dict[str, str]]], first: float, last: float) -> dict[str, float]:
-    """Name of a fault to its instant, for those that lie within the history."""
+    """Return the instants of the faults within the history, by name."""
     found = {}
     for fault in (one for hour in faults.values() for one in hour):
         at = float(fault["inject_timestamp"])
@@ -76,7 +76,7 @@ def faults_within(faults: dict[str, list[dict[str, str]]], first: float, last: f
 
 
 def fault_table(opens: list[Open], faults: dict[str, float]) -> dict[str, Any]:
-    """Each fault with the tools that opened and after how long, and the openings with no fault near."""
+    """Return each fault with the tools that opened and their delays, and the opens without a fault nearby."""
     table: dict[str, list[Row]] = {name: [] for name in faults}
     unexplained = []
     for one in opens:
@@ -89,14 +89,14 @@ def fault_table(opens: list[Open], faults: dict[str, float]) -> dict[str, Any]:
 
 
 def evaluated(history: Path, faults: Path, policy_of: Callable[[str], BreakerPolicy]) -> dict[str, Any]:
-    """The table of one policy over the whole history; nothing can be held against the minutes it was learned from."""
+    """Return the table of a policy over the whole history. The minutes that it was learned from prove nothing."""
     calls = calls_of(history)
     within = faults_within(json.loads(faults.read_text()), calls[0][0], calls[-1][0])
     return fault_table(opens_of(history, policy_of), within)
 
 
 def learned_policies(history: Path, **factors: float) -> PolicySet:
-    """The policies that the minutes before the first fault give."""
+    """Return the policies learned from the minutes before the first fault."""
     return PolicySet(*as_tables(learned(calls_of(history), **factors)), source="learned")
 
 

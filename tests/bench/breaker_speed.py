@@ -1,4 +1,4 @@
-"""Nanoseconds a call and bytes a circuit, by part. Others, which only offer the whole, are beside ours in breaker_peers.py.
+"""Nanoseconds per call and bytes per circuit, by part. guard_speed.py compares the whole with other breakers.
 
     python -m tests.bench.breaker_speed
 
@@ -23,7 +23,7 @@ ROUNDS = 7
 
 
 def nanoseconds(statement: str, **names: Any) -> float:
-    """Best time of one execution, less that of an empty loop."""
+    """Return the best time of one execution without that of an empty loop."""
 
     def best(code: str) -> float:
         return (
@@ -77,7 +77,7 @@ def by_number_of_circuits() -> None:
 
 
 def by_guard() -> None:
-    """The SDK's way to a closed circuit: the dictionary and the lock around the breaker."""
+    """Return what the SDK does for a closed circuit: the dictionary and the lock around the breaker."""
     local = LocalBreakers(LOCAL_DEFAULT, lambda: 1.5)
     local.get("tool")
     circuits = local.circuits

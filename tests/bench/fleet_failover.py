@@ -37,14 +37,14 @@ from tests.support.stream import eventually, get, metric
 PARTITIONS: Final = 12
 SESSION_S: Final = 6
 MOVE_S: Final = 10.0
-"""After the session timeout: the rebalance, the recovery of the table and the take-over."""
+"""Time after the session timeout for the rebalance, the recovery of the table and the take-over."""
 TOOLS: Final = [f"tool-{number}" for number in range(48)]
 TELL_EVERY_S: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One death."""
+    """The death of a worker."""
 
     workers: int
     named: bool
@@ -53,7 +53,7 @@ class Kill:
 
 
 class Traffic:
-    """Commands that change every circuit, and calls beside them, for as long as it is entered."""
+    """Send commands that change every circuit, and calls, while the context is open."""
 
     def __init__(self, settings: Settings, rate: int) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ class Traffic:
 
 
 async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: int, folder: Path) -> list[Kill]:
-    """One group of workers; each kill is followed by a replacement, and by every circuit moving again."""
+    """Run a group of workers. After each kill, start a replacement and wait until every circuit moves again."""
     settings = kafka.settings(topic_partitions=PARTITIONS, worker_session_timeout_s=SESSION_S)
     await ensure_topics(settings)
     number = itertools.count()
@@ -124,14 +124,14 @@ async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: 
 
 
 def _owned(worker: Child) -> set[int]:
-    """The partitions of a worker, by its last word on them."""
+    """Return the partitions of a worker by its last log line about them."""
     lines = [line for line in worker.output().splitlines() if " ready " in line and "partitions=[" in line]
     inner = lines[-1].partition("partitions=[")[2].partition("]")[0]
     return {int(part) for part in inner.split(",") if part.strip()}
 
 
 async def _shared(group: dict[str, Child]) -> None:
-    """Every partition has an owner, no worker is without one, and all say that they are ready."""
+    """Return whether every partition has an owner, every worker has a partition, and all are ready."""
     for child in group.values():
         await asyncio.to_thread(child.wait_for_output, "ready  ")
 
@@ -147,7 +147,7 @@ async def _shared(group: dict[str, Child]) -> None:
 
 
 def _versions_rise(records: list[Any]) -> None:
-    """Of every circuit, in the order of its partition; a record that was published again must be the same to the byte."""
+    """Read the records of every circuit in order. A record that was published again must have the same bytes."""
     last: dict[bytes, tuple[int, bytes]] = {}
     for record in sorted(records, key=lambda found: (found.partition, found.offset)):
         version = json.loads(record.value)["version"]
@@ -158,7 +158,7 @@ def _versions_rise(records: list[Any]) -> None:
 
 
 def _until_all_moved(records: list[Any], died: float, tools: set[str]) -> float:
-    """Seconds until the last of them had a record that is newer than the death."""
+    """Return the seconds until each of them had a record newer than the death."""
     first: dict[str, float] = defaultdict(lambda: float("inf"))
     seen: dict[str, int] = {}
     for record in sorted(records, key=lambda found: (found.partition, found.offset)):

@@ -74,7 +74,7 @@ gear.close()
 
 @dataclass
 class Trip:
-    """One tool's way into the open state; wall-clock instants in seconds where not said otherwise."""
+    """The instants at which one tool's circuit opens. They are wall-clock seconds except where stated."""
 
     called_monotonic: float
     called: float
@@ -86,7 +86,7 @@ class Trip:
 
 @dataclass
 class Result:
-    """What one load gave; milliseconds."""
+    """The results of one load, in milliseconds."""
 
     load: int
     reached: float
@@ -94,11 +94,11 @@ class Result:
 
     @property
     def samples(self) -> list[float]:
-        """Call to refusal, for every trip and watcher."""
+        """The time from the call to the refusal, for every trip and watcher."""
         return sorted((at - trip.called_monotonic) * 1000 for trip in self.trips for at in trip.refused_monotonic)
 
     def stages(self) -> dict[str, list[float]]:
-        """Where the time goes."""
+        """Return the medians of the stages."""
         return {
             "call to log": [(trip.event_at - trip.called) * 1000 for trip in self.trips],
             "log to record": [(trip.record_at - trip.event_at) * 1000 for trip in self.trips],
@@ -106,7 +106,7 @@ class Result:
         }
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         samples = self.samples
         stages = " | ".join(f"{quantile(found, 50):.0f}, {quantile(found, 99):.0f}" for found in self.stages().values())
         return (
@@ -116,7 +116,7 @@ class Result:
 
 
 def quantile(values: list[float], percent: int) -> float:
-    """The smallest value that ``percent`` of all don't exceed."""
+    """Return the smallest value that ``percent`` of all values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, (len(ordered) * percent + 99) // 100 - 1)]
 
@@ -130,7 +130,7 @@ def _lines(child: Child, word: str) -> Iterator[list[str]]:
 
 @contextmanager
 def _load(settings: Settings, rate: int, log: Path) -> Iterator[Child | None]:
-    """The generator at its rate, or nothing at all for 0."""
+    """Run the load generator at a rate; nothing for 0."""
     if not rate:
         yield None
         return
@@ -147,7 +147,7 @@ def _load(settings: Settings, rate: int, log: Path) -> Iterator[Child | None]:
 
 
 def measure(settings: Settings, load: int, trips: int, watchers: list[Child], folder: Path) -> Result:
-    """One load: every trip is a tool of its own."""
+    """Measure one load. Every trip uses another tool."""
     tools = [f"trip-{load}-{number}" for number in range(trips)]
     with _load(settings, load, folder / f"load-{load}.log") as generator:
         warm_up = f"warm-up-{load}"  # connections, and the first record of a topic
@@ -181,7 +181,7 @@ def _collect(watchers: list[Child], trips: dict[str, Trip]) -> None:
 
 
 async def stamp(settings: Settings, results: list[Result]) -> None:
-    """The broker's timestamps of each trip's last failing call and of its open record."""
+    """Add the broker's timestamps of each trip's last failing call and of its open record."""
     by_tool = {f"trip-{result.load}-{number}": trip for result in results for number, trip in enumerate(result.trips)}
     for record in await read_topic(settings.kafka_bootstrap_servers, settings.topics.executions):
         trip = by_tool.get((record.key or b"").decode())
@@ -194,7 +194,7 @@ async def stamp(settings: Settings, results: list[Result]) -> None:
 
 
 def draw(results: list[Result], path: Path) -> None:
-    """Share of the refusals by their latency; a curve a load."""
+    """Draw the share of refusals by latency, one curve per load."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - only here, and it need not be installed
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -212,7 +212,7 @@ def draw(results: list[Result], path: Path) -> None:
 
 
 def run(given: argparse.Namespace) -> list[Result]:
-    """Broker, worker and watchers once; then every load."""
+    """Start broker, worker and watchers once, and measure every load."""
     results: list[Result] = []
     with running_kafka() as kafka, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -1,4 +1,4 @@
-"""Background traffic at a wanted rate: events encoded beforehand, in batches as a fleet's emitters send them, at a low priority."""
+"""Background load at a given rate: events encoded in advance, in batches as a fleet's emitters send them, at a low priority."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from aiokafka import AIOKafkaProducer
 from switchgear_schemas.partitioner import owner_partition
 
 TICK_S: Final = 0.025
-"""Between two batches of a partition: what many emitters with a linger of 5 ms come to at these rates, without as many processes."""
+"""Time between two batches of a partition. Many emitters with a linger of 5 ms send as often at these rates."""
 TOOLS: Final = 200
 
 
 def _messages(partitions: int) -> dict[int, list[tuple[bytes, bytes]]]:
-    """Successful calls of 200 tools, by owning partition."""
+    """Return successful calls of 200 tools, by owning partition."""
     found: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
     for number in range(TOOLS):
         tool = f"load-{number}"

@@ -58,7 +58,7 @@ while True:
 
 @dataclass(frozen=True)
 class Result:
-    """What reached the tool in each recovery of one run."""
+    """The calls that reached the tool in each recovery of a run."""
 
     contender: str
     processes: int
@@ -67,17 +67,17 @@ class Result:
 
     @property
     def exact(self) -> bool:
-        """Every recovery had the configured number."""
+        """Whether every recovery had the configured number of probes."""
         return set(self.arrived) == {self.configured}
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         spread = ", ".join(f"{number} ({times} x)" for number, times in sorted(Counter(self.arrived).items()))
         return f"| {self.contender} | {self.processes} | {self.configured} | {len(self.arrived)} | {spread} |"
 
 
 async def ours(kafka: RunningKafka, processes: int, probes: int, rounds: int, folder: Path) -> Result:
-    """One run of Switchgear: a worker of its own, its topics, its callers."""
+    """Run Switchgear with its own worker, topics and callers."""
     file = folder / "policies.toml"
     file.write_text(policy_text(probes))
     settings = kafka.settings(policy_file=file)
@@ -91,7 +91,7 @@ async def ours(kafka: RunningKafka, processes: int, probes: int, rounds: int, fo
 
 
 async def peer(name: str, processes: int, folder: Path) -> Result:
-    """One recovery seen by processes with a breaker each."""
+    """Run one recovery with processes that each have a breaker of a peer."""
     children: list[Child] = []
     async with SharedTool() as tool:
         try:
@@ -114,7 +114,7 @@ async def peer(name: str, processes: int, folder: Path) -> Result:
 
 
 async def measure(given: argparse.Namespace) -> list[Result]:
-    """Every run, one after the other."""
+    """Make every run, one after the other."""
     results = []
     with tempfile.TemporaryDirectory() as temporary:
         with running_kafka() as kafka:
@@ -140,7 +140,7 @@ def main() -> int:
     parser.add_argument("--processes", type=_numbers, default=[1, 10, 50])
     parser.add_argument("--probes", type=_numbers, default=[1, 3])
     parser.add_argument("--recoveries", type=int, default=20)
-    parser.add_argument("--peers", type=int, default=50, help="Processes of the peers; 0 leaves them out.")
+    parser.add_argument("--peers", type=int, default=50, help="Processes of the peers; 0 for none.")
     given = parser.parse_args()
     print("| breaker | processes | probes configured | recoveries | calls that reached the tool, a recovery |")
     print("|---|---|---|---|---|", flush=True)

@@ -1,18 +1,17 @@
-"""What a guard adds to a call: sync and async, closed and open, alone and with the event sent to Kafka, beside others.
+"""What a guard adds to a call: sync and async, closed and open, alone and with the event sent to Kafka, beside other breakers.
 
     python -m tests.bench.guard_speed [--calls 10000] [--no-kafka]
 
-One process, one run. Every breaker opens after five failures in a row, and guards a function (or coroutine function) that
-does nothing; its bare cost is taken off. Costs are CPU time of the calling thread. The contenders take turns, twenty rounds,
-and the best round of each counts: so what else runs on the machine meets all of them alike. A refusal is taken as the caller
-meets it, an exception raised and caught. "in of 50": fifty callers ask in the same moment after the wait while the function
-takes a tenth of a second; each that gets in reaches a tool whose health is not known yet.
+Every breaker opens after five failures in a row, and guards a function (or coroutine function) that does nothing. Its own cost is
+subtracted. Costs are CPU time of the calling thread. The contenders take turns for twenty rounds, and the best round of each counts, so
+other load on the machine affects all of them equally. A refusal is measured as the caller gets it, such as an exception that is raised and
+caught. "in of 50": fifty callers ask at the same moment after the wait, while the function takes a tenth of a second. Each that gets in
+reaches a tool whose health is not known yet. The last rows are parts of our guard, for comparison.
 
-The second table is our guard with Kafka: calls in bursts of 2,000, twenty milliseconds between them, ten rounds of five bursts; what the calling
-thread spends on a call, and what all threads of the process spend until the last event is acknowledged: the best round, as above,
-and the median in brackets. The number of events that
-Kafka acknowledged is checked. No peer does this; the bare sketch (decide, take the time, enqueue a tuple) is what the first
-could be at best.
+The second table is our guard with Kafka: calls in bursts of 2,000 with pauses of 20 ms, ten rounds of five bursts. It shows the cost for the
+calling thread, and the cost for all threads of the process until the last event is acknowledged: the best round, and the median in
+brackets. The number of acknowledged events is checked. No peer does this. The bare sketch (decide, take the time, enqueue a tuple) is the
+least that the first can cost.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from collections.abc import Callable
 from typing import Any
 
 from switchgear import BreakerPolicy, Switchgear
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_cli.topics import ensure_topics
-from tests.bench import breaker_peers
-from tests.bench.peers import FAILURES, PEERS, Guard, Maker
+from tests.bench.peers import FAILURES, PEERS, WAIT_S, Guard, Maker, anothing, let_through, nothing, opened
 from tests.support.kafka import running_kafka
 
 ROUNDS = 20
@@ -42,13 +41,66 @@ LIMIT_S = 60.0
 Call = Callable[[], Any]
 
 
+def _policy(wait_s: float) -> BreakerPolicy:
+    return BreakerPolicy(consecutive_failures=FAILURES, wait_duration_in_open_state_s=wait_s)
+
+
 def switchgear_local(wait_s: float) -> Guard:
-    policy = BreakerPolicy(consecutive_failures=FAILURES, wait_duration_in_open_state_s=wait_s)
-    return Switchgear.local(local_policies=policy).guard("tool")
+    """Guard with the SDK, without Kafka."""
+    return Switchgear.local(local_policies=_policy(wait_s)).guard("tool")
+
+
+def switchgear_value(wait_s: float) -> Guard:
+    """Guard with ``try_acquire``, whose refusal is a value."""
+    gear = Switchgear.local(local_policies=_policy(wait_s))
+
+    def guard(function: Callable[[], Any]) -> Callable[[], Any]:
+        def call() -> Any:
+            permit = gear.try_acquire("tool")
+            if not permit:
+                return permit
+            try:
+                answer = function()
+            except Exception as error:
+                permit.failure(error)
+                raise
+            permit.success()
+            return answer
+
+        return call
+
+    return guard
+
+
+def switchgear_core(wait_s: float) -> Guard:
+    """Guard with the pure breaker alone, without a lock."""
+    breaker = Breaker("tool", _policy(wait_s), 0.0)
+    ok, bad = Result(), Result(ResultKind.FAILURE)
+
+    def guard(function: Callable[[], Any]) -> Callable[[], Any]:
+        def call() -> Any:
+            permit = breaker.try_acquire(time.monotonic())
+            if not isinstance(permit, BreakerPermit):
+                return permit
+            try:
+                answer = function()
+            except Exception:
+                breaker.record(time.monotonic(), bad, permit)
+                raise
+            breaker.record(time.monotonic(), ok, permit)
+            return answer
+
+        return call
+
+    return guard
+
+
+PARTS: dict[str, Maker] = {"Switchgear: try_acquire": switchgear_value, "Switchgear: the pure core": switchgear_core}
+"""Parts of the guard. They are in the table for comparison, and do not compete."""
 
 
 def timed(call: Call, calls: int) -> float:
-    """CPU seconds of this thread for ``calls`` calls, whatever they raise."""
+    """Return the CPU seconds of this thread for ``calls`` calls. Their errors are ignored."""
     began = time.thread_time()
     for _ in range(calls):
         try:  # noqa: SIM105 - suppress() would be measured too
@@ -59,7 +111,7 @@ def timed(call: Call, calls: int) -> float:
 
 
 async def atimed(call: Call, calls: int) -> float:
-    """:func:`timed`, awaited."""
+    """Measure as :func:`timed` does, with awaited calls."""
     began = time.thread_time()
     for _ in range(calls):
         try:  # noqa: SIM105 - suppress() would be measured too
@@ -70,14 +122,14 @@ async def atimed(call: Call, calls: int) -> float:
 
 
 def refused(make: Maker, asynchronous: bool) -> Call:
-    """A guarded function behind an open circuit."""
+    """Return a guarded function behind an open circuit."""
     guard = make(LONG_S)
-    breaker_peers.opened(guard, asynchronous)
-    return guard(breaker_peers.anothing if asynchronous else breaker_peers.nothing)
+    opened(guard, asynchronous)
+    return guard(anothing if asynchronous else nothing)
 
 
 def best_of_rounds(contenders: dict[str, Call], asynchronous: bool) -> dict[str, float]:
-    """Nanoseconds a call of each, the bare function's own cost ("") among them."""
+    """Return the nanoseconds per call of each contender. The bare function has the name ""."""
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(ROUNDS):
         for name, call in contenders.items():
@@ -87,34 +139,35 @@ def best_of_rounds(contenders: dict[str, Call], asynchronous: bool) -> dict[str,
 
 
 def decisions() -> bool:
-    """The first table; whether we are the fastest everywhere, and let one probe through."""
+    """Print the first table. Return whether our guard is the fastest everywhere, and lets one probe through."""
     makers: dict[str, tuple[Maker | None, Maker | None]] = {"Switchgear": (switchgear_local, switchgear_local)}
     for name, peer in PEERS.items():
         if peer.version is None:
             print(f"{name} is not installed: pip install {peer.distribution}")
             return False
         makers[f"{name} {peer.version}"] = (peer.sync, peer.coroutine)
+    makers |= {name: (make, None) for name, make in PARTS.items()}
     columns: list[dict[str, float]] = []
     for asynchronous in (False, True):
         able = {name: pair[asynchronous] for name, pair in makers.items()}
-        nothing = breaker_peers.anothing if asynchronous else breaker_peers.nothing
-        closed = {name: make(LONG_S)(nothing) for name, make in able.items() if make is not None}
-        found = best_of_rounds({"": nothing, **closed}, asynchronous)
+        bare = anothing if asynchronous else nothing
+        closed = {name: make(LONG_S)(bare) for name, make in able.items() if make is not None}
+        found = best_of_rounds({"": bare, **closed}, asynchronous)
         columns.append({name: cost - found[""] for name, cost in found.items() if name})
-        opened = {name: refused(make, asynchronous) for name, make in able.items() if make is not None}
-        columns.append(best_of_rounds(opened, asynchronous))
+        refusing = {name: refused(make, asynchronous) for name, make in able.items() if make is not None}
+        columns.append(best_of_rounds(refusing, asynchronous))
     print("| breaker | closed, ns | open, ns | async closed, ns | async open, ns | in of 50 threads | in of 50 tasks |")
     print("|---|---|---|---|---|---|---|")
     let_in: dict[str, list[int | None]] = {}
     for name, pair in makers.items():
         let_in[name] = [
-            None if make is None else breaker_peers.let_through(make(breaker_peers.WAIT_S), bool(kind))
-            for kind, make in enumerate(pair)
+            None if make is None else let_through(make(WAIT_S), bool(kind)) for kind, make in enumerate(pair)
         ]
         cells = [column.get(name) for column in columns]
         shown = [*("-" if cell is None else f"{cell:,.0f}" for cell in cells), *map(_number, let_in[name])]
         print(f"| {name} | {' | '.join(shown)} |", flush=True)
-    ahead = [min(column, key=column.__getitem__) for column in columns]
+    competing = [{name: cost for name, cost in column.items() if name not in PARTS} for column in columns]
+    ahead = [min(column, key=column.__getitem__) for column in competing]
     for title, first in zip(("closed", "open", "async closed", "async open"), ahead, strict=True):
         if first != "Switchgear":
             print(f"\nFaster than Switchgear, {title}: {first}.")
@@ -126,10 +179,10 @@ def _number(value: int | None) -> str:
 
 
 def sketch() -> Call:
-    """Decide, take the time twice, call, enqueue: nothing that a guard must do is left out but its checks."""
+    """Return the least that a guard must do: decide, take the time twice, call, enqueue."""
     open_circuits: dict[str, float] = {}
     kept: deque[Any] = deque(maxlen=10_000)
-    clock, function = time.monotonic, breaker_peers.nothing
+    clock, function = time.monotonic, nothing
 
     def call() -> None:
         if open_circuits.get("tool") is None:
@@ -141,7 +194,7 @@ def sketch() -> Call:
 
 
 def in_bursts(call: Call, calls: int) -> float:
-    """CPU seconds of this thread for ``calls`` calls."""
+    """Return the CPU seconds of this thread for ``calls`` calls in bursts."""
     spent = 0.0
     for _ in range(calls // BURST):
         spent += timed(call, BURST)
@@ -150,7 +203,7 @@ def in_bursts(call: Call, calls: int) -> float:
 
 
 async def ain_bursts(call: Call, calls: int) -> float:
-    """:func:`in_bursts`, awaited."""
+    """Measure as :func:`in_bursts` does, with awaited calls."""
     spent = 0.0
     for _ in range(calls // BURST):
         spent += await atimed(call, BURST)
@@ -159,7 +212,7 @@ async def ain_bursts(call: Call, calls: int) -> float:
 
 
 def with_kafka(calls: int) -> bool:
-    """The second table; whether every event was acknowledged."""
+    """Print the second table. Return whether every event was acknowledged."""
     rows: list[tuple[str, str, str, str]] = []
     complete = True
     with running_kafka() as kafka:
@@ -168,7 +221,7 @@ def with_kafka(calls: int) -> bool:
         with Switchgear(kafka.bootstrap, topic_prefix=settings.topic_prefix, service="bench") as gear:
             assert gear.start(LIMIT_S)
             for asynchronous in (False, True):
-                bare = breaker_peers.anothing if asynchronous else breaker_peers.nothing
+                bare = anothing if asynchronous else nothing
                 guarded: Call = gear.guard("mcp:weather:get_forecast")(bare)
 
                 def run(call: Call, number: int, asynchronous: bool = asynchronous) -> float:
@@ -189,8 +242,8 @@ def with_kafka(calls: int) -> bool:
                 rows.append(
                     (kind, _best_and_median(owns), _best_and_median(wholes), f"{arrived} of {calls * KAFKA_ROUNDS}")
                 )
-            breaker_peers.opened(gear.guard("down"), asynchronous=False)
-            down: Call = gear.guard("down")(breaker_peers.nothing)
+            opened(gear.guard("down"), asynchronous=False)
+            down: Call = gear.guard("down")(nothing)
             before = _acknowledged(gear)
             spent = [_spent(lambda: in_bursts(down, calls), gear) for _ in range(KAFKA_ROUNDS)]
             owns, wholes = ([each[part] / calls * 1e9 for each in spent] for part in (0, 1))
@@ -210,7 +263,7 @@ def _best_and_median(nanoseconds: list[float]) -> str:
 
 
 def _spent(work: Callable[[], float], gear: Switchgear) -> tuple[float, float]:
-    """CPU seconds of the calling thread's calls, and of the process until everything is acknowledged."""
+    """Return the CPU seconds of the calling thread, and those of the process until everything is acknowledged."""
     began = time.process_time()
     own = work()
     if not gear.flush(LIMIT_S):
@@ -227,8 +280,8 @@ def _acknowledged(gear: Switchgear) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables; exit code 1 if another breaker is faster, more than one probe went, or an event is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.guard_speed")
-    parser.add_argument("--calls", type=int, default=10_000, help="Guarded calls of each kind with Kafka, a round.")
-    parser.add_argument("--no-kafka", action="store_true", help="The first table alone.")
+    parser.add_argument("--calls", type=int, default=10_000, help="Guarded calls of each kind with Kafka, per round.")
+    parser.add_argument("--no-kafka", action="store_true", help="Only the first table.")
     given = parser.parse_args(arguments)
     first = decisions()
     complete = given.no_kafka or with_kafka(given.calls // BURST * BURST)

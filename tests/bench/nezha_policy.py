@@ -19,13 +19,13 @@ LEARNED_UNTIL: Final = datetime(2022, 8, 22, 3, 53, 50, tzinfo=UTC).timestamp()
 WINDOW_S: Final = 10.0
 MINIMUM_CALLS: Final = 20
 TOOL_CALLS: Final = 200
-"""A tool with fewer calls in the minutes that are learned from has no policy: two calls a second fill a window."""
+"""A tool with fewer calls in the minutes to learn from has no policy. Two calls per second fill a window."""
 DURATION_FACTOR: Final = 2.0
 SHARE_FACTOR: Final = 2.0
 LEAST_SHARE: Final = 0.1
 
 Call = tuple[float, str, float]
-"""When it ended (seconds since 1970), which tool, milliseconds."""
+"""The end of a call (seconds since 1970), its tool, and its duration in milliseconds."""
 
 
 def learned(
@@ -35,7 +35,7 @@ def learned(
     share_factor: float = SHARE_FACTOR,
     least_share: float = LEAST_SHARE,
 ) -> dict[str, dict[str, float]]:
-    """Tool name to its two thresholds, from the calls between :data:`LEARNED_FROM` and :data:`LEARNED_UNTIL` alone."""
+    """Return the two thresholds of each tool, learned only from the calls between :data:`LEARNED_FROM` and :data:`LEARNED_UNTIL`."""
     of_tool: dict[str, list[tuple[float, float]]] = {}
     for at, tool, duration_ms in calls:
         if LEARNED_FROM <= at < LEARNED_UNTIL:
@@ -53,7 +53,7 @@ def learned(
 
 
 def worst_share(seen: Iterable[tuple[float, float]], slow_ms: float) -> float:
-    """The largest slow share of any ten seconds with enough calls."""
+    """Return the largest slow share of any ten seconds with enough calls."""
     window: deque[tuple[float, bool]] = deque()
     slow, worst = 0, 0.0
     for at, duration_ms in seen:
@@ -67,7 +67,7 @@ def worst_share(seen: Iterable[tuple[float, float]], slow_ms: float) -> float:
 
 
 def as_tables(thresholds: Mapping[str, Mapping[str, float]]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Default and tables of a policy set."""
+    """Return the default and the tables of a policy set."""
     default = {
         "failure_rate_threshold": "off",
         "cusum": "off",
@@ -78,7 +78,7 @@ def as_tables(thresholds: Mapping[str, Mapping[str, float]]) -> tuple[dict[str, 
 
 
 def as_toml(thresholds: Mapping[str, Mapping[str, float]]) -> str:
-    """The tables as text, to be tried with ``switchgear replay``."""
+    """Return the tables as TOML, to try with ``switchgear replay``."""
     default, tables = as_tables(thresholds)
     lines = ["[default]", *(f"{key} = {_toml(value)}" for key, value in default.items())]
     for tool, values in tables.items():
@@ -91,6 +91,6 @@ def _toml(value: object) -> str:
 
 
 def _rounded_up(number: float) -> float:
-    """To two digits."""
+    """Round to two digits."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return round(math.ceil(number / unit) * unit, 6)

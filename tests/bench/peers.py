@@ -1,20 +1,26 @@
-"""How each peer is set up beside us: five failures in a row open it, one success after the wait closes it, one shared breaker.
+"""The peers with their configuration, and the probes that a breaker lets through.
 
-Every maker takes the wait in seconds and returns what puts functions behind one new breaker. A peer is imported when it is
-made: it may be absent.
+Every breaker opens after five failures in a row, and one success after the wait closes it. Each maker takes the wait in seconds and
+returns a guard: a function that puts other functions behind one new breaker. Peers are imported by their makers, because they may be absent.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.metadata
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 FAILURES = 5
+WAIT_S = 0.5
+CALLERS = 50
 Guard = Callable[[Callable[[], Any]], Callable[[], Any]]
-"""Puts a function behind one breaker; every function that goes through the same guard shares it."""
+"""Puts a function behind one breaker. All functions behind the same guard share it."""
 Maker = Callable[[float], Guard]
 
 
@@ -108,7 +114,7 @@ class Peer:
 
     @property
     def version(self) -> str | None:
-        """The installed one; None where there is none."""
+        """The installed version; None if there is none."""
         try:
             return importlib.metadata.version(self.distribution)
         except importlib.metadata.PackageNotFoundError:
@@ -124,4 +130,83 @@ PEERS: dict[str, Peer] = {
     "aiobreaker": Peer("aiobreaker", aiobreaker, aiobreaker),
     "hyx": Peer("hyx", None, hyx),
 }
-"""pybreaker guards coroutines of Tornado alone; hyx guards no plain functions."""
+"""pybreaker guards only coroutines of Tornado. hyx guards only coroutine functions."""
+
+
+class DownError(Exception):
+    """The error of a tool that is down."""
+
+
+def nothing() -> None:
+    """The guarded function."""
+
+
+async def anothing() -> None:
+    """The guarded coroutine function."""
+
+
+def down() -> None:
+    raise DownError
+
+
+async def adown() -> None:
+    raise DownError
+
+
+def opened(guard: Guard, asynchronous: bool) -> None:
+    """Open the circuit with five failures."""
+    failing = guard(adown if asynchronous else down)
+    for _ in range(FAILURES):
+        try:
+            asyncio.run(failing()) if asynchronous else failing()
+        except Exception:  # noqa: BLE001 - the failure itself, or the refusal of the open breaker
+            continue
+
+
+def let_through(guard: Guard, asynchronous: bool) -> int:
+    """Return how many of fifty callers get in if all ask at once after the wait, before the first call ends.
+
+    Args:
+        guard: Made with a wait of :data:`WAIT_S`.
+        asynchronous: Whether it guards coroutines.
+    """
+    opened(guard, asynchronous)
+    time.sleep(WAIT_S * 1.2)
+    entered: list[int] = []
+    back = threading.Event()
+    if asynchronous:
+
+        async def slow() -> None:
+            if not back.is_set():
+                entered.append(1)
+            await asyncio.sleep(0.1)
+            back.set()
+
+        async def all_at_once() -> None:
+            guarded: Callable[[], Awaitable[None]] = guard(slow)
+            await asyncio.gather(*(guarded() for _ in range(CALLERS)), return_exceptions=True)
+
+        asyncio.run(all_at_once())
+        return len(entered)
+
+    gate = threading.Barrier(CALLERS)
+
+    def slow_plain() -> None:
+        if not back.is_set():
+            entered.append(1)
+        time.sleep(0.1)
+        back.set()
+
+    guarded_plain = guard(slow_plain)
+
+    def caller() -> None:
+        gate.wait(10)
+        with contextlib.suppress(Exception):  # a refusal
+            guarded_plain()
+
+    threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return len(entered)

@@ -1,4 +1,4 @@
-"""Plots of the tables that say more as a picture: written beside them where matplotlib is installed."""
+"""Plots of some tables, written beside them if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOLUMES: Final = ("0.1", "10", "1000")
 
 
 def tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
-    """Each Markdown table of a text: its heading and its rows."""
+    """Yield the heading and the rows of each Markdown table of a text."""
     block: list[list[str]] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
@@ -22,13 +22,13 @@ def tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
 
 
 def number(cell: str) -> float | None:
-    """The first number of a cell; None where it holds none. ``>n`` is n: the curve ends at what was tried."""
+    """Return the first number of a cell; None if there is none. ``>n`` is n, so the curve ends at the last attempt."""
     found = re.search(r"\d[\d,]*\.?\d*", cell)
     return None if found is None else float(found.group().replace(",", ""))
 
 
 def draw(name: str, text: str, out: Path) -> Path | None:
-    """The plot of one bench, or None where it has none or matplotlib is not installed."""
+    """Draw the plot of a bench. Return None if it has none, or if matplotlib isn't installed."""
     drawing = {"breaker_defaults": _breaker_defaults, "sink_memory": _sink_memory}.get(name)
     if drawing is None:
         return None

@@ -33,7 +33,7 @@ LETTERS = "switchgear_sink_dead_letters_total"
 
 
 def spoiled(kind: str, values: list[bytes], every: int) -> list[bytes]:
-    """The events with one bad in ``every``."""
+    """Return the events with one bad event in ``every``."""
     found = list(values)
     for place in range(every // 2, len(values), every):
         value = values[place]
@@ -45,7 +45,7 @@ def spoiled(kind: str, values: list[bytes], every: int) -> list[bytes]:
 
 
 async def drain(way: Way, store: Store, settings: Settings, count: int, bad: int) -> None:
-    """One writer from its first stored batch to its last; checks that every event is a row or a dead letter."""
+    """Measure a writer from its first stored batch to its last. Check that every event is a row or a dead letter."""
     registry = CollectorRegistry()
     writer = Writer(
         store,

@@ -84,7 +84,7 @@ async def load(store: Store, rows: int) -> float:
 
 
 async def settled(store: Store) -> None:
-    """Wait until ClickHouse has merged what it wants to, two minutes at most: reads beside merges measure the merges."""
+    """Wait until ClickHouse has finished its merges, at most two minutes. Reads beside merges would measure the merges."""
     deadline = time.monotonic() + SETTLE_S
     while time.monotonic() < deadline:
         if not (await store.query("SELECT count() FROM system.merges")).result_rows[0][0]:
@@ -93,7 +93,7 @@ async def settled(store: Store) -> None:
 
 
 async def sizes(store: Store) -> list[tuple[str, int, int, float]]:
-    """Of each table: rows, parts, MiB on disk."""
+    """Return the rows, parts and MiB on disk of each table."""
     found = await store.query(
         "SELECT table, sum(rows), count(), round(sum(bytes_on_disk) / 1048576, 1) FROM system.parts "
         "WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table"

@@ -1,4 +1,4 @@
-"""What ClickHouse would read for a query: the granules that the primary key and the skip indexes leave, of how many."""
+"""What ClickHouse would read for a query: the granules that the primary key and the skip indexes leave, and their total."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from switchgear_sinks.store import Store
 
 
 class Recording:
-    """A client that remembers the SELECTs that went through it; give it to a repository in place of the store."""
+    """A client that records SELECTs. Give it to a repository instead of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.seen: list[tuple[str, dict[str, Any]]] = []
 
     async def query(self, query: str, parameters: Any = None) -> Any:
-        """Run and remember it."""
+        """Run a query and record it."""
         self.seen.append((query, dict(parameters or {})))
         return await self._store.query(query, parameters)
 
     async def command(self, cmd: str, parameters: Any = None) -> Any:
-        """Run it."""
+        """Run a statement."""
         return await self._store.command(cmd, parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Granules of one table that a plan reads."""
+    """The granules of a table that a plan reads."""
 
     table: str
-    """Or the projection that is read in its place: ``per_hour`` …"""
+    """The table, or the projection that is read instead, such as ``per_hour``."""
     keys: tuple[str, ...]
     by_key: int
     selected: int
@@ -45,7 +45,7 @@ class Reading:
 
 
 async def readings(store: Store, sql: str, parameters: dict[str, Any]) -> list[Reading]:
-    """What ``EXPLAIN indexes = 1`` says of every table that the query reads."""
+    """Return what ``EXPLAIN indexes = 1`` reports for every table that the query reads."""
     answer = await store.query(f"EXPLAIN json = 1, indexes = 1 {sql}", parameters)
     plans = json.loads("\n".join(str(row[0]) for row in answer.result_rows))
     return [found for plan in plans for found in _tables(plan["Plan"])]

@@ -41,7 +41,7 @@ CHUNK = 50_000
 
 
 def events(count: int) -> list[bytes]:
-    """Calls of 96 tools as the emitter writes them, one in twenty failed."""
+    """Return calls of 96 tools as the emitter writes them. One in twenty failed."""
     chance, now = random.Random(1), datetime.now(UTC)
     found = []
     for place in range(count):
@@ -68,7 +68,7 @@ def events(count: int) -> list[bytes]:
 
 
 def blocks(values: list[bytes], rows: int, partition: int) -> list[bytes]:
-    """The same bytes as the sink inserts: coordinates spliced in, rows joined."""
+    """Return the bytes that the sink inserts: rows with their coordinates, joined."""
     stamp = int(time.time())
     found = []
     for start in range(0, len(values), rows):
@@ -82,7 +82,7 @@ def blocks(values: list[bytes], rows: int, partition: int) -> list[bytes]:
 
 
 class Way:
-    """Rows a second and CPU microseconds a row, round by round."""
+    """The rows per second and CPU microseconds per row of each round."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -90,12 +90,12 @@ class Way:
         self.cpu: list[float] = []
 
     def add(self, rows: float, wall_s: float, cpu_s: float) -> None:
-        """One round."""
+        """Add a round."""
         self.rates.append(rows / wall_s)
         self.cpu.append(cpu_s / rows * 1e6)
 
     def over(self, other: Way) -> float:
-        """Median over the rounds of this rate against the other's."""
+        """Return the median over the rounds of this rate divided by the other's."""
         return statistics.median(mine / theirs for mine, theirs in zip(self.rates, other.rates, strict=True))
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class Way:
 
 
 async def bare(way: Way, store: Store, ready: list[bytes], count: int, at_once: int) -> None:
-    """raw_insert alone, ``at_once`` at a time."""
+    """Run ``raw_insert`` alone, ``at_once`` at a time."""
     waiting = asyncio.Semaphore(at_once)
 
     async def insert(block: bytes) -> None:
@@ -117,7 +117,7 @@ async def bare(way: Way, store: Store, ready: list[bytes], count: int, at_once: 
 
 
 async def plain(way: Way, store: Store, insert: Insert, values: list[bytes], rows: int) -> None:
-    """One of the plain ways, in the sink's batches."""
+    """Run one of the plain ways, with the sink's batches."""
 
     def work() -> None:
         client = store.connect()
@@ -133,7 +133,7 @@ async def plain(way: Way, store: Store, insert: Insert, values: list[bytes], row
 
 
 async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int) -> None:
-    """The writer, from the first batch that is stored to the last."""
+    """Run the writer, from the first stored batch to the last."""
     registry = CollectorRegistry()
     writer = Writer(
         store,
@@ -158,7 +158,7 @@ async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int
 
 
 async def main(count: int = 200_000, rounds: int = 3, partitions: int = 6, rows: int = 20_000) -> None:
-    """Print one line a way, and the ratios."""
+    """Print one line per way, and the ratios."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     values = events(count)
     ready = blocks(values, rows, partition=1_000)

@@ -38,7 +38,7 @@ SELECT count(), uniqExact(metric_id), uniqExact(kafka_partition, kafka_offset),
 
 
 class Load:
-    """Events made as they are sent; what was sent is kept as a count and an exclusive or of the ids."""
+    """Events made while they are sent. Only their count and an exclusive or of their ids are kept."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count = count
@@ -49,7 +49,7 @@ class Load:
         self._now = datetime.now(UTC)
 
     def chunk(self, start: int) -> list[Message]:
-        """The next events; one in ten thousand is no event at all."""
+        """Return the next events. One in ten thousand isn't an event."""
         return [self._event(place) for place in range(start, min(start + CHUNK, self.count))]
 
     def _event(self, place: int) -> Message:
@@ -73,13 +73,13 @@ class Load:
 
 
 async def emit(settings: Settings, load: Load) -> None:
-    """Send all of it, chunk by chunk."""
+    """Send all events, chunk by chunk."""
     for start in range(0, load.count, CHUNK):
         await produce(settings, await asyncio.to_thread(load.chunk, start))
 
 
 async def kill_again_and_again(settings: Settings, kills: int, chance: random.Random, logs: Path) -> int:
-    """Start a sink, let it work for a moment, kill it; returns how many were killed at work (something was left to do)."""
+    """Start sinks, and kill each after a moment. Return how many were killed while there was work left."""
     at_work = 0
     for number in range(kills):
         with switchgear("sink", log=logs / f"sink-{number}.log", settings=settings) as child:
@@ -92,7 +92,7 @@ async def kill_again_and_again(settings: Settings, kills: int, chance: random.Ra
 
 
 async def finish(settings: Settings, logs: Path) -> None:
-    """One more sink, which is let to the end."""
+    """Run another sink to the end."""
     with switchgear("sink", log=logs / "sink-last.log", settings=settings) as child:
         await asyncio.to_thread(child.wait_for_output, "partitions assigned")
         deadline = time.monotonic() + 600
@@ -104,12 +104,12 @@ async def finish(settings: Settings, logs: Path) -> None:
 
 
 def replays(logs: Path) -> int:
-    """Starts that found a batch of their predecessor to replay."""
+    """Return the starts that found a batch of their predecessor to replay."""
     return sum("to_replay=0" not in log.read_text() for log in logs.glob("sink-*.log"))
 
 
 async def main(count: int = 1_000_000, kills: int = 30, seed: int = 5) -> bool:
-    """Print the figures; True where all of them agree."""
+    """Print the figures. Return whether all of them agree."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     chance, load, began = random.Random(seed), Load(count, seed), time.monotonic()
     with tempfile.TemporaryDirectory() as folder, running_kafka() as kafka:

@@ -41,11 +41,11 @@ STEPS: Final = 20
 PAGE_MIB: Final = os.sysconf("SC_PAGESIZE") / 1_048_576
 STORED: Final = re.compile(r'switchgear_sink_rows_total\{table="tool_metrics"\} ([0-9.e+]+)')
 Samples = list[tuple[float, float]]
-"""Rows stored, and MiB."""
+"""Stored rows, and MiB."""
 
 
 async def feed(settings: Settings, count: int) -> None:
-    """Produce ``count`` events, whole batches at a time; the ids of a chunk are those of the one before."""
+    """Produce ``count`` events in whole batches. All chunks have the same ids."""
     values = await asyncio.to_thread(events, CHUNK)
     producer = AIOKafkaProducer(**settings.kafka.options(), acks="all", enable_idempotence=True)
     await producer.start()
@@ -67,7 +67,7 @@ async def feed(settings: Settings, count: int) -> None:
 
 
 def rows_stored(settings: Settings) -> float:
-    """As the sink's metrics have it."""
+    """Return the stored rows by the sink's metrics."""
     try:
         with urlopen(f"http://{settings.api_http}/metrics", timeout=10) as answer:
             found = STORED.search(answer.read().decode())
@@ -77,12 +77,12 @@ def rows_stored(settings: Settings) -> float:
 
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_MIB
 
 
 async def sampled(child: Child, settings: Settings, count: int) -> Samples:
-    """Memory until every event is a row."""
+    """Sample the memory until every event is a row."""
     samples: Samples = []
     deadline = time.monotonic() + LIMIT_S
     while not samples or samples[-1][0] < count:
@@ -94,7 +94,7 @@ async def sampled(child: Child, settings: Settings, count: int) -> Samples:
 
 
 async def run(kafka: RunningKafka, count: int, folder: Path, *, embedded: bool) -> Samples:
-    """One sink from its start to the last row."""
+    """Run a sink from its start to the last row."""
     with ExitStack() as stack:
         if embedded:
             url = f"chdb:{folder / 'engine'}"
@@ -113,14 +113,14 @@ async def run(kafka: RunningKafka, count: int, folder: Path, *, embedded: bool) 
 
 
 def quarter(samples: Samples, number: int) -> float:
-    """Median MiB of one quarter of the rows, the first being 1."""
+    """Return the median MiB of one quarter of the rows. The first quarter is 1."""
     end = samples[-1][0]
     found = [mib for rows, mib in samples if (number - 1) * end / 4 < rows <= number * end / 4]
     return statistics.median(found or [samples[-1][1]])
 
 
 def table(curves: dict[str, Samples], count: int) -> str:
-    """Memory by rows stored, one column a way: the last sample at or below each step."""
+    """Return the memory by stored rows, one column per way: the last sample at or below each step."""
     lines = [f"| rows stored | {' | '.join(f'{name}, MiB' for name in curves)} |", "|---|" + "---|" * len(curves)]
     for step in range(STEPS + 1):
         rows = count * step / STEPS
@@ -130,7 +130,7 @@ def table(curves: dict[str, Samples], count: int) -> str:
 
 
 async def main(count: int = 1_000_000) -> bool:
-    """Print the table and the quarters; True where no way has grown by a tenth since its second quarter."""
+    """Print the table and the quarters. Return whether no way has grown by a tenth since its second quarter."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     curves: dict[str, Samples] = {}
     with running_kafka() as kafka:

@@ -1,4 +1,4 @@
-"""The plain ways into ClickHouse that the sink does not take: decoded rows, and Arrow tables."""
+"""The plain ways into ClickHouse that the sink does not use: decoded rows and Arrow tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS: Final = (
     "error_class", "parameters_hash", "input_size", "output_size", "emitter_id", "service", "recorded_at",
     "kafka_partition", "kafka_offset",
 )  # fmt: skip
-"""What the bench's events have, and where Kafka keeps them."""
+"""The columns of the bench's events, with their Kafka coordinates."""
 PARTITION: Final = 2_000
 _TEXT: Final = {"error_type", "error_message", "error_class"}
 _json: Final = msgspec.json.Decoder().decode
@@ -24,7 +24,7 @@ Insert = Callable[[Client, list[bytes], int], None]
 
 
 def insert_rows(client: Client, values: list[bytes], first: int) -> None:
-    """``client.insert`` of typed rows: each value is converted in Python."""
+    """Insert typed rows with ``client.insert``, which converts each value in Python."""
     rows = [
         [*(_typed(decode_execution(value), name) for name in COLUMNS[:-2]), PARTITION, first + place]
         for place, value in enumerate(values)
@@ -33,7 +33,7 @@ def insert_rows(client: Client, values: list[bytes], first: int) -> None:
 
 
 def insert_arrow(client: Client, values: list[bytes], first: int) -> None:
-    """``client.insert_arrow`` of columns made of decoded JSON; ClickHouse makes ids of their text."""
+    """Insert columns of decoded JSON with ``client.insert_arrow``. ClickHouse converts the ids from text."""
     decoded = [_json(value) for value in values]
     columns: dict[str, Any] = {
         name: pa.array([each.get(name, "") if name in _TEXT else each[name] for each in decoded])

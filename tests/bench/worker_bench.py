@@ -62,7 +62,7 @@ LIMIT_S = 180.0
 
 @dataclass(frozen=True)
 class Result:
-    """What one contender did."""
+    """The result of a contender."""
 
     contender: str
     events: int
@@ -72,7 +72,7 @@ class Result:
 
 
 async def fill(settings: Settings, events: int, tools: int) -> None:
-    """Write the events, single and keyed, as a producer of any language does."""
+    """Write the events with keys, as a producer of any language does."""
     producer = AIOKafkaProducer(**settings.kafka.options(), acks=1, max_batch_size=900_000)
     await producer.start()
     chance = random.Random(1)
@@ -105,7 +105,7 @@ async def fill(settings: Settings, events: int, tools: int) -> None:
 
 
 def measure(contender: str, child: Child, count: object, wanted: int) -> Result:
-    """Watch a contender until it has done ``wanted`` events."""
+    """Measure a contender until it has processed ``wanted`` events."""
     assert callable(count)
     process = psutil.Process(child.pid)
     first: tuple[float, int, float] | None = None
@@ -124,13 +124,13 @@ def measure(contender: str, child: Child, count: object, wanted: int) -> Result:
 
 
 def stock_count(child: Child) -> int:
-    """The last count that a stock agent printed."""
+    """Return the last count that a stock agent printed."""
     lines = [line for line in child.output()[-200:].splitlines() if line.startswith("count ")]
     return int(lines[-1].split()[1]) if lines and lines[-1].split()[1:] else 0
 
 
 def run(events: int, tools: int, partitions: int) -> list[Result]:
-    """All contenders, one after the other."""
+    """Measure all contenders, one after the other."""
     results = []
     with running_kafka() as kafka, tempfile.TemporaryDirectory() as folder:
         settings = kafka.settings(topic_partitions=partitions)
@@ -151,7 +151,7 @@ def run(events: int, tools: int, partitions: int) -> list[Result]:
 
 
 def main() -> int:
-    """Print the table; exit code 1 where the target of ten times the stock agent with a table is missed."""
+    """Print the table. The exit code is 1 if the worker is less than ten times as fast as the stock agent with a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--tools", type=int, default=200)
