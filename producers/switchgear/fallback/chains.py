@@ -44,7 +44,6 @@ class FallbackMap:
 
     def __init__(self, given: Chains | None = None) -> None:
         self._direct: dict[str, tuple[str, ...]] = {}
-        self._flat: dict[str, tuple[str, ...]] = {}
         self.update(given or {})
 
     def update(self, chains: Chains) -> None:
@@ -54,7 +53,6 @@ class FallbackMap:
                 f"Fallbacks must be a dict by tool, not {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
             )
         self._direct.update({tool: _checked(tool, named) for tool, named in chains.items()})
-        self._flat = {}  # a new one: another thread may be filling the old one
 
     def direct(self, tool: str) -> tuple[str, ...]:
         """Return the fallbacks that ``tool`` names itself."""
@@ -62,15 +60,7 @@ class FallbackMap:
 
     def chain(self, tool: str) -> tuple[str, ...]:
         """Return all fallbacks of ``tool`` in order, with those of its fallbacks."""
-        if not self._direct:
-            return ()
-        flat = self._flat
-        found = flat.get(tool)
-        if found is None:
-            found = tuple(reached(tool, self.direct))
-            if tool in self._direct:
-                flat[tool] = found
-        return found
+        return tuple(reached(tool, self.direct)) if tool in self._direct else ()
 
     def chains(self) -> dict[str, tuple[str, ...]]:
         """Return every tool's chain."""
