@@ -155,7 +155,7 @@ async def test_an_oversized_event_is_refused_by_name_and_the_others_are_sent(set
 
 
 async def narrow(kafka):
-    """A topic that takes 20,000 bytes at once."""
+    """Make a topic that takes batches of up to 20,000 bytes."""
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415 - of these tests alone
 
     settings = kafka.settings()
@@ -186,7 +186,7 @@ async def test_a_topic_that_takes_small_batches_is_sent_small_ones_from_then_on(
 
 
 async def test_the_record_that_the_topic_refuses_is_found_among_small_ones(kafka):
-    """A topic whose limit is below a batch: batches get smaller until they fit, and the record that never does is refused."""
+    """The topic's limit is below a batch: batches get smaller until they fit, and a record that never fits is refused."""
     settings = await narrow(kafka)
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix)
     records = [execution("t", number) for number in range(100)]
@@ -307,7 +307,7 @@ assert ok and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_copies_marked(tmp_path: Path):
-    """Away at the start, stopped and restarted under load: nothing is lost. What comes twice is marked as resent, so readers count it once."""
+    """The broker is down at the start, and restarts under load. Nothing is lost, and copies are marked as resent."""
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="bounce.", topic_partitions=4)
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, buffer_size=1_000_000)

@@ -1,4 +1,4 @@
-"""A signal handler that raises in the call that wakes the emitter does not end what it sends, with a real broker."""
+"""A signal handler that raises in the call that wakes the emitter loses no event, with a real broker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.integration
 
 
 class SoftTimeLimitError(Exception):
-    """As Celery's."""
+    """Derives from BaseException, as some errors of Celery do."""
 
 
 class Interrupted(Background):
-    """A signal comes while its loop is asked for, as often as told."""
+    """Raises as a signal handler would, a given number of times, when its loop is requested."""
 
     signals = 0
 
@@ -34,7 +34,7 @@ def background():
 
 @pytest.fixture(params=["memory", "spool"])
 def emitter(request, settings, background, tmp_path):
-    """It has sent an event, and waits for the next."""
+    """Return an emitter that has sent an event and waits for the next."""
     made = Emitter(
         settings.kafka,
         topic_prefix=settings.topic_prefix,
@@ -64,7 +64,7 @@ def test_an_event_interrupted_by_a_signal_is_sent_without_another_one(emitter, b
 
 
 def test_an_event_whose_wake_up_was_lost_is_sent(emitter):
-    """As where the signal comes after the flag is down and before the wake-up: nobody wakes any more."""
+    """The signal comes after the flag is cleared and before the wake-up, so nothing wakes the background."""
     until(lambda: emitter.idle and not len(emitter.buffer))
     emitter.idle = False
     emitter.buffer.items.append((Event("t", "success"), 0.0))

@@ -1,4 +1,4 @@
-"""The end of the interpreter while Kafka hangs: connections are held open and nothing answers."""
+"""The end of the interpreter while Kafka hangs: connections stay open and nothing answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ended = time.monotonic()
 
 @pytest.fixture
 def frozen(tmp_path: Path) -> Iterator[tuple[LocalKafka, Settings]]:
-    """A broker of this test alone; whatever becomes of it, it goes on before it is stopped."""
+    """Start a broker for one test. It is resumed before it is stopped."""
     port = any_free_port()
     settings = load_settings(
         kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="exit.", topic_partitions=4
@@ -67,7 +67,7 @@ def frozen(tmp_path: Path) -> Iterator[tuple[LocalKafka, Settings]]:
 def test_all_clients_together_take_about_as_long_as_the_exit_timeout(
     frozen: tuple[LocalKafka, Settings], tmp_path: Path, *, spool: bool
 ) -> None:
-    """It was a second more for each of them. A spool keeps the last events all the same."""
+    """Closing takes no longer with more clients. A spool keeps the last events."""
     broker, settings = frozen
     folder, go = tmp_path / "spool", tmp_path / "go"
     arguments = (

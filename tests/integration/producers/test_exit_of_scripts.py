@@ -79,7 +79,7 @@ for child in children:
 
 @dataclass(frozen=True)
 class Script:
-    """What a program does, how many calls it makes, and how it ends."""
+    """A program: what it does, how many calls it makes, and how it ends."""
 
     code: str
     calls: int
@@ -95,7 +95,7 @@ def multiprocessing_of(method: str) -> dict[str, Script]:
     """Children of ``multiprocessing`` that one method starts."""
     found = {
         "a child": Script("child = context.Process(target=tool); child.start(); child.join(); tool()", 2),
-        "a child that nobody joins": Script("context.Process(target=late).start(); tool()", 2),
+        "a child that is not joined": Script("context.Process(target=late).start(); tool()", 2),
         "a pool in a with block": Script("with context.Pool(2) as pool: pool.map(tool, range(6))", 6),
         "a pool that is closed": Script("pool = context.Pool(2); pool.map(tool, range(6)); pool.close(); pool.join()", 6),
         "a pool of an executor": Script(
@@ -155,7 +155,7 @@ SCRIPTS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended, and the service that its calls are of."""
+    """A program that has ended, and the service of its calls."""
 
     service: str
     exit_code: int
@@ -198,7 +198,7 @@ def last_line(text: str) -> str:
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Two processes that compute all the time."""
+    """Run two processes that compute all the time."""
     with ExitStack() as running:
         for _ in range(2):
             process = running.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
@@ -274,10 +274,10 @@ def took_s(output: str) -> float:
 
 
 def test_a_script_without_a_broker_ends_long_before_the_exit_timeout_and_says_what_is_lost(tmp_path: Path) -> None:
-    nobody = f"localhost:{any_free_port()}"
-    with python(TIMED, nobody, log=tmp_path / "script.log") as script:
+    address = f"localhost:{any_free_port()}"
+    with python(TIMED, address, log=tmp_path / "script.log") as script:
         assert script.wait_for_exit(LIMIT_S) == 0
-    assert script.output().count(LOST.format(nobody)) == 1
+    assert script.output().count(LOST.format(address)) == 1
     assert "Traceback" not in script.output()
     assert took_s(script.output()) < 30
 

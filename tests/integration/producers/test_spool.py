@@ -1,4 +1,4 @@
-"""Kafka away from the start, taken away, and back: with a spool every event arrives, once and in order, through ``kill -9`` too."""
+"""Kafka is down at the start, or later, and comes back: with a spool every event arrives once and in order, also after ``kill -9``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMIT = 64 * 1_048_576
 
 
 class Away:
-    """A broker of this test alone, that comes and goes; nobody is there at first."""
+    """A broker for one test that can be started and stopped. It is stopped at first."""
 
     def __init__(self, folder: Path) -> None:
         port = any_free_port()
@@ -78,7 +78,7 @@ until = functools.partial(waiting.until, seconds=40)
 
 
 def emit(emitter: Emitter, first: int, last: int) -> None:
-    """No faster than the background takes them, on however busy a machine: memory holds a thousand."""
+    """Emit no faster than the background takes the events: memory holds a thousand."""
     for number in range(first, last):
         assert emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
         if number % 100 == 0:
@@ -86,7 +86,7 @@ def emit(emitter: Emitter, first: int, last: int) -> None:
 
 
 def assert_overtook(records: list[Any], number: int) -> None:
-    """The request for a probe did not wait for the spool: events emitted before it lie behind it."""
+    """Check that the request for a probe overtook the spool: events emitted before it are behind it in the log."""
     ours = [each for each in records if each.key == b"t0"]
     places = {json.loads(each.value)["metadata"]["number"]: each.offset for each in ours}
     assert places[number] < places[15_995]
@@ -180,7 +180,7 @@ time.sleep(600)
 
 
 def crash(away: Away, log: Path, first: int, last: int) -> None:
-    """A process that emits while Kafka is away, killed when it has all of them on disk."""
+    """Run a process that emits while Kafka is down, and kill it when all events are on disk."""
     arguments = (
         away.settings.kafka_bootstrap_servers,
         away.settings.topic_prefix,
@@ -297,7 +297,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("on_disk", [True, False], ids=["with a spool", "in memory"])
 def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_disk: bool) -> None:
-    """Plain successes go in runs; the outage meets some in flight, some queued and some in the buffer, and makes records of them."""
+    """The outage finds plain successes in flight, queued and in the buffer, and splits their batches."""
     away.come()
     kafka, spool = away.settings.kafka_bootstrap_servers, away.spool if on_disk else None
     with Switchgear(kafka, topic_prefix=away.settings.topic_prefix, spool_dir=spool) as gear:

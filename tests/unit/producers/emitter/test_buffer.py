@@ -1,4 +1,4 @@
-"""The buffer is bounded, gives up its oldest, and counts what it gives up."""
+"""The buffer is bounded. It drops its oldest events and counts them."""
 
 from __future__ import annotations
 

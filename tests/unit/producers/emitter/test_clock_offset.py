@@ -1,4 +1,4 @@
-"""The calendar is worked out after the call, and is right about calls before the machine slept too."""
+"""Monotonic times become calendar times in the background, also for calls before the machine slept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from switchgear.emitter.clock_offset import NOTICED_S, ClockOffset
 
 
 class Machine:
-    """Its monotonic clock stands still while it sleeps."""
+    """A machine whose monotonic clock stands still while it sleeps."""
 
     def __init__(self) -> None:
         self.monotonic = 100.0

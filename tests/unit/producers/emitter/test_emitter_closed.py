@@ -1,4 +1,4 @@
-"""A closed emitter goes on saying what its close said."""
+"""A closed emitter keeps returning the result of its close."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_flush_during_a_close_by_another_thread_returns_false_for_an_unsent_ev
 
 
 def test_a_close_in_a_callback_of_close_returns(emitter, caplog):
-    """A signal handler's: while the emitter tells the log of what it lost."""
+    """Close again during the log message of the first close, as a signal handler can."""
 
     class Closing(logging.Handler):
         def emit(self, record):

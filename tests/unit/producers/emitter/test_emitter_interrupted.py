@@ -1,4 +1,4 @@
-"""A signal handler that raises in the call that starts the emitter takes nothing but that call."""
+"""A signal handler that raises in the call that starts the emitter ends only that call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.support.waiting import until
 
 
 class SoftTimeLimitError(Exception):
-    """As Celery's."""
+    """Derives from BaseException, as some errors of Celery do."""
 
 
 class Interrupted(Background):
-    """A signal comes when its loop is asked for the first time."""
+    """Raises as a signal handler would when its loop is first requested."""
 
     signals = 1
 

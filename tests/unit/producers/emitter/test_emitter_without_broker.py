@@ -1,4 +1,4 @@
-"""With no broker anywhere the emitter costs its caller nothing but the buffer."""
+"""Without a broker the emitter costs its caller only the buffer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_emit_returns_false_after_closing(emitter):
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "message"),
     [
         ((None, b"{}"), r"Record 1 is \(NoneType, bytes\)"),
         (("t", "{}"), r"Record 1 is \(str, str\)"),
@@ -105,8 +105,8 @@ def test_emit_returns_false_after_closing(emitter):
         (("t\ud83d", b"{}"), "tool's name of record 1 is not valid text"),
     ],
 )
-def test_submit_names_the_index_of_an_invalid_record_and_sends_none(emitter, record, told):
-    with pytest.raises(SwitchgearError, match=told):
+def test_submit_names_the_index_of_an_invalid_record_and_sends_none(emitter, record, message):
+    with pytest.raises(SwitchgearError, match=message):
         emitter.submit([("t", b"{}"), record])
     assert emitter.status().emitted == 0
     assert emitter.flush(0)

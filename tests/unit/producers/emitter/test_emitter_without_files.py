@@ -1,4 +1,4 @@
-"""With no file left the background can't be started: calls go on as if it could, and their events wait."""
+"""When no file descriptor is left the background can't start: calls go on, and their events wait."""
 
 from __future__ import annotations
 

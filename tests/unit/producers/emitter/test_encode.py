@@ -1,4 +1,4 @@
-"""What the guard emits is a ToolExecution, complete and without secrets."""
+"""Encoded events are complete ToolExecutions without secrets."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Answering:
 
 
 class OnePartition(Link):
-    """Without asking a broker."""
+    """A link to one partition, without a broker."""
 
     def partitions(self):
         return 1

@@ -1,4 +1,4 @@
-"""What is in flight through one producer is bounded in bytes, whatever the number of partitions."""
+"""The bytes in flight through one producer are bounded."""
 
 from __future__ import annotations
 

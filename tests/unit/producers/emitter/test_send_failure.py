@@ -1,4 +1,4 @@
-"""What is done with a batch that failed for good."""
+"""Verdicts about batches that failed for good."""
 
 from __future__ import annotations
 

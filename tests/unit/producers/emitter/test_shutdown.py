@@ -1,4 +1,4 @@
-"""The end of the interpreter: every emitter is closed, whatever becomes of the others, within one time for all."""
+"""At the end of the interpreter every emitter is closed, and all share one time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOBODY = "127.0.0.1:1"
 
 
 class Leaver:
-    """Notes when it was told, and what it had left of five seconds, and of its own ten in all."""
+    """Records when it was closed, and what was left of five seconds and of its own ten."""
 
     def __init__(self, *, fails: bool = False, takes_s: float = 0.0, interrupted: bool = False) -> None:
         self.fails = fails
@@ -72,7 +72,7 @@ def test_time_left_is_limited_by_the_time_that_was_used(monkeypatch: pytest.Monk
 def test_an_end_without_time_left_does_not_wait_for_a_background_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A producer whose broker hangs takes a second to close; the thread is a daemon, and ends with the process."""
+    """A producer whose broker hangs takes a second to close. Its thread is a daemon and ends with the process."""
     waits: list[float] = []
     emitter = Emitter(NOBODY, exit_timeout=0.0)
     really = emitter._background.close

@@ -1,4 +1,4 @@
-"""A spool and no broker anywhere: where the events go, and what happens when the disk has its own troubles."""
+"""The emitter with a spool and without a broker: where events go, and what happens when the disk fails."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_disk_that_hangs_holds_up_no_call_and_shows_in_the_status(
 def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
-    """The owner would grant a lease to a process that has long gone on, or died, and wait for it."""
+    """If it were sent later, the owner would grant a lease to a process that does not use it."""
     emitter = make()
     emitter.emit(Event("t", "rejected", probe_requested=True, metadata={"number": 1}), urgent=True)
     emitter.emit(Event("t", "success", lease_id="l", metadata={"number": 2}), urgent=True)

@@ -1,4 +1,4 @@
-"""A spool that somebody deletes, moves away from or fills with what it can't hold; no broker anywhere. The numbers add up."""
+"""A spool whose folder is deleted, without a broker: the counts add up."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_folder_deleted_with_events_in_it_is_made_again_for_later_events(
     emitter.close(0)
     status = emitter.status()
     assert_adds_up(status)
-    assert (status.spooled, status.dropped) == (30, 50), "nobody finds again what a deleted file held"
+    assert (status.spooled, status.dropped) == (30, 50), "a deleted file can't be found again"
     assert left_in(root) == list(range(50, 80))
 
 

@@ -1,4 +1,4 @@
-"""A plain success is encoded in bulk, and says what an event of its own would have said."""
+"""Plain successes are encoded in bulk, with the same content as single events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clock_offset():
 
 
 def encoded(items, clocks=None, who=None):
-    """The bytes of plain successes, one after the other."""
+    """Return the encoded plain successes in order."""
     return [
         each.values[0]
         for each in singles(encode_successes(items, clock_offset=clocks or clock_offset(), **(who or WHO)))
@@ -69,9 +69,9 @@ def test_calls_of_each_tool_keep_their_order():
         ("a", 0.0, 7.0, 1),
     ]
     found = singles(encode_items(items, clock_offset=clock_offset(), failed=pytest.fail, **WHO))
-    told = [ToolExecution.model_validate_json(each.values[0]) for each in found]
-    assert [each.tool for each in found] == [each.tool_name for each in told]
-    of = {tool: [each for each in told if each.tool_name == tool] for tool in "abc"}
+    executions = [ToolExecution.model_validate_json(each.values[0]) for each in found]
+    assert [each.tool for each in found] == [each.tool_name for each in executions]
+    of = {tool: [each for each in executions if each.tool_name == tool] for tool in "abc"}
     assert [each.status for each in of["a"]] == ["success", "error", "success", "success"]
     assert [each.generation for each in of["a"]] == [1, None, 2, 1]
     assert [each.status for each in (*of["b"], *of["c"])] == ["success", "success", "timeout"]
@@ -104,23 +104,23 @@ def test_plain_successes_of_one_tool_stay_together():
 
 def test_a_call_that_cannot_be_encoded_is_reported_and_the_others_are_encoded():
     broken = ({"tool_name": "t", "status": "no such status"}, OFFSET)
-    told = []
+    errors = []
     items = [("a", 0.0, 1.0, 1), broken, ("b", 0.0, 1.0, 1)]
-    found = singles(encode_items(items, clock_offset=clock_offset(), failed=told.append, **WHO))
+    found = singles(encode_items(items, clock_offset=clock_offset(), failed=errors.append, **WHO))
     assert [each.tool for each in found] == ["a", "b"]
-    assert [error.field for error in told] == ["status"]
+    assert [error.field for error in errors] == ["status"]
 
 
 @pytest.mark.parametrize("name", [3, None, "t\ud800"])
-@pytest.mark.parametrize("amid", [False, True], ids=["successes alone", "amid others"])
-def test_a_tool_name_that_is_not_valid_text_is_reported_and_other_tools_are_encoded(name, amid):
-    told = []
+@pytest.mark.parametrize("among_others", [False, True], ids=["successes alone", "among others"])
+def test_a_tool_name_that_is_not_valid_text_is_reported_and_other_tools_are_encoded(name, among_others):
+    errors = []
     items = [("a", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("b", 0.0, 1.0, 1), (name, 0.0, 1.0, 1), ("a", 0.0, 2.0, 1)]
-    if amid:
+    if among_others:
         items += [(Event("a", "error"), OFFSET), (Event(name, "error"), OFFSET)]
-    found = singles(encode_items(items, clock_offset=clock_offset(), failed=told.append, **WHO))
-    assert sorted(each.tool for each in found) == (["a", "a", "a", "b"] if amid else ["a", "a", "b"])
-    assert len(told) == (3 if amid else 2)
+    found = singles(encode_items(items, clock_offset=clock_offset(), failed=errors.append, **WHO))
+    assert sorted(each.tool for each in found) == (["a", "a", "a", "b"] if among_others else ["a", "a", "b"])
+    assert len(errors) == (3 if among_others else 2)
 
 
 def test_encoding_no_items_returns_no_batches():

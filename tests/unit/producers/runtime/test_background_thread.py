@@ -1,4 +1,4 @@
-"""The background thread: one, restarted when it dies, gone when closed."""
+"""There is one background thread. It is restarted when it dies, and ends when it is closed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
 
 
 def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
-    """CPython 3.11 and 3.12 leave the task of such a group as if it had been cancelled."""
+    """CPython 3.11 and 3.12 leave the task of such a group as if it were cancelled."""
     runs = []
 
     async def fail():
@@ -117,15 +117,15 @@ def test_a_job_that_ends_with_a_base_exception_is_started_again(background, capl
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_is_reported_and_replaced_when_it_is_needed(background, caplog):
-    told = []
-    background.after_death.append(lambda: told.append(1))
+    calls = []
+    background.after_death.append(lambda: calls.append(1))
 
     def die():
         raise SystemExit
 
     background.loop().call_soon_threadsafe(die)
     assert eventually(lambda: not background.alive)
-    until(lambda: told)
+    until(lambda: calls)
     assert "the background thread died" in caplog.text
     loop = background.loop()
     assert background.alive

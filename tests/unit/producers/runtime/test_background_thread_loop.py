@@ -25,7 +25,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def no_thread_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Python 3.12 and later do while the interpreter ends."""
+    """Refuse to start threads, as Python 3.12 and later do while the interpreter ends."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError(ENDS)

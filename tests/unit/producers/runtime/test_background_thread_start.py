@@ -1,4 +1,4 @@
-"""Starting the background thread: nobody waits for it, one that can't be had is told of at once and tried for again."""
+"""The start of the background thread: callers don't wait for it, and a failed start raises at once and is tried again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def background():
 
 @pytest.fixture
 def no_threads(monkeypatch):
-    """The machine has no thread left, but for the test's; calling it gives it some."""
+    """Make every start of a background thread fail, until the returned function is called."""
     tries = []
 
     def start(thread):
@@ -39,7 +39,7 @@ def no_threads(monkeypatch):
 
 
 def amid_the_start(monkeypatch, deed):
-    """As a signal handler that runs while the thread is started."""
+    """Run ``work`` during the start of the thread, as a signal handler can."""
 
     def start(thread):
         if thread.name.endswith("-background"):
@@ -50,7 +50,7 @@ def amid_the_start(monkeypatch, deed):
 
 
 def runs(background):
-    """A coroutine goes through it."""
+    """Return whether the background runs a coroutine."""
 
     async def work():
         await asyncio.sleep(0)
@@ -133,7 +133,7 @@ def test_a_thread_that_runs_when_its_start_is_interrupted_is_kept(background, mo
 
 
 def test_an_interrupted_is_alive_of_the_thread_starts_no_second_one(background):
-    """CPython marks a thread as stopped where a signal handler raises while it is asked whether it is alive."""
+    """CPython marks a running thread as stopped if a signal handler raises during ``is_alive``."""
     loop = background.loop()
     until(loop.is_running)
     background._thread._is_stopped = True  # what is left of such an interruption

@@ -1,4 +1,4 @@
-"""A fork waits for an import or a lookup that is under way in the background, and neither side is left with a lock."""
+"""A fork waits for imports and look-ups in the background, so that neither process keeps a locked lock."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
-    """In the child, that lock would stay locked: it could look up no name any more."""
+    """Otherwise the lock stays locked in the child, which could not look up names."""
     loop, entered, done = new_loop(), threading.Event(), []
 
     def lookup():

@@ -1,4 +1,4 @@
-"""Once a second: summed refusals, drops, and the age of the fleet's state; and nothing is forgotten at the end."""
+"""The client's work once a second: summed refusals, drops, and the age of the fleet's state. Nothing is lost at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dropped() -> list[int]:
 
 @pytest.fixture
 def gear(dropped: list[int]) -> Switchgear:
-    """A client whose background is not started: the test looks by itself."""
+    """Return a client whose background is not started, so that the test does its work."""
     made = Switchgear(NOBODY, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
     made._runtime.started = True
     made._emitter.wake = lambda urgent: None  # type: ignore[union-attr,method-assign]
@@ -61,7 +61,7 @@ def broken() -> None:
 
 
 def test_an_interpreter_that_ends_without_close_keeps_summed_refusals_and_events(tmp_path: Path) -> None:
-    """The first refusal goes at once, the other four are a sum that waits for its second."""
+    """The first refusal is sent at once, the other four are summed up for a second."""
     code = f"""
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 gear = Switchgear({NOBODY!r}, spool_dir={str(tmp_path)!r}, local_policies=BreakerPolicy(consecutive_failures=1))

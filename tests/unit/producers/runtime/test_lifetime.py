@@ -1,4 +1,4 @@
-"""Start, flush and close from within the client's own background thread, where nothing can wait for that thread."""
+"""Start, flush and close in the client's own background thread don't wait for that thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOBODY = "127.0.0.1:1"
 
 
 def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[object], list[float]]:
-    """A client that has lost events, and what ``hook`` returned when it was told, and after how long."""
+    """Return a client that has lost events, what ``hook`` returned when it was called, and how long that took."""
     found: list[object] = []
     took: list[float] = []
 

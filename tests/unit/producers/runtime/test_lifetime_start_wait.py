@@ -1,4 +1,4 @@
-"""The first call waits for the fleet's circuits, at most ``start_wait_s``, whatever its form; once, and never the event loop."""
+"""The first call of any form waits once for the fleet's circuits, at most ``start_wait_s``, and never blocks the event loop."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def make() -> Iterator[Make]:
 
 @pytest.fixture
 def gear(make: Make) -> Switchgear:
-    """A client whose fleet has the circuit of "t" open, which it hears a while after it has begun."""
+    """Return a client that learns a while after its start that the fleet's circuit of "t" is open."""
     made = make(start_wait_s=LONG_S)
     heard(made, COMES_AFTER_S)
     return made
 
 
 def heard(gear: Switchgear, after_s: float) -> None:
-    """What the follower does when the broker has answered."""
+    """Do what the follower does when the broker has answered."""
     follower = gear._follower
     assert isinstance(follower, CircuitFollower)
 
@@ -307,7 +307,7 @@ def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear)
 
 
 def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(make: Make) -> None:
-    """The background looks once a second what was loaded; the first call does not wait for that too."""
+    """The background checks once a second what was loaded. The first call does not wait for that."""
     gear = make(start_wait_s=LONG_S, on_state_unavailable="deny")
     heard(gear, COMES_AFTER_S)
     assert gear.call("u", lambda: "called") == "called"
@@ -339,7 +339,7 @@ def test_a_forked_child_waits_once_even_if_its_parent_has_loaded_the_circuits() 
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
-# -- what has nobody to wait for ----------------------------------------------------------------------------------------
+# -- calls that wait for nothing ----------------------------------------------------------------------------------------
 
 
 def test_nothing_waits_without_kafka_or_in_a_fleet_in_memory() -> None:
