@@ -23,8 +23,6 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-    from switchgear.client import Switchgear
-
 
 _LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 

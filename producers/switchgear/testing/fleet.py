@@ -34,7 +34,6 @@ from switchgear_schemas.policy import FLEET_DEFAULT
 from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
-    from switchgear.client import Switchgear
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
 
@@ -120,8 +119,6 @@ class InMemoryFleet:
                 is answered immediately or never.
         """
         options.setdefault("probe_wait", 0.0)
-        from switchgear.client import Switchgear  # noqa: PLC0415 - the client is above its transport
-
         return Switchgear(self, service=service, **options)
 
     def connect(self, client: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
