@@ -122,9 +122,9 @@ def ids(value: object) -> str:
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=ids)
 def test_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
-    with pytest.raises(SwitchgearError, match=name) as told:
+    with pytest.raises(SwitchgearError, match=name) as caught:
         Switchgear.local(**{name: value})  # type: ignore[arg-type]
-    assert len(str(told.value)) < 400
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(("name", "value"), [*WRONG, *WRONG_WITH_KAFKA], ids=ids)
@@ -185,9 +185,9 @@ def test_the_message_says_what_to_do() -> None:
 
 
 def test_the_secret_is_not_in_the_message() -> None:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as caught:
         Switchgear.local(parameters_key="hunter2")  # type: ignore[arg-type]
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_accepts_every_form_of_local_policies() -> None:

@@ -85,9 +85,9 @@ def test_a_stale_result_that_cannot_be_marked_is_not_served(clock, caplog):
     cache.put("oslo", "rain")
     clock.now = 120
     assert [cache.get("oslo", tool="weather") for _ in range(100)] == [None] * 100
-    (told,) = caplog.records
-    assert "mark_stale of weather failed, so the stale result is not served: TypeError" in told.getMessage()
-    assert told.exc_info is None
+    (record,) = caplog.records
+    assert "mark_stale of weather failed, so the stale result is not served: TypeError" in record.getMessage()
+    assert record.exc_info is None
     clock.now += 61
     cache.get("oslo", tool="weather")
     assert "(99 more since the last report)" in caplog.records[-1].getMessage()

@@ -112,7 +112,7 @@ def test_a_follower_that_waited_too_long_makes_the_call_itself():
     threads = in_threads(1, lambda _number: flights.do("k", hung))
     started.wait(LIMIT)
     assert flights.do("k", lambda: "mine") == ("mine", True)
-    assert flights.do("k", lambda: "at once") == ("at once", True)  # nobody waits for the hung one again
+    assert flights.do("k", lambda: "at once") == ("at once", True)  # no caller waits for the hung one again
     release.set()
     ended(threads)
     assert len(flights) == 0
@@ -129,13 +129,13 @@ def test_of_followers_that_waited_too_long_one_makes_the_call_and_the_others_wai
             release.wait(LIMIT)
             return "late"
         until(lambda: followers(flights) == 4)
-        return "anew"
+        return "again"
 
     leader = in_threads(1, lambda _number: found.append(flights.do("k", call)))
     started.wait(LIMIT)
     threads = in_threads(5, lambda _number: found.append(flights.do("k", call)))
     ended(threads)
-    assert sorted(found) == [("anew", False)] * 4 + [("anew", True)]
+    assert sorted(found) == [("again", False)] * 4 + [("again", True)]
     assert len(made) == 2
     release.set()
     ended(leader)

@@ -234,11 +234,11 @@ async def test_of_tasks_that_waited_too_long_one_makes_the_call():
         if len(made) == 1:
             await asyncio.sleep(LIMIT)
         await auntil(lambda: followers(flights) == 4)
-        return "anew"
+        return "again"
 
     tasks = [asyncio.create_task(flights.ado("k", call)) for _ in range(6)]
     found = await asyncio.gather(*tasks[1:])
-    assert sorted(found) == [("anew", False)] * 4 + [("anew", True)]
+    assert sorted(found) == [("again", False)] * 4 + [("again", True)]
     assert len(made) == 2
     tasks[0].cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -318,7 +318,7 @@ async def test_followers_wait_as_long_as_the_time_limit_of_the_tool(monkeypatch)
 
 
 async def test_under_load_every_caller_gets_the_result_of_its_own_key(flights):
-    """Many keys, many tasks, random cancellation: nobody hangs, nobody gets another key's result, nothing is left."""
+    """Many keys, many tasks, random cancellation: no caller hangs, none gets another key's result, nothing is left."""
     made = 0
 
     async def call(key):

@@ -74,10 +74,10 @@ async def afailing(_city):
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
 async def test_a_cached_result_is_served_if_the_fallback_function_fails(kind, caplog):
-    told = []
+    notified = []
     hooks = FunctionHooks(
-        on_rejected=lambda refusal: told.append(refusal.tool),
-        on_fallback=lambda refusal, tool: told.append((refusal.tool, tool)),
+        on_rejected=lambda refusal: notified.append(refusal.tool),
+        on_fallback=lambda refusal, tool: notified.append((refusal.tool, tool)),
     )
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
 
@@ -93,11 +93,11 @@ async def test_a_cached_result_is_served_if_the_fallback_function_fails(kind, ca
     gear.try_acquire("a").failure(ConnectionError())
     found = gear.answer(primary, "Oslo") if kind == "function" else await gear.aanswer(aprimary, "Oslo")
     assert (found.value, found.served_by, found.tool) == ("Oslo", "cache", "a")
-    assert told == ["a"]
+    assert notified == ["a"]
     assert "could not stand in for a: ConnectionError: the fallback is down too" in caplog.text
     with pytest.raises(ConnectionError):
         primary("Bergen") if kind == "function" else await aprimary("Bergen")
-    assert told[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
+    assert notified[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
 
 
 def test_fallback_functions_that_call_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):

@@ -171,8 +171,8 @@ async def test_a_fallback_whose_arguments_do_not_fit_is_passed_over_with_one_war
 
 
 def test_a_cached_result_is_served_if_no_fallback_fits_and_the_refusal_is_reported_once():
-    told = []
-    hooks = FunctionHooks(on_rejected=told.append, on_fallback=lambda *_: told.append("fallback"))
+    notified = []
+    hooks = FunctionHooks(on_rejected=notified.append, on_fallback=lambda *_: notified.append("fallback"))
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
     a = gear.guard("a", fallback="b", cache=CachePolicy(ttl_s=0, stale_for_s=600))(get)
     gear.guard("b")(search)
@@ -180,7 +180,7 @@ def test_a_cached_result_is_served_if_no_fallback_fits_and_the_refusal_is_report
     gear.try_acquire("a").failure(ConnectionError())
     found = gear.answer(a, city="Oslo")
     assert (found.value, found.served_by, found.tool) == ("a Oslo", "cache", "a")
-    assert [one.tool for one in told] == ["a"]
+    assert [one.tool for one in notified] == ["a"]
 
 
 def test_a_fallback_that_adapted_arguments_do_not_fit_is_passed_over(gear, open_circuit, caplog):
@@ -278,14 +278,14 @@ def test_an_exception_of_the_fallback_goes_through_and_counts_against_it_alone(g
 
 
 def test_hooks_and_events_name_the_fallback():
-    told = []
+    notified = []
     fleet = InMemoryFleet()
     gear = fleet.gear(
         "planner",
         hooks=[
             FunctionHooks(
-                on_rejected=lambda refusal: told.append(("rejected", refusal.tool)),
-                on_fallback=lambda refusal, tool: told.append(("fallback", refusal.tool, tool)),
+                on_rejected=lambda refusal: notified.append(("rejected", refusal.tool)),
+                on_fallback=lambda refusal, tool: notified.append(("fallback", refusal.tool, tool)),
             )
         ],
     )
@@ -293,15 +293,15 @@ def test_hooks_and_events_name_the_fallback():
     fleet.open_circuit("a")
     a()
     gear.flush()
-    assert told == [("rejected", "a"), ("fallback", "a", "b")]
+    assert notified == [("rejected", "a"), ("fallback", "a", "b")]
     (refused,) = [event for event in fleet.events() if event["status"] == "rejected"]
     assert (refused["served_by"], refused["fallback_tool"]) == ("fallback", "b")
 
 
 def test_a_refusal_is_reported_once(gear):
-    told = []
+    notified = []
     gear = Switchgear.local(
-        local_policies=BreakerPolicy(consecutive_failures=1), hooks=[FunctionHooks(on_rejected=told.append)]
+        local_policies=BreakerPolicy(consecutive_failures=1), hooks=[FunctionHooks(on_rejected=notified.append)]
     )
     gear.try_acquire("a").failure(ConnectionError())
     with pytest.raises(CircuitOpenError):
@@ -309,7 +309,7 @@ def test_a_refusal_is_reported_once(gear):
     assert not gear.try_acquire("a")
     with pytest.raises(CircuitOpenError), gear.permit("a"):
         pytest.fail("not entered")
-    assert len(told) == 3
+    assert len(notified) == 3
 
 
 def test_a_fallback_tool_has_its_own_time_limit_usage_and_classification(gear, open_circuit):

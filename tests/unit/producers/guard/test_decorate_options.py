@@ -1,4 +1,4 @@
-"""What can't be guarded, or not with an option, is told where it is given, with the way out."""
+"""What can't be guarded, and options that can't be used, are rejected with a message that says what to do."""
 
 from __future__ import annotations
 

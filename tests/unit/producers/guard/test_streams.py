@@ -22,8 +22,8 @@ def outcomes():
 
 
 @pytest.fixture
-def told(outcomes):
-    """A client that tells how each call ended."""
+def observed(outcomes):
+    """A client that records how each call ended."""
     return Switchgear.local(local_policies=PROBING, hooks=[FunctionHooks(on_outcome=outcomes.append)])
 
 
@@ -48,19 +48,19 @@ async def items(stream):
     return [item async for item in stream]
 
 
-def test_a_generator_read_to_its_end_is_one_success(told, outcomes):
-    stream = told.guard("t")(numbers)
+def test_a_generator_read_to_its_end_is_one_success(observed, outcomes):
+    stream = observed.guard("t")(numbers)
     assert list(stream()) == [0, 1, 2]
     assert endings(outcomes) == [("success", None)]
 
 
-async def test_an_async_generator_read_to_its_end_is_one_success(told, outcomes):
-    assert await items(told.guard("t")(anumbers)()) == [0, 1, 2]
+async def test_an_async_generator_read_to_its_end_is_one_success(observed, outcomes):
+    assert await items(observed.guard("t")(anumbers)()) == [0, 1, 2]
     assert endings(outcomes) == [("success", None)]
 
 
-def test_an_exception_of_a_generator_is_one_failure(told, outcomes):
-    stream = told.guard("t")(numbers)
+def test_an_exception_of_a_generator_is_one_failure(observed, outcomes):
+    stream = observed.guard("t")(numbers)
     with pytest.raises(ConnectionError):
         list(stream(fail_at=2))
     assert endings(outcomes) == [("error", "transport")]
@@ -68,44 +68,44 @@ def test_an_exception_of_a_generator_is_one_failure(told, outcomes):
         list(stream())
 
 
-async def test_an_exception_of_an_async_generator_is_one_failure(told, outcomes):
+async def test_an_exception_of_an_async_generator_is_one_failure(observed, outcomes):
     with pytest.raises(ConnectionError):
-        await items(told.guard("t")(anumbers)(fail_at=2))
+        await items(observed.guard("t")(anumbers)(fail_at=2))
     assert endings(outcomes) == [("error", "transport")]
 
 
-def test_a_generator_that_is_never_read_does_not_ask_the_circuit(told, outcomes):
-    told.guard("t")(numbers)()
+def test_a_generator_that_is_never_read_does_not_ask_the_circuit(observed, outcomes):
+    observed.guard("t")(numbers)()
     gc.collect()
     assert outcomes == []
-    assert told.try_acquire("t")
+    assert observed.try_acquire("t")
 
 
 @pytest.mark.parametrize("leave", ["close", "forget", "break"])
-def test_leaving_a_generator_early_is_no_failure_and_returns_the_permit(told, outcomes, leave):
-    told.try_acquire("t").failure(ConnectionError())
+def test_leaving_a_generator_early_is_no_failure_and_returns_the_permit(observed, outcomes, leave):
+    observed.try_acquire("t").failure(ConnectionError())
     time.sleep(0.06)  # the next call is the only probe
-    stream = told.guard("t")(numbers)()
+    stream = observed.guard("t")(numbers)()
     if leave == "break":
         for _ in stream:
             break
     else:
         next(stream)
-    assert not told.try_acquire("t"), "the probe is out"
+    assert not observed.try_acquire("t"), "the probe is out"
     if leave == "close":
         stream.close()
     del stream
     gc.collect()
     assert endings(outcomes)[1:] == [("cancelled", "cancelled")]
-    assert told.try_acquire("t").probe, "it came back"
+    assert observed.try_acquire("t").probe, "it came back"
 
 
 @pytest.mark.parametrize("leave", ["aclose", "cancel"])
-async def test_leaving_an_async_generator_early_is_no_failure(told, outcomes, leave):
-    told.try_acquire("t").failure(ConnectionError())
+async def test_leaving_an_async_generator_early_is_no_failure(observed, outcomes, leave):
+    observed.try_acquire("t").failure(ConnectionError())
     await asyncio.sleep(0.06)
 
-    @told.guard("t")
+    @observed.guard("t")
     async def endless():
         while True:
             yield 1
@@ -126,13 +126,13 @@ async def test_leaving_an_async_generator_early_is_no_failure(told, outcomes, le
         with pytest.raises(asyncio.CancelledError):
             await task
     assert endings(outcomes)[1:] == [("cancelled", "cancelled")]
-    assert told.try_acquire("t").probe
+    assert observed.try_acquire("t").probe
 
 
-async def test_leaving_an_async_generator_runs_the_clean_up_of_the_tool(told):
+async def test_leaving_an_async_generator_runs_the_clean_up_of_the_tool(observed):
     cleaned = []
 
-    @told.guard("t")
+    @observed.guard("t")
     async def stream():
         try:
             yield 1
@@ -140,7 +140,7 @@ async def test_leaving_an_async_generator_runs_the_clean_up_of_the_tool(told):
         finally:
             cleaned.append("async")
 
-    @told.guard("u")
+    @observed.guard("u")
     def plain():
         try:
             yield 1
@@ -157,8 +157,8 @@ async def test_leaving_an_async_generator_runs_the_clean_up_of_the_tool(told):
     assert cleaned == ["async", "sync"]
 
 
-def test_values_exceptions_and_the_result_pass_through_a_generator(told, outcomes):
-    @told.guard("t")
+def test_values_exceptions_and_the_result_pass_through_a_generator(observed, outcomes):
+    @observed.guard("t")
     def talk():
         heard = []
         while len(heard) < 2:
@@ -177,8 +177,8 @@ def test_values_exceptions_and_the_result_pass_through_a_generator(told, outcome
     assert endings(outcomes) == [("success", None)]
 
 
-async def test_values_and_exceptions_pass_through_an_async_generator(told):
-    @told.guard("t")
+async def test_values_and_exceptions_pass_through_an_async_generator(observed):
+    @observed.guard("t")
     async def talk():
         heard = None
         for _ in range(2):
@@ -194,8 +194,8 @@ async def test_values_and_exceptions_pass_through_an_async_generator(told):
         await found.athrow(KeyError())
 
 
-def test_the_time_between_two_items_is_no_part_of_the_duration(told, outcomes):
-    for _ in told.guard("t")(numbers)():
+def test_the_time_between_two_items_is_no_part_of_the_duration(observed, outcomes):
+    for _ in observed.guard("t")(numbers)():
         time.sleep(0.05)
     assert outcomes[0].duration_ms < 100, "three times 50 ms were the reader's"
 
@@ -210,8 +210,8 @@ def test_the_usage_of_a_stream_is_the_sum_of_its_items(gear):
     assert session.status().tokens == 7
 
 
-async def test_a_time_limit_of_an_async_generator_is_for_each_item(told, outcomes):
-    @told.guard("t", timeout=1)
+async def test_a_time_limit_of_an_async_generator_is_for_each_item(observed, outcomes):
+    @observed.guard("t", timeout=1)
     async def stream(pauses):
         for pause in pauses:
             await asyncio.sleep(pause)
@@ -253,17 +253,17 @@ async def test_a_function_that_returns_an_iterable_stands_in_for_a_generator(gea
 # -- arguments that don't fit, and errors of the reader ---------------------------------------------------------------
 
 
-async def test_a_stream_whose_arguments_do_not_fit_leaves_the_probe_to_the_next_call(told, outcomes):
-    @told.guard("t")
+async def test_a_stream_whose_arguments_do_not_fit_leaves_the_probe_to_the_next_call(observed, outcomes):
+    @observed.guard("t")
     def stream(numbers):
         yield from numbers
 
-    @told.guard("t")
+    @observed.guard("t")
     async def astream(numbers):
         for number in numbers:
             yield number
 
-    told.try_acquire("t").failure(ConnectionError())
+    observed.try_acquire("t").failure(ConnectionError())
     await asyncio.sleep(0.06)
     for wrong in (stream(), stream([1], 2), stream(strings=1)):
         with pytest.raises(TypeError):
@@ -271,16 +271,16 @@ async def test_a_stream_whose_arguments_do_not_fit_leaves_the_probe_to_the_next_
     with pytest.raises(TypeError):
         await items(astream())
     assert endings(outcomes)[1:] == [], "nothing was called"
-    assert told.status().local == {"t": "half_open"}
+    assert observed.status().local == {"t": "half_open"}
     assert list(stream([1])) == [1]
-    assert told.status().local == {}
+    assert observed.status().local == {}
 
 
-def test_an_error_in_the_with_block_of_a_guarded_context_manager_counts_as_cancelled(told, outcomes):
+def test_an_error_in_the_with_block_of_a_guarded_context_manager_counts_as_cancelled(observed, outcomes):
     commits = []
 
     @contextlib.contextmanager
-    @told.guard("db")
+    @observed.guard("db")
     def connection(on_commit=None):
         yield "connection"
         if on_commit is not None:
@@ -301,9 +301,9 @@ def test_an_error_in_the_with_block_of_a_guarded_context_manager_counts_as_cance
     assert endings(outcomes)[4:] == [("success", None), ("error", "transport")]
 
 
-async def test_an_error_in_the_async_with_block_of_a_guarded_context_manager_counts_as_cancelled(told, outcomes):
+async def test_an_error_in_the_async_with_block_of_a_guarded_context_manager_counts_as_cancelled(observed, outcomes):
     @contextlib.asynccontextmanager
-    @told.guard("db")
+    @observed.guard("db")
     async def connection():
         try:
             yield "connection"
@@ -365,8 +365,8 @@ async def test_values_and_exceptions_pass_through_an_async_generator_that_stands
     assert heard == ["sent", "thrown", "cleaned up"]
 
 
-async def test_an_item_that_comes_after_its_cancellation_is_a_timeout(told, outcomes):
-    @told.guard("t", timeout=0.02)
+async def test_an_item_that_comes_after_its_cancellation_is_a_timeout(observed, outcomes):
+    @observed.guard("t", timeout=0.02)
     async def stream(swallows):
         try:
             await asyncio.sleep(60)
@@ -384,8 +384,8 @@ async def test_an_item_that_comes_after_its_cancellation_is_a_timeout(told, outc
 
 
 @pytest.mark.parametrize("items_before", [0, 1])
-def test_a_stream_that_is_left_while_it_makes_an_item_took_that_time(told, outcomes, items_before):
-    @told.guard("t")
+def test_a_stream_that_is_left_while_it_makes_an_item_took_that_time(observed, outcomes, items_before):
+    @observed.guard("t")
     async def stream():
         for _ in range(items_before):
             yield 1

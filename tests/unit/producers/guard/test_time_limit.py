@@ -21,7 +21,7 @@ def outcomes():
 
 
 @pytest.fixture
-def told(outcomes):
+def observed(outcomes):
     return Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=2),
         hooks=[FunctionHooks(on_outcome=outcomes.append)],
@@ -29,10 +29,10 @@ def told(outcomes):
     )
 
 
-async def test_a_coroutine_is_cancelled_at_the_limit(told, outcomes):
+async def test_a_coroutine_is_cancelled_at_the_limit(observed, outcomes):
     ended = []
 
-    @told.guard("t", timeout=0.05)
+    @observed.guard("t", timeout=0.05)
     async def hang():
         try:
             await asyncio.sleep(60)
@@ -45,8 +45,8 @@ async def test_a_coroutine_is_cancelled_at_the_limit(told, outcomes):
     assert [(one.status, one.error_class) for one in outcomes] == [("timeout", "timeout")]
 
 
-async def test_the_tools_own_timeout_error_goes_through(told):
-    @told.guard("t", timeout=60)
+async def test_the_tools_own_timeout_error_goes_through(observed):
+    @observed.guard("t", timeout=60)
     async def tool():
         raise TimeoutError("the socket's")
 
@@ -55,8 +55,8 @@ async def test_the_tools_own_timeout_error_goes_through(told):
     assert not isinstance(caught.value, CallTimeoutError)
 
 
-async def test_cancelling_the_caller_counts_as_cancelled_and_not_as_a_timeout(told, outcomes):
-    task = asyncio.ensure_future(told.with_options(timeout=60).acall("t", asyncio.sleep, 60))
+async def test_cancelling_the_caller_counts_as_cancelled_and_not_as_a_timeout(observed, outcomes):
+    task = asyncio.ensure_future(observed.with_options(timeout=60).acall("t", asyncio.sleep, 60))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -64,11 +64,11 @@ async def test_cancelling_the_caller_counts_as_cancelled_and_not_as_a_timeout(to
     assert [one.error_class for one in outcomes] == ["cancelled"]
 
 
-def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reported(told, outcomes):
+def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reported(observed, outcomes):
     go_on = threading.Event()
     finished = threading.Event()
 
-    @told.guard("t", timeout=0.3)
+    @observed.guard("t", timeout=0.3)
     def hang():
         go_on.wait(30)
         finished.set()
@@ -79,13 +79,13 @@ def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reporte
     assert (caught.value.tool, caught.value.limit_s) == ("t", 0.3)
     go_on.set()
     assert finished.wait(10)
-    until(lambda: told._runtime.threads.busy == 0)
-    assert [(one.status, one.error_type) for one in outcomes] == [("timeout", "CallTimeoutError")], "told once"
+    until(lambda: observed._runtime.threads.busy == 0)
+    assert [(one.status, one.error_type) for one in outcomes] == [("timeout", "CallTimeoutError")], "reported once"
 
 
-def test_timeouts_open_the_circuit(told):
+def test_timeouts_open_the_circuit(observed):
     go_on = threading.Event()
-    slow = told.guard("t", timeout=0.02)(lambda: go_on.wait(30))
+    slow = observed.guard("t", timeout=0.02)(lambda: go_on.wait(30))
     for _ in range(2):
         with pytest.raises(CallTimeoutError):
             slow()
@@ -94,24 +94,24 @@ def test_timeouts_open_the_circuit(told):
         slow()
 
 
-def test_results_exceptions_and_context_variables_pass_through_the_thread(told):
+def test_results_exceptions_and_context_variables_pass_through_the_thread(observed):
     mark = contextvars.ContextVar("mark")
     mark.set("here")
-    run = told.with_options(timeout=30)
+    run = observed.with_options(timeout=30)
     assert run.call("t", lambda a, *, b: (mark.get(), a, b), 1, b=2) == ("here", 1, 2)
     with pytest.raises(ZeroDivisionError) as caught:
         run.call("t", lambda: 1 // 0)
     assert any(entry.name == "<lambda>" for entry in caught.traceback)
-    with told.session("s-1"):
-        assert run.call("t", lambda: told.session("inner").status().session_id) == "inner"
+    with observed.session("s-1"):
+        assert run.call("t", lambda: observed.session("inner").status().session_id) == "inner"
 
 
 # -- what takes no notice ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("then", ["returns", "raises", "raises in its clean-up"])
-async def test_a_coroutine_that_ignores_its_cancellation_is_late(told, outcomes, then):
-    @told.guard("t", timeout=0.02)
+async def test_a_coroutine_that_ignores_its_cancellation_is_late(observed, outcomes, then):
+    @observed.guard("t", timeout=0.02)
     async def stubborn():
         try:
             await asyncio.sleep(60)
@@ -129,8 +129,8 @@ async def test_a_coroutine_that_ignores_its_cancellation_is_late(told, outcomes,
     assert [(one.status, one.error_class) for one in outcomes] == [("timeout", "timeout")]
 
 
-async def test_cancelling_the_caller_at_the_limit_ends_the_call(told):
-    @told.guard("t", timeout=0.02)
+async def test_cancelling_the_caller_at_the_limit_ends_the_call(observed):
+    @observed.guard("t", timeout=0.02)
     async def slow():
         await asyncio.sleep(60)
 
@@ -158,7 +158,7 @@ async def acall(city="Oslo"):
 
 
 @pytest.fixture
-def standing_in(told):
+def standing_in(observed):
     """A coroutine function whose tool is open, and a slow function that stands in for it."""
     mark = contextvars.ContextVar("mark", default="elsewhere")
 
@@ -168,15 +168,15 @@ def standing_in(told):
             raise ZeroDivisionError
         return city, mark.get(), threading.current_thread() is not threading.main_thread()
 
-    told.guard("b", timeout=1.5)(slow)
+    observed.guard("b", timeout=1.5)(slow)
 
     async def primary(city, pause=0.1):
         mark.set("here")
         return await acall(city)
 
-    guarded = told.guard("a", fallback="b")(primary)
+    guarded = observed.guard("a", fallback="b")(primary)
     for _ in range(2):
-        told.try_acquire("a").failure(ConnectionError())
+        observed.try_acquire("a").failure(ConnectionError())
     return guarded
 
 
@@ -189,30 +189,30 @@ async def test_a_function_with_a_limit_that_stands_in_for_a_coroutine_holds_up_n
     assert [one.status for one in outcomes if one.tool == "b"] == ["success", "error"]
 
 
-async def test_a_function_that_stands_in_for_a_coroutine_is_left_behind_at_its_limit(told, standing_in, outcomes):
+async def test_a_function_that_stands_in_for_a_coroutine_is_left_behind_at_its_limit(observed, standing_in, outcomes):
     number, task = await ticks(standing_in("Oslo", pause=2.0))
     with pytest.raises(CallTimeoutError, match=r"b did not answer within 1\.5 s"):
         task.result()
     assert number >= 10
     assert [one.status for one in outcomes if one.tool == "b"] == ["timeout"]
-    until(lambda: told._runtime.threads.busy == 0)
+    until(lambda: observed._runtime.threads.busy == 0)
 
 
-async def test_cancelling_the_caller_leaves_behind_the_function_that_stands_in(told, standing_in, outcomes):
+async def test_cancelling_the_caller_leaves_behind_the_function_that_stands_in(observed, standing_in, outcomes):
     task = asyncio.ensure_future(standing_in("Oslo"))
     await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [one.error_class for one in outcomes if one.tool == "b"] == ["cancelled"]
-    until(lambda: told._runtime.threads.busy == 0)
+    until(lambda: observed._runtime.threads.busy == 0)
 
 
-async def test_a_function_that_stands_in_is_not_called_when_every_thread_is_busy(told, standing_in, outcomes):
+async def test_a_function_that_stands_in_is_not_called_when_every_thread_is_busy(observed, standing_in, outcomes):
     go_on = threading.Event()
     for _ in range(2):
         with pytest.raises(CallTimeoutError):
-            told.with_options(timeout=0.01).call("slow", go_on.wait, 30)
+            observed.with_options(timeout=0.01).call("slow", go_on.wait, 30)
     number, task = await ticks(standing_in("Oslo"))
     with pytest.raises(ThreadsBusyError, match="b was not called"):
         task.result()

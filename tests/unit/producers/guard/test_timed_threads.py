@@ -185,7 +185,7 @@ async def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_corouti
 @pytest.mark.parametrize("kind", ["coroutine", "stream"])
 @pytest.mark.parametrize("where", ["no event loop", "no task"])
 def test_a_call_with_a_limit_but_no_task_to_cancel_is_not_made(one_thread, outcomes, kind, where):
-    made, told = [], []
+    made, errors = [], []
 
     @one_thread.guard("t", timeout=5)
     async def tool():
@@ -199,7 +199,7 @@ def test_a_call_with_a_limit_but_no_task_to_cancel_is_not_made(one_thread, outco
     def drive():
         with pytest.raises(SwitchgearError, match="t was not called: its time limit needs an asyncio task") as caught:
             (tool() if kind == "coroutine" else stream().__anext__()).send(None)
-        told.append(caught.value)
+        errors.append(caught.value)
 
     async def from_a_callback():
         asyncio.get_running_loop().call_soon(drive)
@@ -209,6 +209,6 @@ def test_a_call_with_a_limit_but_no_task_to_cancel_is_not_made(one_thread, outco
         asyncio.run(from_a_callback())
     else:
         drive()
-    assert len(told) == 1
+    assert len(errors) == 1
     assert (made, outcomes) == ([], [])
     assert not one_thread.is_open("t")

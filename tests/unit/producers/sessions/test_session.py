@@ -79,8 +79,8 @@ def test_events_carry_the_session_and_the_user():
         assert not gear.try_acquire("search")
     gear.call("search-again", lambda: 1)
     gear.flush()
-    told = [(one["tool_name"], one.get("user_id"), one.get("session_id"), one["status"]) for one in fleet.events()]
-    assert told == [
+    events = [(one["tool_name"], one.get("user_id"), one.get("session_id"), one["status"]) for one in fleet.events()]
+    assert events == [
         ("search", "ana", "s-1", "success"),
         ("maps", "bob", "other", "success"),
         ("search", "ana", "s-1", "rejected"),

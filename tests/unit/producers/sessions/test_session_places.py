@@ -138,7 +138,7 @@ def test_a_permit_that_is_released_while_the_session_counts_does_not_deadlock(ge
 # -- waiting for a probe ----------------------------------------------------------------------------------------------
 
 
-def tell(gear, *leases):
+def publish(gear, *leases):
     """The fleet's circuit of t: open until a while ago, or half-open with ``leases``."""
     now = datetime.now(UTC)
     circuit = Circuit(
@@ -155,7 +155,7 @@ def connected(monkeypatch):
     made = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=QUICK)
     made._runtime.started = True
     monkeypatch.setattr(type(made._gate.fleet), "reachable", lambda *_: True)
-    tell(made)
+    publish(made)
     yield made
     made.close(0)
 
@@ -172,7 +172,7 @@ async def test_a_call_that_waits_for_a_probe_takes_no_place(connected):
         await asyncio.sleep(0.01)
         assert not waiting.done()
         assert session.status().calls == 0
-        tell(connected, lease(connected))
+        publish(connected, lease(connected))
         assert await waiting == "t"
         assert session.status().calls == 1
 
@@ -182,7 +182,7 @@ async def test_a_call_that_gets_a_probe_but_no_place_returns_the_probe(connected
         waiting = asyncio.ensure_future(connected.acall("t", asyncio.sleep, 0, "t"))
         await asyncio.sleep(0.01)
         assert await connected.acall("other", asyncio.sleep, 0, "other") == "other"
-        tell(connected, lease(connected))
+        publish(connected, lease(connected))
         with pytest.raises(SessionExhaustedError):
             await waiting
         assert (session.status().calls, session.status().refused) == (1, 1)

@@ -14,7 +14,7 @@ FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("reported", "found"),
     [
         (None, Usage()),
         (7, Usage(output_tokens=7)),
@@ -24,8 +24,8 @@ FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
         (Usage(output_tokens=Decimal("2.5"), cost_usd=Decimal("0.25")), Usage(output_tokens=3, cost_usd=0.25)),
     ],
 )
-def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(told, found):
-    usage = usage_of(told)
+def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(reported, found):
+    usage = usage_of(reported)
     assert usage == found
     assert [type(getattr(usage, name)) for name in FIELDS] == [int, int, int, float]
 
