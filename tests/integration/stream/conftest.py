@@ -11,7 +11,7 @@ from tests.support.processes import Child, switchgear
 
 @pytest.fixture
 def start_worker(tmp_path):
-    """``start_worker(settings, …options)``: a worker process that is ready; all of them end with the test."""
+    """Return ``start_worker(settings, …options)``, which starts a worker and waits until it is ready. All workers end with the test."""
     started: list[Child] = []
     numbers = itertools.count()
 

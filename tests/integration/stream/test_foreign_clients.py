@@ -1,4 +1,4 @@
-"""Clients that are not Python: Java's console producer and consumer, with Java's own partitioner, null keys and minimal events."""
+"""Foreign clients: Java's console producer and consumer, with Java's partitioner, null keys and minimal events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever lies in a topic of the worker, it goes on: the next record is counted within seconds, by the same process."""
+"""No record of a topic stops the worker. The same process counts the next record within seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HERE = owner_partition(TOOL, 4)
 
 
 async def put(settings: Settings, topic: str, *records: dict[str, Any], compression: str | None = None) -> None:
-    """Write records as they are, each in a batch of its own."""
+    """Write records unchanged, each in its own batch."""
     producer = AIOKafkaProducer(
         **settings.kafka.options(), acks="all", compression_type=compression, max_request_size=100_000_000,
         max_batch_size=1,
@@ -66,7 +66,7 @@ async def letters(settings: Settings, count: int) -> list[DeadLetter]:
 
 
 async def limit(settings: Settings, topic: str, max_bytes: int) -> None:
-    """Let a topic take less than Switchgear's own, as an operator may."""
+    """Set a smaller limit for a topic, as an operator may."""
     admin = AIOKafkaAdminClient(**settings.kafka.options())
     await admin.start()
     try:
@@ -243,7 +243,7 @@ async def test_state_topics_whose_records_unpack_to_gigabytes_together_take_litt
 
 
 def peak_mb(worker: Child) -> float:
-    """Most memory that the process and what it started ever had."""
+    """Return the peak memory of the process and its children."""
     processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
     lines = [line for each in processes for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()]
     return max(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

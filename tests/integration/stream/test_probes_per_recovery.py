@@ -1,4 +1,4 @@
-"""Real processes hammer one tool through its recoveries: as many probes reach it as were configured, never one more."""
+"""Real processes call one tool during its recoveries. Exactly the configured number of probes reaches it."""
 
 from __future__ import annotations
 

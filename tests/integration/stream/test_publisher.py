@@ -1,4 +1,4 @@
-"""What the worker writes, as a broker keeps it."""
+"""What the worker writes, as the broker stores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that are sent again: whichever copies land, one is counted, in every cut of the log and through a restart."""
+"""Events that are sent again are counted once, for every division of the log into batches and after a restart."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def kept_in_batches(fence: ResentFence, records, size: int) -> list[int]:
 
 
 async def test_the_same_events_are_counted_for_every_division_of_the_log_into_batches(settings):
-    told = [
+    messages = [
         (event("landed"), True),
         (event("lost", marked=True), True),
         (event("landed", marked=True), False),
         (event("other"), True),
         (event("lost", marked=True), False),
         (event("landed", marked=True), False),
-        (event("other"), True),  # a copy without the mark: nobody looks it up
+        (event("other"), True),  # a copy without the mark is not looked up
         (event(marked=True), True),  # without an id it can be no copy
         (Message(b'{"tool_name":"search","status":1,"metric_id":"%b"}' % str(uuid.UUID(int=7)).encode()), True),
         (event(metric_id=str(uuid.UUID(int=7)), marked=True), True),  # what was refused before was not counted
@@ -71,10 +71,10 @@ async def test_the_same_events_are_counted_for_every_division_of_the_log_into_ba
             True,
         ),  # late anyway
     ]
-    await produce(settings, [message for message, _ in told])
+    await produce(settings, [message for message, _ in messages])
     records = await log_of(settings)
-    wanted = [record.offset for record, (_, stays) in zip(records, told, strict=True) if stays]
-    for size in (1, 2, 3, 5, len(told)):
+    wanted = [record.offset for record, (_, stays) in zip(records, messages, strict=True) if stays]
+    for size in (1, 2, 3, 5, len(messages)):
         metrics = WorkerMetrics()
         assert await kept_in_batches(ResentFence(settings, metrics), records, size) == wanted, f"batches of {size}"
         assert (counted(metrics, "copy"), counted(metrics, "first")) == (4, 2)
@@ -211,7 +211,7 @@ async def test_resent_events_are_counted_once_through_a_restart_and_from_wrong_p
         rows = await read_rows(settings)
         return rows["search"].total_calls if "search" in rows else 0
 
-    async def told(worker, found: str) -> float:
+    async def counted_events(worker, found: str) -> float:
         return metric(worker, f'switchgear_worker_resent_total{{found="{found}"}}')
 
     worker = start_worker(settings, "--instance-id", "one")
@@ -221,13 +221,13 @@ async def test_resent_events_are_counted_once_through_a_restart_and_from_wrong_p
     never_landed = [event(f"never-{number}", marked=True) for number in range(10)]
     await produce(settings, [*sent(marked=True), *never_landed, *sent(marked=True), *never_landed])
     worker = await asyncio.to_thread(start_worker, settings, "--instance-id", "one")
-    await eventually(lambda: _at_least(lambda: told(worker, "copy"), 2 * 80 + 10), what="all copies seen")
+    await eventually(lambda: _at_least(lambda: counted_events(worker, "copy"), 2 * 80 + 10), what="all copies seen")
     assert await calls() == 90
     worker.kill9()
     worker = await asyncio.to_thread(start_worker, settings, "--instance-id", "one")
     await produce(settings, [*sent(marked=True), event("last")])
     await eventually(lambda: _equals(calls, 91))
-    await eventually(lambda: _at_least(lambda: told(worker, "copy"), 80))
+    await eventually(lambda: _at_least(lambda: counted_events(worker, "copy"), 80))
     assert await calls() == 91
     assert worker.terminate() == 0
 

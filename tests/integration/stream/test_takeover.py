@@ -1,4 +1,4 @@
-"""What a new owner restores is what the broker has: no row less, whoever wrote it, and none twice."""
+"""A new owner restores every row that the broker has, once."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Worker:
         return {key.decode().partition("~")[0] for key in self.table.rows}
 
     def applied(self, name):
-        """By a row's short name."""
+        """Return a row by its short name."""
         return next(Row.decode(row).applied for key, row in self.table.rows.items() if key.startswith(name.encode()))
 
 
 def owned(partition, names):
-    """These names, each with an ending that has it in ``partition``."""
+    """Return these names, each with a suffix that puts it into ``partition``."""
     return [
         next(whole for number in count() if owner_partition(whole := f"{name}~{number}", 4) == partition)
         for name in names

@@ -1,4 +1,4 @@
-"""One worker, a real broker: from executions to circuit records."""
+"""A worker and a real broker, from executions to circuit records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def quick(make_settings, tmp_path):
-    """Settings with a policy that waits for one second."""
+    """Return settings with a policy that waits for one second."""
     file = tmp_path / "policies.toml"
     file.write_text("[default]\nconsecutive_failures = 5\nwait_duration_in_open_state_s = 1\nminimum_reporters = 1\n")
     return make_settings(policy_file=file)

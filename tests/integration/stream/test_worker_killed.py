@@ -1,4 +1,4 @@
-"""Workers that die: no call is lost, none is counted twice, and versions rise."""
+"""If workers die, no call is lost, none is counted twice, and versions rise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.stream import emit, eventually, get, metric, recount, version
 pytestmark = pytest.mark.integration
 
 FAILOVER_S = 10.0
-"""After the session timeout: the rebalance, the recovery of the table and the take-over."""
+"""Time after the session timeout for the rebalance, the recovery of the table and the take-over."""
 TOOLS = [f"tool-{number}" for number in range(12)]
 
 

@@ -34,7 +34,7 @@ def broken(**changes):
         except InvariantBrokenError as error:
             assert f"--seed {seed}" in error.hint
             return error
-    raise AssertionError("nobody noticed")
+    raise AssertionError("no invariant noticed it")
 
 
 def test_a_guard_that_takes_the_lease_of_another_process_is_noticed(monkeypatch):

@@ -18,7 +18,7 @@ def batch(partition: int, *, records: int = 1, topic: str = "t.executions") -> S
 
 
 class Work:
-    """Groups that were at work, and a gate before the end of each."""
+    """The groups that were processed, with a gate before the end of each."""
 
     def __init__(self) -> None:
         self.groups: list[list[SimpleNamespace]] = []

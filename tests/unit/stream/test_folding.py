@@ -13,7 +13,7 @@ BAD = "bad-tool"
 
 
 class Policies(OnePolicy):
-    """Fails for one tool: it stands for a bug that is not known yet."""
+    """A fold that fails for one tool, as an unknown bug would make it fail."""
 
     error: BaseException = OverflowError("an unforeseen error")
 

@@ -1,4 +1,4 @@
-"""Slow, silent and ambiguous clients at the worker's HTTP: raw sockets, small limits."""
+"""Slow, silent and ambiguous clients of the worker's HTTP server, with raw sockets and small limits."""
 
 from __future__ import annotations
 

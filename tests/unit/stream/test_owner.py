@@ -1,4 +1,4 @@
-"""What the owner acknowledges and what it never does."""
+"""What the owner acknowledges, and when."""
 
 from __future__ import annotations
 

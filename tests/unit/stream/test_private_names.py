@@ -1,4 +1,4 @@
-"""What we lean on in Faust and aiokafka without being promised it. A change of version that breaks it fails here, not in production."""
+"""The private parts of Faust and aiokafka that the worker uses. A version that changes them fails here, not in production."""
 
 from __future__ import annotations
 
