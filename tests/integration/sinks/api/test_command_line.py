@@ -52,7 +52,7 @@ def filled(store, api_url):
     return api_url
 
 
-def told(capsys, *arguments, code=0) -> str:
+def output_of(capsys, *arguments, code=0) -> str:
     assert run(arguments) == code
     captured = capsys.readouterr()
     assert captured.err == "" or code
@@ -60,7 +60,7 @@ def told(capsys, *arguments, code=0) -> str:
 
 
 def test_tools_command_lists_every_tool_with_its_status(filled, capsys):
-    shown = told(capsys, "tools")
+    shown = output_of(capsys, "tools")
     assert "mcp:search" in shown
     assert "unhealthy" in shown
     assert "60.0 %" in shown
@@ -68,20 +68,20 @@ def test_tools_command_lists_every_tool_with_its_status(filled, capsys):
 
 
 def test_tool_reports_one_tool(filled, capsys):
-    shown = told(capsys, "tool", "mcp:search", "--hours", "2")
+    shown = output_of(capsys, "tool", "mcp:search", "--hours", "2")
     for part in ("unhealthy", "over the last 2 hours", "KeyError", "no city <n>", "closed", "What to do", "p95"):
         assert part in shown
 
 
 def test_circuits_show_that_one_has_opened_and_closed(filled, capsys):
-    shown = told(capsys, "circuits").splitlines()
+    shown = output_of(capsys, "circuits").splitlines()
     row = next(line for line in shown if line.startswith("mcp:search"))
     without_clocks = re.sub(r" \([^)]*Z\)", "", " ".join(row.split()))
     assert without_clocks == "mcp:search closed 6 min ago 1 8 min ago 6 min ago the probe call succeeded"
-    history = told(capsys, "circuits", "--history")
+    history = output_of(capsys, "circuits", "--history")
     assert history.index("half open → closed") < history.index("closed → open")
     assert "7 of the last 8 calls failed" in " ".join(history.split())
-    assert told(capsys, "circuits", "mcp:search").splitlines() == history.splitlines()
+    assert output_of(capsys, "circuits", "mcp:search").splitlines() == history.splitlines()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def refusing(store, api_url):
 
 @pytest.mark.parametrize("arguments", [["circuits"], ["tool", "mcp:weather:get_forecast"]])
 def test_circuits_that_processes_opened_are_shown_with_what_they_mean(refusing, capsys, arguments):
-    shown = " ".join(told(capsys, *arguments).split())
+    shown = " ".join(output_of(capsys, *arguments).split())
     for part in (
         "Fleet: no circuit is open.",
         "Opened by processes on their own evidence (last 10 minutes)",
@@ -112,7 +112,7 @@ def test_circuits_that_processes_opened_are_shown_with_what_they_mean(refusing, 
 
 
 def test_programs_read_the_circuits_that_processes_opened(refusing, capsys):
-    answer = json.loads(told(capsys, "circuits", "--json"))
+    answer = json.loads(output_of(capsys, "circuits", "--json"))
     assert answer["circuits"] == []
     (local,) = answer["local_circuits"]
     assert (local["tool_name"], local["processes"], local["refusals"]) == ("mcp:weather:get_forecast", 2, 6)
@@ -120,28 +120,28 @@ def test_programs_read_the_circuits_that_processes_opened(refusing, capsys):
 
 
 def test_slow_lists_the_slow_calls_only(filled, capsys):
-    shown = told(capsys, "slow")
+    shown = output_of(capsys, "slow")
     assert "mcp:slow" in shown
     assert "mcp:search" not in shown
-    assert "mcp:search" in told(capsys, "slow", "--threshold-ms", "50", "--limit", "20")
-    assert told(capsys, "slow", "--threshold-ms", "9000").strip() == "No call took longer than 9.00 s."
+    assert "mcp:search" in output_of(capsys, "slow", "--threshold-ms", "50", "--limit", "20")
+    assert output_of(capsys, "slow", "--threshold-ms", "9000").strip() == "No call took longer than 9.00 s."
 
 
 def test_errors_command_lists_the_latest_errors(filled, capsys):
-    shown = told(capsys, "errors", "--limit", "3")
+    shown = output_of(capsys, "errors", "--limit", "3")
     assert shown.count("KeyError") == 3
-    assert told(capsys, "errors", "--tool", "mcp:slow").strip() == "No errors are stored."
+    assert output_of(capsys, "errors", "--tool", "mcp:slow").strip() == "No errors are stored."
 
 
 def test_sql_prints_both_numbers_plainly(filled, capsys):
-    shown = told(capsys, "sql", "SELECT count(), uniqExact(metric_id) FROM tool_metrics")
+    shown = output_of(capsys, "sql", "SELECT count(), uniqExact(metric_id) FROM tool_metrics")
     assert shown.splitlines()[2].split() == ["21", "3"], "the fixture repeats three events"
-    assert told(capsys, "sql", "SELECT 110649, 110649").splitlines()[2].split() == ["110649", "110649"]
+    assert output_of(capsys, "sql", "SELECT 110649, 110649").splitlines()[2].split() == ["110649", "110649"]
 
 
 def test_sql_from_standard_input_and_its_row_limit(filled, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT number FROM numbers(9)"))
-    shown = told(capsys, "sql", "-")
+    shown = output_of(capsys, "sql", "-")
     assert "only the first 5 rows" in shown
 
 
@@ -158,13 +158,13 @@ def test_sql_from_standard_input_and_its_row_limit(filled, capsys, monkeypatch):
     ],
 )
 def test_json_is_the_answer_of_the_api(filled, capsys, arguments, key):
-    content = json.loads(told(capsys, *arguments, "--json"))
+    content = json.loads(output_of(capsys, *arguments, "--json"))
     assert content[key]
 
 
 @pytest.mark.parametrize("arguments", [["tools"], ["circuits"], ["circuits", "--history"], ["slow"], ["errors"]])
 def test_command_on_an_empty_store_succeeds_and_says_so(api_url, capsys, arguments):
-    assert told(capsys, *arguments).startswith("No ")
+    assert output_of(capsys, *arguments).startswith("No ")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_command_on_an_empty_store_succeeds_and_says_so(api_url, capsys, argumen
     ],
 )
 def test_what_the_api_refuses_is_one_sentence_and_exit_code_one(api_url, capsys, arguments, word):
-    sentence = told(capsys, *arguments, code=1)
+    sentence = output_of(capsys, *arguments, code=1)
     assert word in sentence
     assert sentence.startswith("switchgear: ")
     assert len(sentence.splitlines()) == 1
@@ -190,7 +190,7 @@ def test_what_the_api_refuses_is_one_sentence_and_exit_code_one(api_url, capsys,
 @pytest.mark.parametrize("command", [["tools"], ["tool", "x"], ["circuits"], ["slow"], ["errors"], ["sql", "SELECT 1"]])
 def test_no_api_is_one_sentence_with_the_way_out_and_exit_code_one(capsys, tmp_path, monkeypatch, command):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
-    sentence = told(capsys, *command, "--api-url", "http://127.0.0.1:9", code=1)
+    sentence = output_of(capsys, *command, "--api-url", "http://127.0.0.1:9", code=1)
     assert "cannot be reached" in sentence
     assert "switchgear up" in sentence
     assert len(sentence.splitlines()) == 1
@@ -212,8 +212,8 @@ def test_the_installed_command_prints_rows_to_a_pipe(filled):
 
 
 def test_options_may_stand_before_a_query_and_a_query_may_begin_with_a_comment(filled, capsys):
-    assert json.loads(told(capsys, "sql", "--json", "SELECT 1"))["rows"] == [[1]]
-    assert json.loads(told(capsys, "sql", "-- one\nSELECT 1", "--json"))["rows"] == [[1]]
+    assert json.loads(output_of(capsys, "sql", "--json", "SELECT 1"))["rows"] == [[1]]
+    assert json.loads(output_of(capsys, "sql", "-- one\nSELECT 1", "--json"))["rows"] == [[1]]
 
 
 def test_retention_is_changed_in_the_store_of_the_running_api_and_nowhere_else(api_url, store, tmp_path, monkeypatch):
@@ -242,6 +242,6 @@ def test_retention_is_changed_in_the_store_of_the_running_api_and_nowhere_else(a
 
 
 def test_invalid_retention_is_one_sentence(api_url, capsys):
-    assert "from 1 to 3650 days, got 0" in told(capsys, "retention", "set", "0", code=1)
+    assert "from 1 to 3650 days, got 0" in output_of(capsys, "retention", "set", "0", code=1)
     assert run(["retention", "set", "many"]) == 2
     assert run(["retention", "set", "7", "--api-url", api_url, "--clickhouse", "chdb:/x"]) == 2

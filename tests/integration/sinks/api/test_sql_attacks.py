@@ -261,7 +261,7 @@ def test_attacks_are_refused_by_the_gate(sql, world):
     assert {attempt.partition("(")[0] for attempt, _ in by_luck} <= {
         "PARALLEL WITH DROP TABLE tool_metrics",  # needs two statements
         "SELECT catboostEvaluate",  # not built into this engine
-        "SELECT {x:Identifier}",  # a parameter that nobody gives
+        "SELECT {x:Identifier}",  # a parameter without a value
         "INSERT INTO tool_metrics FROM INFILE '{secret}' FORMAT JSONEachRow",
         "CREATE NAMED COLLECTION evil AS a = 1",
         "SELECT * FROM viewIfPermitted",

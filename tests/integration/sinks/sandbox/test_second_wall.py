@@ -68,13 +68,13 @@ SYSTEM START MERGES
 """
 
 
-def told(attempt: str, world: World) -> list[str]:
+def request_for(attempt: str, world: World) -> list[str]:
     return [part.strip() for part in world.filled(attempt).split("; ")]
 
 
 @pytest.mark.parametrize("attempt", [*ESCAPES.strip().splitlines(), *ATTEMPTS])
 def test_sandboxed_query_opens_no_file_and_no_socket_outside(stranger, world, attempt):
-    assert SECRET.encode() not in stranger.ask(*told(attempt, world))
+    assert SECRET.encode() not in stranger.ask(*request_for(attempt, world))
     assert world.traces() == []
 
 
@@ -138,7 +138,7 @@ def test_sandboxed_query_cannot_damage_the_stored_rows(engine, world):
     try:
         assert stranger.ask("SELECT count() > 0 FROM tool_metrics") == b"1\n", "it reads them"
         for attempt in DAMAGE.strip().splitlines():
-            stranger.ask(*told(attempt.replace("{store}", str(engine.folder)), world))
+            stranger.ask(*request_for(attempt.replace("{store}", str(engine.folder)), world))
     finally:
         stranger.leave()
         readers.close()

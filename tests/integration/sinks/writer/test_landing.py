@@ -173,7 +173,9 @@ async def test_an_event_that_is_sent_again_is_stored_once(here: Settings) -> Non
                 Message(second, headers=resent),  # in the same batch
                 Message(third, headers=resent),  # never seen: its first sending failed
                 Message(third, headers=resent),
-                Message(b'{"tool_name":"x","status":"error"}', headers=resent),  # without an id nobody can tell
+                Message(
+                    b'{"tool_name":"x","status":"error"}', headers=resent
+                ),  # without an id there is nothing to look up
             ],
         )
         await sink.until_committed(here)
@@ -189,7 +191,7 @@ async def test_same_bytes_without_the_resent_header_are_two_events(here: Setting
 
 
 async def test_batches_that_look_alike_to_the_rollups_all_count(here: Settings) -> None:
-    """Their rollup blocks are equal byte for byte: only the token tells them apart."""
+    """Their rollup blocks are equal byte for byte. Only the token differs."""
     async with sinking(here, limits=Limits(batch_rows=1, batch_age_s=0.01)) as sink:
         await produce(here, [Message(execution(recorded_at="2026-11-21T10:00:00Z"), partition=0) for _ in range(30)])
         await sink.until_count(30)

@@ -76,7 +76,7 @@ async def test_sink_stores_what_the_worker_counts_and_rejects_what_it_rejects(he
 
 OVERSIZED = {
     "a value of 20 MB": Message(execution("huge", error_message="x" * 20 * MB), partition=OWN),
-    "a value of 20 MB that is no JSON": Message(bytes(20 * MB), partition=OWN),
+    "a value of 20 MB that is not JSON": Message(bytes(20 * MB), partition=OWN),
     "a key of 3 MB": Message(execution(), bytes(3 * MB), partition=OWN),
     "a key of 3 MB without a value": Message(None, bytes(3 * MB), partition=OWN),
     "a key of 3 MB and junk": Message(b"junk", bytes(3 * MB), partition=OWN),
@@ -190,8 +190,8 @@ async def test_record_of_the_circuits_topic_is_stored_unchanged_or_a_dead_letter
     assert set(sent[1::2]) <= stored.keys()
     for place, one in zip(sent[::2], odd, strict=True):
         if place in stored:
-            told = wire_circuit(one.value or b"")
-            assert stored[place] == told, one.value
+            expected = wire_circuit(one.value or b"")
+            assert stored[place] == expected, one.value
 
 
 def wire_circuit(value: bytes) -> tuple[object, ...]:
@@ -236,9 +236,9 @@ async def test_ten_thousand_bad_records_are_dead_letters_within_seconds_and_a_fe
             await sink.until_count(1, limit_s=20)
             assert sink.metric("switchgear_sink_dead_letters_total", topic=here.topics.executions) == 10_000
     assert len(await dead_letters(here)) == len(sent) - 1
-    told = [line for line in lines if "rejected" in line["event"]]
-    assert 1 <= len(told) <= 5
-    assert sum(line["count"] for line in told) == 10_000
+    reported = [line for line in lines if "rejected" in line["event"]]
+    assert 1 <= len(reported) <= 5
+    assert sum(line["count"] for line in reported) == 10_000
 
 
 async def configure(settings: Settings, topic: str, **config: object) -> None:

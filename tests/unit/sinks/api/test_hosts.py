@@ -7,7 +7,7 @@ from switchgear_sinks.api.hosts import KnownHosts, host_name, is_loopback
 
 
 async def nothing(*_):
-    raise AssertionError("nobody asks here")
+    raise AssertionError("this application is not called")
 
 
 def known(host, **settings):

@@ -55,7 +55,7 @@ def test_second_snapshot_shows_new_tables_and_not_dropped_ones(folder, tmp_path)
         (["all_1_1_0", "all_2_2_0", "all_1_2_1"], {"all_1_2_1"}),
         (["all_1_1_0", "all_2_2_0"], {"all_1_1_0", "all_2_2_0"}),
         (["all_1_5_1", "all_6_6_0", "all_1_6_2", "all_7_7_0"], {"all_1_6_2", "all_7_7_0"}),
-        (["all_1_1_0", "all_1_1_0_4"], {"all_1_1_0_4"}),  # a mutation made it anew
+        (["all_1_1_0", "all_1_1_0_4"], {"all_1_1_0_4"}),  # a mutation replaced it
         (["all_1_1_0", "all_1_1_1"], {"all_1_1_1"}),
         (["202611_1_1_0", "202612_1_3_1"], {"202611_1_1_0", "202612_1_3_1"}),  # two partitions
         (["all_1_1_0", "all_3_3_0", "all_1_3_1_7", "all_4_4_0_7", "all_4_4_0"], {"all_1_3_1_7", "all_4_4_0_7"}),

@@ -51,7 +51,7 @@ class World:
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(5):
-            while len(self.said) < count:  # noqa: ASYNC110 - a list tells nobody
+            while len(self.said) < count:  # noqa: ASYNC110 - a list has no event
                 await asyncio.sleep(0.001)
 
 
@@ -163,7 +163,7 @@ async def test_an_ending_partition_finishes_its_batch_and_starts_no_other() -> N
 async def test_records_missing_in_the_log_are_counted() -> None:
     world = World()
     async with writing(world) as (writer, _):
-        assert len(writer.feed(records(b"a", first=50))) == 0, "where it begins is no gap"
+        assert len(writer.feed(records(b"a", first=50))) == 0, "the first offset is not a gap"
         assert len(writer.feed(records(b"b", first=51))) == 0
         assert writer.feed(records(b"c", first=60)) == range(52, 60)
 

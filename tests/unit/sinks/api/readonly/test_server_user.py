@@ -46,7 +46,7 @@ def test_a_user_who_may_only_read_the_store_may_run_sql(grants):
         "GRANT CREATE TEMPORARY TABLE ON *.* TO r",
         "GRANT SELECT ON `switchgear`.* TO r, other",
         "GRANT IMPERSONATE ON admin TO r",
-        "what nobody has seen yet",
+        "an unknown right",
     ],
 )
 def test_a_right_that_is_not_known_to_be_harmless_refuses_the_user(grant):
