@@ -14,7 +14,7 @@ from switchgear.fallback.chains import Chains
 from switchgear.follower.changes import FleetChanges
 from switchgear.follower.view import CircuitView
 from switchgear.guard.calls import Calling
-from switchgear.guard.decision import PendingProbe, make_gate
+from switchgear.guard.decision import PendingProbe, make_decision
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
@@ -146,7 +146,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         clock, wall = wire.clock, wire.wall
         self._clocks = (clock, wall)
         self._local_policies = local_policies
-        self._gate = make_gate(
+        self._decision = make_decision(
             LocalBreakers(local_policies, clock),
             emitter=self._emitter,
             follower=self._follower,
@@ -160,7 +160,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
             self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
-            self._gate,
+            self._decision,
             self._start,
             self._astart,
             fallbacks=fallbacks,
@@ -178,7 +178,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self.housekeeping: Housekeeping | None = None
         if self._emitter is not None and self._follower is not None:
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
-            self.housekeeping = Housekeeping(self._gate, self._emitter, self._availability, self._hooks)
+            self.housekeeping = Housekeeping(self._decision, self._emitter, self._availability, self._hooks)
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
             call_in_child(self._reset_in_child)
@@ -227,11 +227,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
             SwitchgearError: ``tool`` can't be the name of a tool.
         """
         if (
-            type(tool) is not str or tool not in self._gate.local.circuits
+            type(tool) is not str or tool not in self._decision.local.circuits
         ):  # a name that has a circuit was checked before
             check_tool(tool)
         if self._runtime.started and not session_stack.get():  # the common case: save a function call
-            answer = self._gate.acquire(tool, user_id, session_id, request_id)
+            answer = self._decision.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
         if isinstance(answer, Permit):
@@ -303,7 +303,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,
-            decision=self._gate.of_session(breakers),
+            decision=self._decision.of_session(breakers),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,
@@ -349,11 +349,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""
-        fleet = self._gate.fleet
+        fleet = self._decision.fleet
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
-            local=self._gate.local.not_closed(),
+            local=self._decision.local.not_closed(),
             mode="local_only" if self._availability is None else self._availability.look(),
             owner_silent_s={} if fleet is None else fleet.probes.unanswered(fleet.views),
             hook_failures=0 if self._hooks is None else self._hooks.failures,

@@ -76,7 +76,7 @@ class Calls:
         if not process.alive:
             return
         process.catch_up()
-        answer = process.gate.acquire(tool.name)
+        answer = process.decision.acquire(tool.name)
         simulation.audit.arrived(process, tool, answer)
         if isinstance(answer, PendingProbe):
             self._ask(process, tool, answer)
@@ -100,7 +100,7 @@ class Calls:
         others = self._waiting[waiting.tool.name]
         others.remove(waiting)
         if waiting.process.alive:
-            self._go_on(waiting.process, waiting.tool, waiting.process.gate.after_answer(waiting.pending))
+            self._go_on(waiting.process, waiting.tool, waiting.process.decision.after_answer(waiting.pending))
 
     def _go_on(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection) -> None:
         simulation = self._simulation
@@ -108,8 +108,8 @@ class Calls:
             self.refused += 1
             self.refused_locally += answer.source == "local"
             simulation.trace("no", process.name, tool.name, answer.source)
-            assert process.gate.fleet is not None
-            process.gate.fleet.refusals.refused(answer)
+            assert process.decision.fleet is not None
+            process.decision.fleet.refusals.refused(answer)
             return
         self.permitted += 1
         simulation.trace("yes", process.name, tool.name, answer.lease_id)

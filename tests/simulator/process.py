@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.classify import Classification
 from switchgear.follower.view import decode_view
-from switchgear.guard.decision import make_gate
+from switchgear.guard.decision import make_decision
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from tests.simulator.agenda import EPOCH
@@ -61,7 +61,7 @@ class SimulatedProcess:
         )
         self.follower = MemoryFollower(self.monotonic)
         self.follower.table.decode = _decode
-        self.gate = make_gate(
+        self.decision = make_decision(
             LocalBreakers(None, self.monotonic),
             emitter=self.emitter,
             follower=self.follower,

@@ -44,7 +44,7 @@ class StandIn(NamedTuple):
 
     tool: ToolFunction
     plan: Any
-    """Its :class:`~switchgear.guard.call.Plan`. This module can't name the type: plans are made with its help."""
+    """Its :class:`~switchgear.guard.call.GuardPlan`. This module can't name the type: plans are made with its help."""
 
 
 Group = Mapping[str, StandIn]

@@ -59,7 +59,7 @@ class Step:
         """Take note that the call wasn't made."""
 
 
-class Plan:
+class GuardPlan:
     """One tool's options, compiled for its calls.
 
     An error in a user's function is logged, at most once a minute, and the call goes on without that function.
@@ -138,7 +138,7 @@ class Plan:
                 found = checked(self.options.classify(error))
             except Exception as broken:  # noqa: BLE001 - as above
                 self.runtime.complaints.warning(f"classify of {self.tool} failed", broken)
-        return found or self.runtime.gate.reporter.classify(error)
+        return found or self.runtime.decision.reporter.classify(error)
 
     def failure_in(self, result: Any) -> Classification | None:
         """Return what kind of failure ``result`` is; None if it is a success."""
@@ -165,7 +165,12 @@ class Call:
     )  # fmt: skip
 
     def __init__(
-        self, plan: Plan, kind: Kind, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        plan: GuardPlan,
+        kind: Kind,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
     ) -> None:
         self.plan = plan
         self.acting = plan

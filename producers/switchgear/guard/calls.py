@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear.fallback.registry import guarded_by
-from switchgear.guard.call import Answer, Plan
+from switchgear.guard.call import Answer, GuardPlan
 from switchgear.guard.decorate import guarded, guarded_together, replanned
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import arun, compile_plan, run
@@ -40,7 +40,7 @@ class Calling:
         self._runtime = runtime
         self.options = options
         self._asked = asked
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, GuardPlan] = {}
 
     def with_options(self, **options: Unpack[Overrides]) -> Calling:
         """Return the same calls with other options: ``gear.with_options(timeout=5).call("tool", function, …)``.
@@ -132,7 +132,7 @@ class Calling:
         _check_kind(function, _NOT_FOR_ACALL)
         return (await arun(plan, function, args, kwargs)).answer()
 
-    def _plan(self, tool: str) -> Plan:
+    def _plan(self, tool: str) -> GuardPlan:
         if type(tool) is not str:  # a list, for example, can't be looked up in a dict
             check_tool(tool)
         plan = self._plans.get(tool)
@@ -143,7 +143,7 @@ class Calling:
             plan = self._plans[tool] = compile_plan(self._runtime, tool, self.options)
         return plan
 
-    def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[Plan, Callable[..., Any], tuple[Any, ...]]:
+    def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[GuardPlan, Callable[..., Any], tuple[Any, ...]]:
         """Return the plan, the bare function and the arguments for the two forms of ``answer``."""
         if isinstance(first, str):
             if not args or not callable(args[0]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.follower.view import CircuitView, LeaseView
-from switchgear.guard.fleet_circuits import FleetCircuits, Verdict
+from switchgear.guard.fleet_circuits import FleetAnswer, FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.permits import NO_CALLER, Caller, Permit, caller_of
 from switchgear.guard.probes import ProbeCoordinator
@@ -37,7 +37,7 @@ class PendingProbe:
     caller: Caller
 
 
-class Gate:
+class CircuitDecision:
     """Decides about calls in memory. Thread-safe. Without ``fleet`` it is a complete local circuit breaker.
 
     Args:
@@ -60,9 +60,9 @@ class Gate:
         if reporter.hooks is not None and reporter.hooks.wants_transitions:
             local.on_move = reporter.hooks.circuit_changed
 
-    def of_session(self, local: LocalBreakers) -> Gate:
+    def of_session(self, local: LocalBreakers) -> CircuitDecision:
         """Return the decision by a session's own circuits and the same fleet."""
-        return Gate(local, self.reporter, self.fleet, of_session=True)
+        return CircuitDecision(local, self.reporter, self.fleet, of_session=True)
 
     def acquire(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
@@ -87,11 +87,11 @@ class Gate:
         assert fleet is not None  # it asked
         fleet.probes.answered(pending.view.circuit_id)
         view = self._views.get(pending.view.circuit_id, pending.view)
-        verdict = fleet.verdict(view)
+        found = fleet.answer(view)
         lease = None
-        if isinstance(verdict, LeaseView) and fleet.probes.take(view.circuit_id, verdict.lease_id):
-            lease = (view.circuit_id, verdict.lease_id)
-        elif verdict is not Verdict.PASS:
+        if isinstance(found, LeaseView) and fleet.probes.take(view.circuit_id, found.lease_id):
+            lease = (view.circuit_id, found.lease_id)
+        elif found is not FleetAnswer.PASS:
             pending.circuit.release(pending.breaker_permit, self.clock())
             return fleet.rejection(view, self.is_open)
         return Permit(
@@ -144,7 +144,7 @@ class Gate:
         fleet = self.fleet
         view = None if fleet is None else fleet.view(tool, user_id, session_id)
         if fleet is not None and view is not None:
-            if not view.passes and fleet.verdict(view) is Verdict.REFUSE:
+            if not view.passes and fleet.answer(view) is FleetAnswer.REFUSE:
                 return True
             if view.overrides:
                 return False
@@ -158,11 +158,11 @@ class Gate:
 
     def _not_closed(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> Permit | Rejection | PendingProbe:
         """Decide where the fleet's circuit is open, forced open or half-open."""
-        verdict = fleet.verdict(view)
-        if verdict is Verdict.REFUSE:
+        found = fleet.answer(view)
+        if found is FleetAnswer.REFUSE:
             return fleet.rejection(view, self.is_open)
-        if isinstance(verdict, LeaseView):
-            return self._with_lease(fleet, view, verdict, caller)
+        if isinstance(found, LeaseView):
+            return self._with_lease(fleet, view, found, caller)
         if fleet.reachable(view):
             return self._request_probe(fleet, view, caller)
         return self._locally(view.tool_name, view, caller)
@@ -234,7 +234,7 @@ class Gate:
         )
 
 
-def make_gate(
+def make_decision(
     local: LocalBreakers,
     *,
     emitter: Emitter | None = None,
@@ -245,7 +245,7 @@ def make_gate(
     silence_s: float = 30.0,
     clock: Callable[[], float] = time.monotonic,
     wall: Callable[[], float] = time.time,
-) -> Gate:
+) -> CircuitDecision:
     """Connect the parts of a client's decisions.
 
     Args:
@@ -264,4 +264,4 @@ def make_gate(
     fleet = None
     if emitter is not None and follower is not None:
         fleet = FleetCircuits(follower, emitter, probes, clock=clock, wall=wall)
-    return Gate(local, reporter, fleet)
+    return CircuitDecision(local, reporter, fleet)

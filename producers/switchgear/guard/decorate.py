@@ -18,7 +18,7 @@ from switchgear.guard.tool_function import ToolFunction, examine
 from switchgear.guard.tool_name import check_tool
 
 if TYPE_CHECKING:
-    from switchgear.guard.call import Plan
+    from switchgear.guard.call import GuardPlan
     from switchgear.guard.runtime import Runtime
 
 
@@ -89,7 +89,7 @@ def guarded_together(
     }
 
 
-def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
+def replanned(plan: GuardPlan, options: GuardOptions, asked: frozenset[str]) -> GuardPlan:
     """Return ``plan`` with those of ``options`` replaced that were ``asked`` for."""
     replaced = {name: getattr(options, name) for name in asked}
     made = compile_plan(
@@ -99,7 +99,7 @@ def replanned(plan: Plan, options: GuardOptions, asked: frozenset[str]) -> Plan:
     return made
 
 
-def _wrapped(plan: Plan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:
+def _wrapped(plan: GuardPlan, examined: ToolFunction, *, simple: bool) -> Callable[..., Any]:
     function = examined.call
     if examined.kind == "generator":
         return _named(guarded_stream(plan, function), examined)

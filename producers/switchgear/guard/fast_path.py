@@ -46,11 +46,11 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
         function: What is guarded; not a coroutine function.
         full: ``function`` on the full path.
     """
-    gate = runtime.gate
-    if gate.fleet is not None:
-        return _emitting(runtime, gate.fleet, tool, function, full)
-    circuits, routed, sessions = gate.local.circuits, runtime.routed, session_stack.get
-    clock, reporter = gate.clock, gate.reporter
+    decision = runtime.decision
+    if decision.fleet is not None:
+        return _emitting(runtime, decision.fleet, tool, function, full)
+    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+    clock, reporter = decision.clock, decision.reporter
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -78,11 +78,11 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
 
 def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Coroutine) -> Coroutine:
     """Return the coroutine function ``function`` behind ``tool``'s circuit, as :func:`plain_guard` does."""
-    gate = runtime.gate
-    if gate.fleet is not None:
-        return _emitting_async(runtime, gate.fleet, tool, function, full)
-    circuits, routed, sessions = gate.local.circuits, runtime.routed, session_stack.get
-    clock, reporter = gate.clock, gate.reporter
+    decision = runtime.decision
+    if decision.fleet is not None:
+        return _emitting_async(runtime, decision.fleet, tool, function, full)
+    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+    clock, reporter = decision.clock, decision.reporter
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -112,9 +112,9 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Co
 
 def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Function, full: Function) -> Function:
     """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
-    gate = runtime.gate
-    circuits, routed, sessions = gate.local.circuits, runtime.routed, session_stack.get
-    clock, reporter = gate.clock, gate.reporter
+    decision = runtime.decision
+    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+    clock, reporter = decision.clock, decision.reporter
     views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
     items, limit = _room(emitter, clock)
 
@@ -125,7 +125,7 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
+            refusal = None if tool in routed else decision.refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
@@ -156,9 +156,9 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
 def _emitting_async(
     runtime: Runtime, fleet: FleetCircuits, tool: str, function: Coroutine, full: Coroutine
 ) -> Coroutine:
-    gate = runtime.gate
-    circuits, routed, sessions = gate.local.circuits, runtime.routed, session_stack.get
-    clock, reporter = gate.clock, gate.reporter
+    decision = runtime.decision
+    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+    clock, reporter = decision.clock, decision.reporter
     views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
     items, limit = _room(emitter, clock)
 
@@ -169,7 +169,7 @@ def _emitting_async(
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = None if tool in routed else gate.refused_at_once(tool, circuit)
+            refusal = None if tool in routed else decision.refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from switchgear.follower.follower import CircuitFollower
 
 
-class Verdict(Enum):
+class FleetAnswer(Enum):
     """What a circuit's record says about a call. A LeaseView, in its place, permits a probe."""
 
     PASS = "closed, or not enforced"  # noqa: S105 - not a password
@@ -75,9 +75,9 @@ class FleetCircuits:
         refusing = next((candidate for candidate in found if not candidate.passes), None)
         return refusing or max(found, key=lambda each: (each.overrides, each.generation), default=None)
 
-    def verdict(self, view: CircuitView) -> Verdict | LeaseView:
+    def answer(self, view: CircuitView) -> FleetAnswer | LeaseView:
         """Return what ``view`` says about a call of this process now."""
-        return judge(view, self.wall(), self.emitter.emitter_id)
+        return fleet_answer(view, self.wall(), self.emitter.emitter_id)
 
     def reachable(self, view: CircuitView) -> bool:
         """Return whether the circuit's owner can answer a request. If not, the process's own breaker decides alone."""
@@ -109,17 +109,17 @@ class FleetCircuits:
         )
 
 
-def judge(view: CircuitView, now: float, emitter_id: str) -> Verdict | LeaseView:
+def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer | LeaseView:
     """Return what ``view`` says about a call at ``now`` (seconds since 1970) of the process ``emitter_id``."""
     if view.passes:
-        return Verdict.PASS
+        return FleetAnswer.PASS
     for lease in view.leases:
         if lease.emitter_id == emitter_id and now < lease.expires_at:
             return lease
     if view.state == "half_open" and not view.forced:
         # Other processes probe. Without a live lease the probe is lost or done, and the next one may go.
         taken = view.permits_left <= 0 and any(now < lease.expires_at for lease in view.leases)
-        return Verdict.REFUSE if taken else Verdict.ASK
+        return FleetAnswer.REFUSE if taken else FleetAnswer.ASK
     if view.open_until is None:
-        return Verdict.REFUSE if view.forced else Verdict.ASK
-    return Verdict.REFUSE if now < view.open_until else Verdict.ASK
+        return FleetAnswer.REFUSE if view.forced else FleetAnswer.ASK
+    return FleetAnswer.REFUSE if now < view.open_until else FleetAnswer.ASK

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.caching.call_key import CallKey, token_of
 from switchgear.classify.result import HARMLESS
-from switchgear.guard.call import Call, Plan, Step
+from switchgear.guard.call import Call, GuardPlan, Step
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import awaits, deferred, serves_once
 from switchgear.guard.permits import Permit
@@ -36,7 +36,7 @@ Args = tuple[Any, ...]
 _REPEATED: Final = RepeatedCalls()
 
 
-def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> Plan:
+def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> GuardPlan:
     """Compile a tool's options to the steps of its calls.
 
     Args:
@@ -50,10 +50,10 @@ def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver
         steps.append(_REPEATED)
     if options.cache is not None:
         steps.append(CachedResults(options.cache))
-    return Plan(runtime, tool, options, tuple(steps), receiver=receiver)
+    return GuardPlan(runtime, tool, options, tuple(steps), receiver=receiver)
 
 
-def run(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
+def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
     """Make the call, or share the same call of another thread or task. Its ``value`` is the result.
 
     Raises:
@@ -71,7 +71,7 @@ def run(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -
     return shared.value
 
 
-async def arun(plan: Plan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
+async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
     """:func:`run` for coroutine functions, and for functions that return an awaitable."""
     call = Call(plan, "coroutine", function, args, kwargs)
     flight = None if call.key is None else _flight(call, call.key)

@@ -15,7 +15,7 @@ import msgspec
 from switchgear.caching.parameters_hash import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap, reached
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
-from switchgear.guard.decision import Gate, PendingProbe
+from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import NO_CALLER, Caller, Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.runtime.fork import call_in_child
@@ -36,7 +36,7 @@ class Runtime:
     """Asks for permits, reports refusals, and keeps what the guards' options need.
 
     Args:
-        gate: Decides about calls outside of sessions.
+        decision: Decides about calls outside of sessions.
         start: Starts the client at its first call, which may wait; later calls cost nothing.
         astart: The same without blocking the event loop.
         fallbacks: The client's chains of fallback tools.
@@ -49,7 +49,7 @@ class Runtime:
 
     def __init__(
         self,
-        gate: Gate,
+        decision: CircuitDecision,
         start: Callable[[], None],
         astart: Callable[[], Awaitable[None]],
         *,
@@ -60,7 +60,7 @@ class Runtime:
         timed_threads: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.gate = gate
+        self.decision = decision
         self.start = start
         self.astart = astart
         self.started = False
@@ -93,7 +93,7 @@ class Runtime:
         self.start()
         session = session_of(self)
         if session is None:
-            return self.gate.acquire(tool, user_id, session_id, request_id)
+            return self.decision.acquire(tool, user_id, session_id, request_id)
         refusal = session.check_limits(tool)
         if refusal is not None:
             return refusal
@@ -109,7 +109,7 @@ class Runtime:
         try:
             wait([pending.answer], timeout=self.probe_wait)
         except BaseException:
-            self.gate.give_up(pending)
+            self.decision.give_up(pending)
             raise
         return self._after_answer(pending)
 
@@ -120,7 +120,7 @@ class Runtime:
         try:
             await asyncio.wait([asyncio.wrap_future(pending.answer)], timeout=self.probe_wait)
         except BaseException:
-            self.gate.give_up(pending)
+            self.decision.give_up(pending)
             raise
         return self._after_answer(pending)
 
@@ -137,7 +137,7 @@ class Runtime:
 
     def unguarded(self, tool: str) -> Permit | Rejection:
         """Return a permit without asking a circuit. A session's limits hold."""
-        permit = self.gate.unguarded(tool)
+        permit = self.decision.unguarded(tool)
         session = session_of(self)
         return permit if session is None else _counted(permit, session)
 
@@ -146,7 +146,7 @@ class Runtime:
         self.start()
         session = session_of(self)
         if session is None:
-            return self.gate.is_open(tool)
+            return self.decision.is_open(tool)
         return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
 
     # -- refusals -----------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Runtime:
                 hooks.on_fallback(refusal, fallback_tool)
             elif served_by == "cache":
                 hooks.on_cached(refusal.tool, refusal)
-        fleet = self.gate.fleet
+        fleet = self.decision.fleet
         if fleet is None:
             return
         session = session_of(self)
@@ -204,7 +204,7 @@ class Runtime:
             group: The guarded functions that are looked for first.
         """
         found = tuple(self._reached(tool, own, group)) if own else self.fallbacks.chain(tool)
-        return found or self.gate.fleet_fallback(tool)
+        return found or self.decision.fleet_fallback(tool)
 
     def named_by(self, tool: str, own: tuple[str, ...], name: str, group: Group) -> str:
         """Return the tool in the chain of ``tool`` that names the fallback ``name``; ``tool`` itself if the fleet does."""
@@ -253,7 +253,7 @@ class Runtime:
         self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
-        answer = self.gate.after_answer(pending)
+        answer = self.decision.after_answer(pending)
         session = session_of(self)
         return answer if session is None else _counted(answer, session)
 

@@ -17,13 +17,13 @@ from switchgear.sessions.usage import NOTHING
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.guard.call import Plan
+    from switchgear.guard.call import GuardPlan
 
 _END: Final = object()
 """In place of an item: there are no more."""
 
 
-def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
+def guarded_stream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
     """Return the generator function ``function`` behind its circuit. Values, exceptions and the result pass both ways."""
 
     def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -58,7 +58,7 @@ def guarded_stream(plan: Plan, function: Callable[..., Any]) -> Callable[..., Ge
     return stream
 
 
-def guarded_astream(plan: Plan, function: Callable[..., Any]) -> Callable[..., AsyncGenerator[Any, Any]]:
+def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..., AsyncGenerator[Any, Any]]:
     """Return the async generator function ``function`` behind its circuit. A time limit is for each item."""
 
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:

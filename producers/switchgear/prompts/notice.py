@@ -225,7 +225,7 @@ def notice_now(
         return SESSION_OVER
     if mode == "deny":
         return NOTHING_CALLABLE
-    breakers = runtime.gate.local if mine is None else mine.decision.local
+    breakers = runtime.decision.local if mine is None else mine.decision.local
     return board.notice(
         breakers.all_now(),
         circuits,

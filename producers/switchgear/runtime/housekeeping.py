@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
-    from switchgear.guard.decision import Gate
+    from switchgear.guard.decision import CircuitDecision
     from switchgear.guard.fleet_state import Availability
     from switchgear.telemetry.dispatch import HookList
 
@@ -21,20 +21,22 @@ class Housekeeping:
     Refusals that still wait at the end are sent when the emitter closes.
 
     Args:
-        gate: Has the refusals and the hooks' dispatcher.
+        decision: Has the refusals and the hooks' dispatcher.
         emitter: Counts the dropped events.
         availability: Knows the age of the fleet's state.
         hooks: Notified of dropped events.
     """
 
-    def __init__(self, gate: Gate, emitter: Emitter, availability: Availability | None, hooks: HookList | None) -> None:
-        self._gate = gate
+    def __init__(
+        self, decision: CircuitDecision, emitter: Emitter, availability: Availability | None, hooks: HookList | None
+    ) -> None:
+        self._decision = decision
         self._emitter = emitter
         self._availability = availability
         self._hooks = hooks
         self._reported_drops = 0
-        if gate.fleet is not None:
-            emitter.before_close.append(functools.partial(gate.fleet.refusals.sweep, everything=True))
+        if decision.fleet is not None:
+            emitter.before_close.append(functools.partial(decision.fleet.refusals.sweep, everything=True))
         if availability is not None:
             emitter.before_close.append(availability.end)
 
@@ -50,10 +52,10 @@ class Housekeeping:
         """Do the work once."""
         if self._availability is not None:
             self._availability.look()
-        if self._gate.fleet is not None:
-            self._gate.fleet.refusals.sweep()
-        if self._gate.reporter.hooks is not None:
-            self._gate.reporter.hooks.run()
+        if self._decision.fleet is not None:
+            self._decision.fleet.refusals.sweep()
+        if self._decision.reporter.hooks is not None:
+            self._decision.reporter.hooks.run()
         if self._hooks is not None and "on_drop" in self._hooks.wants:
             dropped = self._emitter.status().dropped
             if dropped > self._reported_drops:

@@ -13,7 +13,7 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
-    from switchgear.guard.decision import Gate
+    from switchgear.guard.decision import CircuitDecision
     from switchgear.guard.fleet_state import Availability
     from switchgear.guard.runtime import Runtime
     from switchgear.runtime.background_thread import Background
@@ -28,7 +28,7 @@ class Lifetime:
     _emitter: Emitter | None
     _follower: CircuitFollower | None
     _background: Background | None
-    _gate: Gate
+    _decision: CircuitDecision
     _runtime: Runtime
     _availability: Availability | None
     _start_wait_s: float
@@ -65,8 +65,8 @@ class Lifetime:
         """
         if self._emitter is None:
             return True
-        if self._gate.fleet is not None:
-            self._gate.fleet.refusals.sweep(everything=True)
+        if self._decision.fleet is not None:
+            self._decision.fleet.refusals.sweep(everything=True)
         return self._emitter.flush(0.0 if self._in_background else timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
@@ -79,8 +79,8 @@ class Lifetime:
         """
         if self._emitter is None:
             return True
-        if self._gate.fleet is not None:
-            self._gate.fleet.refusals.sweep(everything=True)
+        if self._decision.fleet is not None:
+            self._decision.fleet.refusals.sweep(everything=True)
         if self._in_background:
             threading.Thread(target=self._emitter.close, args=(timeout,), name="switchgear-close").start()
             return False

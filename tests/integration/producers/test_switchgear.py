@@ -227,7 +227,7 @@ async def test_a_cancelled_wait_leaks_nothing(settings, make_gear):
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert gear._gate.fleet.probes._waiting == {}
+    assert gear._decision.fleet.probes._waiting == {}
     await publish(settings, circuit("t", "half_open", 2, until=0.0, leases=(lease(gear._emitter.emitter_id),)))
     await eventually(lambda: gear.circuits()["t"].version == 2)
     assert (await gear.atry_acquire("t")).lease_id == "lease-1"
@@ -252,7 +252,7 @@ async def test_a_clock_that_is_wrong_by_seconds_makes_no_probe_of_its_own(settin
     """Our clock is ahead: the owner, by the broker's clock, grants nothing yet. The call is refused, not let through."""
     await publish(settings, circuit("t", "open", 1, until=2.0))
     await eventually(lambda: "t" in gear.circuits())
-    gear._gate.fleet.wall = lambda: time.time() + 5
+    gear._decision.fleet.wall = lambda: time.time() + 5
     playing = asyncio.ensure_future(owner(settings, lambda _event: None, seconds=5.0))
     assert not await gear.atry_acquire("t")
     assert len(await playing) == 1

@@ -204,7 +204,7 @@ async def test_every_way_to_ask_rejects_an_impossible_name_of_a_tool(tool: Any) 
                 ask(tool)
     with pytest.raises(SwitchgearError, match=r"[Tt]ool"):
         await gear.atry_acquire(tool)
-    assert gear._gate.local.all_now() == []
+    assert gear._decision.local.all_now() == []
 
 
 # -- policies from a function ------------------------------------------------------------------------------------------

@@ -508,7 +508,7 @@ def test_refusals_do_not_grow_memory(gear):
     import tracemalloc  # noqa: PLC0415 - of this test alone
 
     fail(gear)
-    gear._gate.local.circuits["search"].breaker.open_until = 1e12
+    gear._decision.local.circuits["search"].breaker.open_until = 1e12
     for _ in range(1_000):
         gear.try_acquire("search")
     tracemalloc.start()
@@ -533,7 +533,7 @@ def test_threads_that_call_at_once_lose_no_count():
         thread.start()
     for thread in threads:
         thread.join(60)
-    counts = gear._gate.local.circuits["search"].breaker.counts(time.monotonic())
+    counts = gear._decision.local.circuits["search"].breaker.counts(time.monotonic())
     assert (counts.total_calls, counts.total_failed) == (8_000, 4_000)
 
 

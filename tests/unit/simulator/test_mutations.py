@@ -12,7 +12,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
 from switchgear.follower.clock import BrokerTime
 from switchgear.follower.table import CircuitTable
-from switchgear.guard.fleet_circuits import Verdict, judge
+from switchgear.guard.fleet_circuits import FleetAnswer, fleet_answer
 from switchgear.guard.probes import ProbeCoordinator
 from switchgear.testing.worker import MemoryWorker
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
@@ -39,9 +39,9 @@ def broken(**changes):
 
 def test_a_guard_that_takes_the_lease_of_another_process_is_noticed(monkeypatch):
     def anybodys(view, now, emitter_id):
-        return view.leases[0] if view.leases and not view.passes else judge(view, now, emitter_id)
+        return view.leases[0] if view.leases and not view.passes else fleet_answer(view, now, emitter_id)
 
-    monkeypatch.setattr("switchgear.guard.fleet_circuits.judge", anybodys)
+    monkeypatch.setattr("switchgear.guard.fleet_circuits.fleet_answer", anybodys)
     assert broken().invariant in {"at-most-n-probes", "no-call-while-open"}
 
 
@@ -62,10 +62,10 @@ def test_a_lease_used_twice_is_noticed(monkeypatch):
 
 
 def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
-    monkeypatch.setattr("switchgear.guard.fleet_circuits.judge", lambda *_: Verdict.PASS)
+    monkeypatch.setattr("switchgear.guard.fleet_circuits.fleet_answer", lambda *_: FleetAnswer.PASS)
     monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.reachable", lambda *_: False)
     monkeypatch.setattr(
-        "switchgear.guard.decision.Gate._not_closed",
+        "switchgear.guard.decision.CircuitDecision._not_closed",
         lambda self, _fleet, view, caller: self._locally(view.tool_name, view, caller),
     )
     error = broken()

@@ -11,7 +11,7 @@ import msgspec
 from switchgear.breaker.registry import candidates
 from switchgear.fallback.arguments import fitted
 from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
-from switchgear.guard.call import Call, Plan
+from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
@@ -157,7 +157,7 @@ def _adapt_along(call: Call, name: str, given: Arguments) -> Arguments | None:
     return found if found is None or not isinstance(between, StandIn) else _adapt(between.plan, name, found)
 
 
-def _adapt(plan: Plan, target: str, given: Arguments) -> Arguments | None:
+def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:
     """Return the arguments, without a receiver, for the fallback ``target``; None if the user's adapter fails."""
     adapt = plan.options.adapt
     adapter = adapt.get(target) if isinstance(adapt, Mapping) else adapt

@@ -338,7 +338,7 @@ def test_duplicates_of_a_method_are_counted_per_object(gear):
 def test_hash_of_an_event_is_of_the_parameters_alone():
     gear = Switchgear.local(parameters_key=b"k")
     hashes = []
-    gear._gate.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
+    gear._decision.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
 
     class Client(Tenant):
         @gear.guard("query")

@@ -71,7 +71,7 @@ def test_impossible_classification_of_an_exception_leaves_it_to_the_default(once
         with pytest.raises(ConnectionError):
             guarded()
         assert gear.is_open("t"), "the default says transport"
-        gear._gate.local.get("t").breaker.command("reset", 0.0, actor="test")
+        gear._decision.local.get("t").breaker.command("reset", 0.0, actor="test")
     assert caplog.text.count(" failed") == 1, "once a minute"
 
 

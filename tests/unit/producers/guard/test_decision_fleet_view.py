@@ -28,7 +28,7 @@ def tell(gear, state, *, tool="t", version=1, until=60.0, leases=(), circuit_id=
     )  # fmt: skip
     view = gear._follower.table.apply(circuit.circuit_id.encode(), circuit.model_dump_json().encode())
     if view is not None:
-        gear._gate.fleet.on_view(view)
+        gear._decision.fleet.on_view(view)
 
 
 def my_lease(gear, name="l1", seconds=30.0):
@@ -87,7 +87,7 @@ def test_a_refusal_by_the_local_breaker_does_not_spend_the_lease(gear):
         gear.try_acquire("t").failure(TimeoutError())
     tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
     assert gear.try_acquire("t").source == "local"
-    assert gear._gate.fleet.probes.take("t", "l1")
+    assert gear._decision.fleet.probes.take("t", "l1")
 
 
 def test_a_lease_of_another_process_refuses(gear):

@@ -28,7 +28,7 @@ def client(clock: Clock, permits: int) -> Switchgear:
             success_threshold_to_close=permits,
         )
     )
-    gear._gate.clock = gear._gate.reporter.clock = gear._gate.local._clock = clock
+    gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
     return gear
 
 

@@ -30,7 +30,7 @@ def client(clock):
         )
         gear = Switchgear.local(local_policies=policy)
         gear._clocks = (clock, gear._clocks[1])
-        gear._gate.clock = gear._gate.reporter.clock = gear._gate.local._clock = clock
+        gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
         return gear
 
     return made

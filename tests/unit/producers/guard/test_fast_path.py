@@ -39,7 +39,7 @@ def connected():
 
 
 def breaker_of(gear, tool="search"):
-    return gear._gate.local.circuits[tool].breaker
+    return gear._decision.local.circuits[tool].breaker
 
 
 def answers(_self=None):
@@ -66,14 +66,14 @@ def open_up(gear, tool="search"):
 def test_a_call_of_a_quiet_circuit_waits_for_no_lock(gear):
     search = gear.guard("search")(answers)
     search()
-    with gear._gate.local.circuits["search"].lock:
+    with gear._decision.local.circuits["search"].lock:
         assert search() == "found"
 
 
 async def test_a_coroutine_call_of_a_quiet_circuit_waits_for_no_lock(gear):
     search = gear.guard("search")(aanswers)
     await search()
-    with gear._gate.local.circuits["search"].lock:
+    with gear._decision.local.circuits["search"].lock:
         assert await search() == "found"
 
 
@@ -201,7 +201,7 @@ def test_the_last_error_of_a_refusal_is_redacted_and_renewed(gear):
 
 def test_when_the_wait_is_over_the_next_call_is_a_probe(gear):
     search = gear.guard("search")(answers)
-    gear._gate.local.get("search").breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=0.05)
+    gear._decision.local.get("search").breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=0.05)
     with pytest.raises(CircuitOpenError):
         search()
     time.sleep(0.06)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from switchgear.follower.view import CircuitView, LeaseView, decode_view
-from switchgear.guard.fleet_circuits import Verdict, judge
+from switchgear.guard.fleet_circuits import FleetAnswer, fleet_answer
 from switchgear_schemas.circuit import Circuit, Lease
 
 NOW = 1_800_000_000.0
@@ -37,66 +37,69 @@ def view(
 
 @pytest.mark.parametrize("state", ["closed", "disabled", "metrics_only"])
 def test_a_closed_or_unenforced_fleet_circuit_passes(state):
-    assert judge(view(state), NOW, ME) is Verdict.PASS
+    assert fleet_answer(view(state), NOW, ME) is FleetAnswer.PASS
 
 
 def test_an_open_fleet_circuit_refuses_until_its_wait_is_over_and_asks_then():
-    assert judge(view("open", until=NOW + 0.001), NOW, ME) is Verdict.REFUSE
-    assert judge(view("open", until=NOW), NOW, ME) is Verdict.ASK
-    assert judge(view("open", until=NOW - 100), NOW, ME) is Verdict.ASK
+    assert fleet_answer(view("open", until=NOW + 0.001), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("open", until=NOW), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("open", until=NOW - 100), NOW, ME) is FleetAnswer.ASK
 
 
 def test_an_open_fleet_circuit_without_open_until_asks_for_a_probe():
-    assert judge(view("open"), NOW, ME) is Verdict.ASK
+    assert fleet_answer(view("open"), NOW, ME) is FleetAnswer.ASK
 
 
 def test_a_forced_open_circuit_without_an_end_refuses():
-    assert judge(view("forced_open"), NOW + 1e9, ME) is Verdict.REFUSE
+    assert fleet_answer(view("forced_open"), NOW + 1e9, ME) is FleetAnswer.REFUSE
 
 
 def test_a_forced_open_circuit_with_an_end_asks_after_it():
-    assert judge(view("forced_open", until=NOW + 1), NOW, ME) is Verdict.REFUSE
-    assert judge(view("forced_open", until=NOW), NOW, ME) is Verdict.ASK
+    assert fleet_answer(view("forced_open", until=NOW + 1), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("forced_open", until=NOW), NOW, ME) is FleetAnswer.ASK
 
 
 def test_the_mode_forced_open_refuses_whatever_the_state():
-    assert judge(view("closed", mode="forced_open"), NOW, ME) is Verdict.REFUSE
-    assert judge(view("half_open", mode="forced_open"), NOW, ME) is Verdict.REFUSE
+    assert fleet_answer(view("closed", mode="forced_open"), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("half_open", mode="forced_open"), NOW, ME) is FleetAnswer.REFUSE
 
 
 def test_a_live_lease_of_this_process_permits_a_probe():
-    verdict = judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9, ME: NOW + 9}), NOW, ME)
+    verdict = fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9, ME: NOW + 9}), NOW, ME)
     assert isinstance(verdict, LeaseView)
     assert verdict.lease_id == f"lease of {ME}"
 
 
 def test_an_expired_lease_of_this_process_permits_nothing():
-    assert judge(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) is Verdict.ASK
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) is FleetAnswer.ASK
 
 
 def test_refuses_while_another_process_probes():
-    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) is Verdict.REFUSE
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) is FleetAnswer.REFUSE
 
 
 def test_asks_for_a_probe_when_the_lease_of_another_process_expired():
-    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is Verdict.ASK
-    assert judge(view("half_open", until=NOW - 1), NOW, ME) is Verdict.ASK
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("half_open", until=NOW - 1), NOW, ME) is FleetAnswer.ASK
 
 
 def test_asks_for_a_probe_while_others_probe_and_permits_are_left():
-    assert judge(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME) is Verdict.ASK
+    assert (
+        fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME)
+        is FleetAnswer.ASK
+    )
 
 
 def test_a_live_lease_of_this_process_goes_before_asking_for_another():
-    found = judge(view("half_open", until=NOW - 1, leases={ME: NOW + 9}, permits_left=2), NOW, ME)
+    found = fleet_answer(view("half_open", until=NOW - 1, leases={ME: NOW + 9}, permits_left=2), NOW, ME)
     assert isinstance(found, LeaseView)
 
 
 def test_a_record_without_permits_left_allows_one_probe_at_a_time():
     circuit = view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=None)
     assert circuit.permits_left == 0
-    assert judge(circuit, NOW, ME) is Verdict.REFUSE
+    assert fleet_answer(circuit, NOW, ME) is FleetAnswer.REFUSE
 
 
 def test_a_forced_open_circuit_refuses_even_if_permits_are_left():
-    assert judge(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is Verdict.REFUSE
+    assert fleet_answer(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is FleetAnswer.REFUSE

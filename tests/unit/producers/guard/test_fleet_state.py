@@ -9,7 +9,7 @@ import pytest
 from switchgear import Permit, Rejection, SwitchgearError
 from switchgear.follower.follower import CircuitFollower
 from switchgear.follower.view import UNAVAILABLE, AgingViews, DenyingViews, SilentViews, Views
-from switchgear.guard.decision import make_gate
+from switchgear.guard.decision import make_decision
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.testing import FakeClock, InMemoryFleet
@@ -21,7 +21,7 @@ NOBODY = "127.0.0.1:1"
 
 
 class Scene:
-    """A follower that was never started, with a table filled by hand, behind a gate; and a clock."""
+    """A follower that was never started, with a table filled by hand, behind a decision; and a clock."""
 
     def __init__(self, on_state_unavailable: OnStateUnavailable = "last_known", **options: Any) -> None:
         self.now = 1_800_000_000.0
@@ -30,7 +30,7 @@ class Scene:
         self.follower.age_s = lambda: self.age  # type: ignore[method-assign]
         emitter = MemoryEmitter(lambda _events: None, lambda: self.now)
         emitter.cut()
-        self.gate = make_gate(
+        self.decision = make_decision(
             LocalBreakers(None, lambda: self.now),
             emitter=emitter,
             follower=self.follower,
@@ -55,7 +55,7 @@ class Scene:
         return self.availability.look()
 
     def ask(self, tool: str) -> Permit | Rejection:
-        answer = self.gate.acquire(tool)
+        answer = self.decision.acquire(tool)
         assert isinstance(answer, Permit | Rejection)
         return answer
 
@@ -118,12 +118,12 @@ def test_deny_refuses_every_call_while_the_state_is_unavailable() -> None:
     refusal = scene.ask("anything")
     assert isinstance(refusal, Rejection)
     assert (refusal.tool, refusal.reason, refusal.source) == ("anything", UNAVAILABLE, "fleet")
-    assert scene.gate.is_open("anything")
+    assert scene.decision.is_open("anything")
     scene.load()
     assert isinstance(scene.ask("anything"), Permit)
     scene.look(15)
     assert isinstance(scene.ask("anything"), Rejection)
-    assert isinstance(scene.gate.acquire("anything", "user", "session"), Rejection)
+    assert isinstance(scene.decision.acquire("anything", "user", "session"), Rejection)
 
 
 def test_records_are_taken_in_by_version_whatever_is_answered_meanwhile() -> None:
@@ -197,7 +197,7 @@ def test_when_the_background_has_ended_every_call_sees_the_age_itself(wanted: On
     assert bool(scene.ask("fine")) == (wanted != "deny")
     assert bool(scene.ask("broken")) == (wanted == "local")
     assert scene.availability.mode == then
-    assert scene.gate.is_open("fine") == (wanted == "deny")
+    assert scene.decision.is_open("fine") == (wanted == "deny")
 
 
 def test_last_known_words_that_are_too_old_are_not_heeded_after_the_end_of_the_background() -> None:

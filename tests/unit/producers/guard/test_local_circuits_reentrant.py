@@ -119,8 +119,8 @@ def test_a_stream_collected_within_a_transition_gives_its_permit_back():
             node.me, node.held = node, stream()
             next(node.held)
             node = None
-            circuit = gear._gate.local.get("t")
-            gave = within_the_next_transition(gear._gate.local, circuit, gc.collect)
+            circuit = gear._decision.local.get("t")
+            gave = within_the_next_transition(gear._decision.local, circuit, gc.collect)
             gear.try_acquire("t").failure(ConnectionError())
             assert gave[0] > 0
             circuit.breaker.on_move = None

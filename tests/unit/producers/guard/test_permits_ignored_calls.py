@@ -65,7 +65,7 @@ def taken(gear: Switchgear) -> Permit:
 
 def counted(gear: Switchgear) -> tuple[int, int, int]:
     """Calls, failed and ignored ones of the process's own circuit."""
-    counts = gear._gate.local.circuits[TOOL].breaker.counts(gear._runtime.clock())
+    counts = gear._decision.local.circuits[TOOL].breaker.counts(gear._runtime.clock())
     return counts.calls, counts.failed, counts.ignored
 
 
@@ -298,11 +298,11 @@ def test_an_ignored_probe_decides_nothing_and_frees_its_place(error: Exception |
     assert probe.probe
     assert not gear.try_acquire(TOOL)
     probe.ignore(error)
-    assert gear._gate.local.circuits[TOOL].breaker.state == "half_open"
+    assert gear._decision.local.circuits[TOOL].breaker.state == "half_open"
     after = taken(gear)
     assert after.probe
     after.success()
-    assert gear._gate.local.circuits[TOOL].breaker.state == "closed"
+    assert gear._decision.local.circuits[TOOL].breaker.state == "closed"
 
 
 @pytest.mark.parametrize("error", [None, ConnectionError("down")])

@@ -38,12 +38,12 @@ def client(clock: Clock, permits: int = 1, **policy) -> Switchgear:
             **policy,
         )
     )
-    gear._gate.clock = gear._gate.reporter.clock = gear._gate.local._clock = clock
+    gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
     return gear
 
 
 def breaker_of(gear: Switchgear):
-    return gear._gate.local.get("tool").breaker
+    return gear._decision.local.get("tool").breaker
 
 
 def probes_out(gear: Switchgear) -> int:
@@ -223,17 +223,17 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
     gear = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=BreakerPolicy(consecutive_failures=1))
     gear._runtime.started = True
     gear._emitter.wake = lambda urgent: None
-    breaker = gear._gate.local.get("tool").breaker
+    breaker = gear._decision.local.get("tool").breaker
     breaker.transition_to("open", time.monotonic(), actor="test", open_for_s=1e-9)
     gear._follower.table.apply(b"tool", OPEN_UNTIL_LONG_AGO)
-    monkeypatch.setattr(type(gear._gate.fleet), "reachable", lambda *_: True)
+    monkeypatch.setattr(type(gear._decision.fleet), "reachable", lambda *_: True)
     task = asyncio.ensure_future(gear.acall("tool", asyncio.sleep, 0))
     await asyncio.sleep(0.05)
-    assert (len(breaker.leases), len(gear._gate.fleet.probes._waiting)) == (1, 1)
+    assert (len(breaker.leases), len(gear._decision.fleet.probes._waiting)) == (1, 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (len(breaker.leases), len(gear._gate.fleet.probes._waiting)) == (0, 0)
+    assert (len(breaker.leases), len(gear._decision.fleet.probes._waiting)) == (0, 0)
     gear._emitter.closed = True
 
 
@@ -383,7 +383,7 @@ gear.try_acquire("tool").failure(OSError())
 threading.Event().wait(0.02)
 probe = gear.try_acquire("tool")
 assert probe.probe and not gear.try_acquire("tool")
-held = gear._gate.local.circuits["tool"].lock
+held = gear._decision.local.circuits["tool"].lock
 held.acquire()
 child = os.fork()
 if child == 0:

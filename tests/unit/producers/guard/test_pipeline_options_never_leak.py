@@ -99,8 +99,8 @@ async def once(gear, kind, ending, options):
         await task
 
 
-def probes_out(gate):
-    return sum(len(circuit.breaker.leases) for circuit in gate.local)
+def probes_out(decision):
+    return sum(len(circuit.breaker.leases) for circuit in decision.local)
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,8 +121,8 @@ def test_no_option_and_no_ending_takes_a_permit_along(calls):
             given_options = {**options, **(results_only if kind == "call" else {})}
             with session if in_session else contextlib.nullcontext():
                 await once(gear, kind, ending, given_options)
-            for gate in (gear._gate, session.decision):
-                assert probes_out(gate) == 0, (kind, ending, options)
+            for decision in (gear._decision, session.decision):
+                assert probes_out(decision) == 0, (kind, ending, options)
         status = session.status()
         assert 0 <= status.failures <= status.calls <= 2 * len(calls)
 

@@ -65,8 +65,8 @@ for _ in range(1_000):  # until the background has imported what it needs, which
         break
     time.sleep(0.01)
 print(grown(lambda number: {work}))
-if gear._gate.fleet is not None:
-    assert len(gear._gate.fleet.refusals._tools) == 1
+if gear._decision.fleet is not None:
+    assert len(gear._decision.fleet.refusals._tools) == 1
     assert len(gear._emitter.buffer) < 100
     gear.close(0)
 """

@@ -24,7 +24,7 @@ def test_error_messages_are_cut_before_they_are_kept_and_buffered() -> None:
         assert isinstance(event, Event)
         assert event.error_message is not None
         assert len(event.error_message) < 3 * MAX_MESSAGE_CHARACTERS
-    kept = gear._gate.local.circuits["b"].last_error
+    kept = gear._decision.local.circuits["b"].last_error
     assert kept is not None
     assert len(kept) < 3 * MAX_MESSAGE_CHARACTERS
 

@@ -105,9 +105,11 @@ def test_an_mcp_error_is_reported_as_the_tools_own_and_opens_nothing(fleet, remo
     ] * 5
 
 
-@pytest.mark.parametrize("verdict", ["server", Classification("server")])
-def test_a_rule_of_the_guard_decides_which_results_are_failures(gear, verdict):
-    guarded = gear.guard("t", classify_result=lambda result: verdict if result is None else None)(lambda found: found)
+@pytest.mark.parametrize("classification", ["server", Classification("server")])
+def test_a_rule_of_the_guard_decides_which_results_are_failures(gear, classification):
+    guarded = gear.guard("t", classify_result=lambda result: classification if result is None else None)(
+        lambda found: found
+    )
     assert guarded(1) == 1
     for _ in range(2):
         assert guarded(None) is None
@@ -130,7 +132,7 @@ def test_a_failing_classify_result_rule_reports_a_success(gear, caplog):
     assert "classify_result of t failed: AttributeError" in caplog.text
 
 
-# -- a verdict of the guard's own -------------------------------------------------------------------------------------
+# -- the classify option of a guard --------------------------------------------------------------------------------
 
 
 def test_the_guards_classify_goes_before_the_clients_and_none_leaves_it_to_that():

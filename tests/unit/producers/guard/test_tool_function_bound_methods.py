@@ -68,7 +68,7 @@ def test_the_parameters_of_a_bound_method_have_the_hash_of_the_plain_function():
 
     plain, bound = gear.guard("w")(get), gear.guard("w")(Weather().get)
     hashes = []
-    gear._gate.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
+    gear._decision.reporter.report = lambda permit, _report: hashes.append(permit.parameters_hash)
     for each in (plain, bound):
         each("Oslo")
     assert len(set(hashes)) == 1

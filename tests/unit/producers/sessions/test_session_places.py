@@ -146,7 +146,7 @@ def publish(gear, *leases):
         changed_at=now, open_until=now - timedelta(seconds=1), leases=leases,
     )  # fmt: skip
     view = gear._follower.table.apply(b"t", circuit.model_dump_json().encode())
-    gear._gate.fleet.on_view(view)
+    gear._decision.fleet.on_view(view)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def connected(monkeypatch):
     """A client that may ask the fleet for a probe of t."""
     made = Switchgear("127.0.0.1:1", probe_wait=60, local_policies=QUICK)
     made._runtime.started = True
-    monkeypatch.setattr(type(made._gate.fleet), "reachable", lambda *_: True)
+    monkeypatch.setattr(type(made._decision.fleet), "reachable", lambda *_: True)
     publish(made)
     yield made
     made.close(0)
