@@ -18,6 +18,7 @@ LOG_BYTES: Final = 7 * 1_048_576
 # The locking mode comes first: the file stays locked from the first access on.
 _SETTINGS: Final = f"""
 PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA synchronous = OFF;
 PRAGMA page_size = {_PAGE_BYTES};
 PRAGMA auto_vacuum = FULL;
 PRAGMA journal_mode = WAL;
@@ -59,8 +60,8 @@ class Database:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, check_same_thread=False)
         try:
-            synchronous = f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'};"
-            self._connection.executescript(_SETTINGS + synchronous + _TABLES)
+            self._connection.executescript(_SETTINGS + _TABLES)  # an empty file needs no fsync, which can take seconds
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
             self.rows, self._last_id = self._connection.execute(
                 "SELECT count(*), coalesce(max(id), 0) FROM events"
             ).fetchone()
@@ -176,6 +177,8 @@ class Database:
     def close(self) -> None:
         """Close the file, and delete it if it holds no event."""
         with contextlib.suppress(sqlite3.Error):
+            if not self.rows:
+                self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.close()
         if not self.rows:
             self._remove()
