@@ -11,6 +11,7 @@ async def get_forecast(city: str) -> dict: ...
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from switchgear.arguments import OptionError
 from switchgear.classify import IGNORE, Classification, classify, classify_result, outage_in_text
 from switchgear.client import Switchgear
 from switchgear.emitter import shutdown as _shutdown  # noqa: F401 - its atexit handler runs after those of the program
@@ -19,18 +20,11 @@ from switchgear.emitter.status import EmitterStatus, Receipt
 from switchgear.follower.status import FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView, LeaseView
-from switchgear.guard import (
-    CallTimeoutError,
-    CircuitOpenError,
-    DuplicateCallError,
-    GuardOptions,
-    OptionError,
-    Permit,
-    Rejection,
-    SessionExhaustedError,
-    ThreadsBusyError,
-)
 from switchgear.guard.call import Answer
+from switchgear.guard.options import GuardOptions
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
+from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
 from switchgear.sessions.session import Session, SessionStatus
 from switchgear.sessions.usage import Usage
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks

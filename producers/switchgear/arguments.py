@@ -1,23 +1,23 @@
 """Check the arguments of constructors where they are given, so that a wrong value fails there and not hours later in a call.
 
-There is one function for each kind of value. It takes the argument's name and value, and raises OptionError if the value is wrong.
+There is one function for each kind of value. It takes the argument's name and value, and raises OptionError if the value is
+impossible.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import reprlib
 import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypedDict, Unpack
 
 from switchgear.breaker.policy import PlainPolicy
-from switchgear.guard.options import GuardOptions, OptionError
 from switchgear.guard.tool_function import examine
 from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.errors import SettingsError, SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear_schemas.settings import ClientSettings
@@ -29,16 +29,15 @@ _MOST_PREFIX: Final = 200
 MOST_S: Final = 1e9
 """31 years, less than the longest wait of a thread (``threading.TIMEOUT_MAX``)."""
 _RENAMING: Final = "a dict or a function, from a name to a name"
-_short: Final = reprlib.Repr()
-_short.maxstring = _short.maxother = 100
+
+
+class OptionError(SwitchgearError, ValueError):
+    """An option is unknown, out of range, or impossible for its function."""
 
 
 def shown(value: object) -> str:
-    """Return ``repr(value)`` on one line and bounded, even if its ``__repr__`` fails."""
-    try:
-        return " ".join(_short.repr(value).split())
-    except Exception:  # noqa: BLE001 - a number of too many digits, or a __repr__ that fails
-        return f"such a {type(value).__name__}"
+    """Return the beginning of ``repr(value)``."""
+    return f"{value!r:.100}"
 
 
 def impossible(name: str, meant: str, value: object, hint: str = "") -> NoReturn:
@@ -76,10 +75,10 @@ def one_of(name: str, value: object, words: Collection[str]) -> None:
         impossible(name, f"one of {', '.join(words)}", value)
 
 
-def function(name: str, value: object) -> None:
+def function(name: str, value: object, hint: str = "") -> None:
     """Check for a function that is called and not awaited."""
     if not callable(value):
-        impossible(name, "a function", value)
+        impossible(name, "a function", value, hint)
     if examine(value).kind != "function":
         impossible(name, "a plain function", value, "It is called and not awaited: leave out the async.")
 
@@ -102,22 +101,17 @@ def renaming(name: str, value: object) -> None:
         impossible(name, _RENAMING, value)
 
 
-def renamed(argument: str, names: object, name: str) -> str:
-    """Return the new name of ``name``.
+def renamed(argument: str, names: Any, name: str) -> str:
+    """Return the new name of ``name``. Names that a mapping lacks stay as they are.
 
     Args:
         argument: The name of the argument that ``names`` is.
-        names: A mapping, a function, or None. A name that the mapping lacks stays as it is.
+        names: A mapping, a function, or None.
         name: The old name.
     """
     if names is None:
         return name
-    if isinstance(names, Mapping):
-        found = names.get(name, name)
-    elif callable(names):
-        found = names(name)
-    else:
-        impossible(argument, _RENAMING, names)
+    found = names.get(name, name) if isinstance(names, Mapping) else names(name)
     if not isinstance(found, str) or not found:
         impossible(
             f"The name that {argument} has for {name!r}", "text", found, "Leave out names that stay as they are."
@@ -144,18 +138,25 @@ def policies(name: str, value: object) -> None:
 
 def secret_key(name: str, value: object) -> None:
     """Check for bytes to hash with. The message doesn't show them."""
-    if not isinstance(value, (bytes, bytearray)):
-        raise OptionError(f"{name} must be 1 to 64 bytes, not a {type(value).__name__}.", hint=f'{name}=b"..."')
-    if not 1 <= len(value) <= 64:
-        raise OptionError(
-            f"{name} must be 1 to 64 bytes, not {len(value)}.", hint="Without a secret the hash could be guessed."
-        )
+    if not isinstance(value, (bytes, bytearray)) or not 1 <= len(value) <= 64:
+        raise OptionError(f"{name} must be 1 to 64 bytes.", hint=f'{name}=b"..."')
 
 
-def options(name: str, value: object) -> None:
-    """Check for GuardOptions, or None."""
-    if value is not None and not isinstance(value, GuardOptions):
-        impossible(name, "GuardOptions", value, f"{name}=GuardOptions(timeout=5)")
+def identifier(name: str, value: object, hint: str, *, least: int = 0) -> None:
+    """Check for a name or id that goes with every event."""
+    if not isinstance(value, str):
+        impossible(name, "text", value, hint)
+    if not least <= len(value) <= MAX_NAME_LENGTH:
+        raise OptionError(f"{name} must have {least} to {MAX_NAME_LENGTH} characters, not {len(value)}.", hint=hint)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        impossible(name, "text that can be encoded as UTF-8", value)
+
+
+def tool_name(tool: object) -> None:
+    """Check the name of a tool. It names the circuit."""
+    identifier("The name of a tool", tool, 'For example @gear.guard("mcp:weather:get_forecast").', least=1)
 
 
 def connection(name: str, value: object) -> KafkaConnection:

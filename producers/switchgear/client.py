@@ -23,7 +23,6 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.reporter import HookDispatcher
 from switchgear.guard.runtime import Runtime
-from switchgear.guard.tool_name import check_tool
 from switchgear.redaction.redact import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping
@@ -127,7 +126,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             arguments.function("redact", redact)
         if parameters_key is not None:
             arguments.secret_key("parameters_key", parameters_key)
-        arguments.options("defaults", defaults)
+        if defaults is not None and not isinstance(defaults, GuardOptions):
+            arguments.impossible("defaults", "GuardOptions", defaults, "defaults=GuardOptions(timeout=5)")
         arguments.whole("timed_threads", timed_threads)
         self._hooks = hook_list(hooks)
         wire = connect(
@@ -229,7 +229,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if (
             type(tool) is not str or tool not in self._decision.local.circuits
         ):  # a name that has a circuit was checked before
-            check_tool(tool)
+            arguments.tool_name(tool)
         if self._runtime.started and not session_stack.get():  # the common case: save a function call
             answer = self._decision.acquire(tool, user_id, session_id, request_id)
         else:
@@ -245,7 +245,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
-        check_tool(tool)
+        arguments.tool_name(tool)
         caller = (user_id, session_id, request_id)
         answer = await self._runtime.adecide(tool, caller)
         return self._runtime.refused_permit(answer, caller) if isinstance(answer, Rejection) else answer
@@ -260,7 +260,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Raises:
             SwitchgearError: ``tool`` can't be the name of a tool.
         """
-        check_tool(tool)
+        arguments.tool_name(tool)
         return PermitContext(self._runtime, tool, (user_id, session_id, request_id))
 
     # -- fallbacks --------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Raises:
             SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
         """
-        self._runtime.map_fallbacks(chains)
+        self._runtime.fallbacks.update(chains)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -318,7 +318,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Raises:
             SwitchgearError: ``tool`` can't be the name of a tool.
         """
-        check_tool(tool)
+        arguments.tool_name(tool)
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:

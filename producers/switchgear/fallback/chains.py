@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from switchgear.fallback.registry import NO_GROUP, Group
 from switchgear_schemas.errors import SwitchgearError
 
 Chains = Mapping[str, str | Sequence[str]]
 """A tool's fallback, or several in order, by the tool's name."""
-
-
-def reached(tool: str, direct: Callable[[str], Iterable[str]]) -> dict[str, str]:
-    """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
-
-    Each tool comes once, so circles in the names are harmless.
-
-    Args:
-        tool: The tool. It is never among its own fallbacks.
-        direct: Returns the fallbacks that a tool names itself.
-
-    Returns:
-        By fallback, the tool that names it.
-    """
-    found: dict[str, str] = {}
-    waiting = [tool]
-    for name in waiting:  # grows while it is walked
-        for other in direct(name):
-            if other != tool and other not in found:
-                found[other] = name
-                waiting.append(other)
-    return found
 
 
 class FallbackMap:
@@ -43,7 +22,8 @@ class FallbackMap:
     """
 
     def __init__(self, given: Chains | None = None) -> None:
-        self._direct: dict[str, tuple[str, ...]] = {}
+        self.named: dict[str, tuple[str, ...]] = {}
+        """By tool, the fallbacks that it names itself."""
         self.update(given or {})
 
     def update(self, chains: Chains) -> None:
@@ -52,26 +32,39 @@ class FallbackMap:
             raise SwitchgearError(
                 f"Fallbacks must be a dict by tool, not {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
             )
-        self._direct.update({tool: _checked(tool, named) for tool, named in chains.items()})
+        self.named.update({tool: _checked(tool, named) for tool, named in chains.items()})
 
-    def direct(self, tool: str) -> tuple[str, ...]:
-        """Return the fallbacks that ``tool`` names itself."""
-        return self._direct.get(tool, ())
+    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> dict[str, str]:
+        """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
 
-    def chain(self, tool: str) -> tuple[str, ...]:
-        """Return all fallbacks of ``tool`` in order, with those of its fallbacks."""
-        return tuple(reached(tool, self.direct)) if tool in self._direct else ()
+        Each tool comes once, so circles in the names are harmless.
+
+        Args:
+            tool: The tool that is refused. It is never among its own fallbacks.
+            own: The chain of its guard. If it is empty, the client's map is used.
+            group: The guarded functions whose chains are used before those of the map.
+
+        Returns:
+            By fallback, the tool that names it.
+        """
+        found: dict[str, str] = {}
+        waiting = [tool]
+        for name in waiting:  # grows while it is walked
+            given = own if name == tool else group[name].plan.options.chain if name in group else ()
+            for other in given or self.named.get(name, ()):
+                if other != tool and other not in found:
+                    found[other] = name
+                    waiting.append(other)
+        return found
 
     def chains(self) -> dict[str, tuple[str, ...]]:
         """Return every tool's chain."""
-        return {tool: self.chain(tool) for tool in list(self._direct)}
+        return {tool: tuple(self.chain(tool)) for tool in list(self.named)}
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
-    if not isinstance(tool, str) or not tool:
-        raise SwitchgearError(f"A tool with fallbacks must be a name, not {tool!r:.100}.")
     chain = (named,) if isinstance(named, str) else named
-    if not isinstance(chain, Sequence) or not all(isinstance(name, str) and name for name in chain):
+    if not isinstance(chain, Sequence) or not all(isinstance(name, str) and name for name in (tool, *chain)):
         raise SwitchgearError(
             f"The fallbacks of {tool} must be names of tools, not {named!r:.100}.",
             hint="Pass one name, or a list in order.",

@@ -7,10 +7,8 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from switchgear.guard.tool_function import same_function
-from switchgear.runtime.fork import call_in_child
 
 if TYPE_CHECKING:
     from switchgear.guard.options import GuardOptions
@@ -39,29 +37,19 @@ FUNCTION_MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
 DIFFERENT: Final = "different functions are guarded under that name (give the one that is meant as fallback=)"
 
 
-class StandIn(NamedTuple):
+class Guarded(NamedTuple):
     """A guarded function and the rules of its calls."""
 
     tool: ToolFunction
     plan: Any
     """Its :class:`~switchgear.guard.call.GuardPlan`. This module can't name the type: plans are made with its help."""
+    wrapper: Callable[..., Any] | None = None
+    """The guarded function that carries this under :data:`MARK`. Another decorator copies the mark, and must not be passed over."""
 
 
-Group = Mapping[str, StandIn]
+Group = Mapping[str, Guarded]
 """Functions by tool that fall back on each other: those of one agent, or those given as a fallback themselves."""
-
-
 NO_GROUP: Final[Group] = {}
-
-
-class Guarded(NamedTuple):
-    """What a guarded function carries under :data:`MARK`."""
-
-    plan: Any
-    """See :class:`StandIn`."""
-    tool: ToolFunction
-    wrapper: Callable[..., Any]
-    """The guarded function itself: another decorator copies the mark, and must not be passed over."""
 
 
 def guarded_by(function: Any) -> Guarded | None:
@@ -88,7 +76,7 @@ def resolved(runtime: object, options: GuardOptions) -> tuple[GuardOptions, Grou
         bound = functools.partial(tool.call, options.fallback.__self__)
         tool = dataclasses.replace(tool, call=bound, receiver=False)
     named = dataclasses.replace(options, fallback=plan.tool)
-    return named, {**plan.group, plan.tool: StandIn(tool, plan)}
+    return named, {**plan.group, plan.tool: Guarded(tool, plan)}
 
 
 class StandIns:
@@ -99,9 +87,8 @@ class StandIns:
     """
 
     def __init__(self) -> None:
-        self._by_tool: dict[str, dict[Kind, StandIn | None]] = {}
-        self._reset()
-        call_in_child(self._reset)
+        self._by_tool: dict[str, dict[Kind, Guarded | None]] = {}
+        self._lock = threading.Lock()
 
     def add(self, tool: str, examined: ToolFunction, plan: Any) -> None:
         """Add a function that is guarded as ``tool``."""
@@ -116,9 +103,9 @@ class StandIns:
                 if known is None or not same_function(known.tool.call, examined.call):
                     kinds[examined.kind] = None
                     return
-            kinds[examined.kind] = StandIn(examined, plan)
+            kinds[examined.kind] = Guarded(examined, plan)
 
-    def find(self, tool: str, kind: Kind, group: Group) -> StandIn | str | None:
+    def find(self, tool: str, kind: Kind, group: Group) -> Guarded | str | None:
         """Return what stands in as ``tool``, or why nothing does; None if the tool is not guarded here.
 
         Args:
@@ -127,7 +114,7 @@ class StandIns:
             group: The functions of the caller's own group; they go first.
         """
         own = group.get(tool)
-        kinds: Mapping[Kind, StandIn | None] = self._by_tool.get(tool, {}) if own is None else {own.tool.kind: own}
+        kinds: Mapping[Kind, Guarded | None] = self._by_tool.get(tool, {}) if own is None else {own.tool.kind: own}
         if not kinds:
             return None
         for fitting in MAY_STAND_IN[kind]:
@@ -135,5 +122,41 @@ class StandIns:
                 return kinds[fitting] or DIFFERENT
         return f"a {next(iter(kinds))} in place of a {kind}"
 
-    def _reset(self) -> None:
-        self._lock = threading.RLock()
+
+_PLAIN: Final = (str, bytes, int, float, bool, type(None))
+_DEEPEST: Final = 5
+
+
+def same_function(one: Any, other: Any, depth: int = 0) -> bool:
+    """Return whether two functions are the same: by module, qualified name and what their closures hold.
+
+    Two closures of one function may act for two users, so what they hold is compared too: text and numbers by value, the rest
+    by identity. If in doubt, they are different.
+    """
+    if one is other:
+        return True
+    if type(one) is not type(other) or depth > _DEEPEST:
+        return False
+    if isinstance(one, (*_PLAIN, MethodType)):
+        return bool(one == other)
+    if not isinstance(one, (FunctionType, type)):
+        return False
+    first, second = _parts(one), _parts(other)
+    return len(first) == len(second) and all(same_function(a, b, depth + 1) for a, b in zip(first, second, strict=True))
+
+
+def _parts(thing: FunctionType | type) -> list[object]:
+    """Return what distinguishes ``thing`` from others. A module that is loaded again makes its defaults again."""
+    found: list[object] = [thing.__module__, thing.__qualname__]
+    if isinstance(thing, FunctionType):
+        found += [_held(cell) for cell in thing.__closure__ or ()]
+        if "<" in thing.__qualname__:  # made within a function
+            found += [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+    return found
+
+
+def _held(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # still empty: what it will hold is unknown
+        return object()

@@ -11,7 +11,7 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import HARMLESS, failure_in, text_in
 from switchgear.fallback.registry import resolved
-from switchgear.guard.argument_mismatch import is_argument_mismatch
+from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
@@ -160,7 +160,7 @@ class Call:
     """
 
     __slots__ = (
-        "acting", "age_s", "args", "blocks", "done", "entered", "function", "key", "kind", "kwargs", "noted_in", "permit", "plan",
+        "acting", "age_s", "args", "blocks", "done", "function", "key", "kind", "kwargs", "noted_in", "permit", "plan",
         "refusal", "repeats", "served_by", "stale", "tool", "value",
     )  # fmt: skip
 
@@ -191,8 +191,6 @@ class Call:
         self.age_s = 0.0
         self.blocks = False
         """A function stands in for a coroutine function: it would block the event loop."""
-        self.entered = False
-        """The function returned something that is still to be awaited, or read."""
         self.repeats = 0
         """How often this session made this very call lately; 0 if that isn't watched."""
         self.noted_in: str | None = None
@@ -272,7 +270,7 @@ class Call:
             return self._stand_in_failed(error)
         if self.permit.reported:  # it was not made after all
             return False
-        if not self.entered and is_argument_mismatch(self.function, error):
+        if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
             self.permit.release()
             return False
         try:

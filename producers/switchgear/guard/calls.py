@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
-from switchgear.fallback.registry import guarded_by
+from switchgear import arguments
+from switchgear.fallback.registry import Guarded, guarded_by
 from switchgear.guard.call import Answer, GuardPlan
-from switchgear.guard.decorate import guarded, guarded_together, replanned
+from switchgear.guard.decorate import guarded
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import arun, compile_plan, run
-from switchgear.guard.tool_function import Kind, examine
-from switchgear.guard.tool_name import check_tool
+from switchgear.guard.tool_function import examine
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -25,21 +25,19 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_PLANS: Final = 1_000
-_NOT_FOR_ACALL: Final[Mapping[Kind, int]] = {
-    "generator": inspect.CO_GENERATOR,
-    "async_generator": inspect.CO_ASYNC_GENERATOR,
-}
-"""By kind, the flag of the code of such functions."""
-_NOT_FOR_CALL: Final[Mapping[Kind, int]] = {"coroutine": inspect.CO_COROUTINE, **_NOT_FOR_ACALL}
+_GENERATORS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+"""Flags of the code of a function that ``acall`` can't call."""
+_NO_FUNCTION: Final = _GENERATORS | inspect.CO_COROUTINE
+"""The same for ``call``."""
 
 
 class Calling:
     """A client's calls under a set of options: the client itself, or what ``gear.with_options(...)`` returns."""
 
-    def __init__(self, runtime: Runtime, options: GuardOptions, asked: frozenset[str] = frozenset()) -> None:
+    def __init__(self, runtime: Runtime, defaults: GuardOptions, overrides: Overrides | None = None) -> None:
         self._runtime = runtime
-        self.options = options
-        self._asked = asked
+        self._overrides: Overrides = overrides or {}
+        self.options = defaults.override(self._overrides)
         self._plans: dict[str, GuardPlan] = {}
 
     def with_options(self, **options: Unpack[Overrides]) -> Calling:
@@ -48,7 +46,7 @@ class Calling:
         Raises:
             OptionError: An option is unknown or out of range.
         """
-        return Calling(self._runtime, self.options.override(options), self._asked | options.keys())
+        return Calling(self._runtime, self.options, {**self._overrides, **options})
 
     def guard(self, tool: str, **options: Unpack[Overrides]) -> Callable[[F], F]:
         """Decorate a function that calls ``tool``: a function, coroutine function, generator or async generator, or a method.
@@ -63,8 +61,8 @@ class Calling:
             OptionError: An option is unknown, out of range, or impossible for this kind of function; or ``tool`` can't be the
                 name of a tool.
         """
-        check_tool(tool)
-        given, asked = self.options.override(options), self._asked | options.keys()
+        arguments.tool_name(tool)
+        given, asked = self.options.override(options), {*self._overrides, *options}
 
         def decorate(function: F) -> F:
             found: F = guarded(self._runtime, tool, function, given, asked=asked)
@@ -78,7 +76,15 @@ class Calling:
         Raises:
             OptionError: ``tools`` isn't a dict of functions by name, or one of them can't be guarded.
         """
-        return guarded_together(self._runtime, tools, self.options, asked=self._asked)
+        if not isinstance(tools, Mapping):
+            arguments.impossible(
+                "tools", "a dict of functions by their tools' names", tools, 'tools={"search": search}'
+            )
+        group: dict[str, Guarded] = {}
+        return {
+            name: guarded(self._runtime, name, function, self.options, asked=self._overrides, group=group)
+            for name, function in tools.items()
+        }
 
     def call(self, tool: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function(*args, **kwargs)`` behind ``tool``'s circuit.
@@ -88,7 +94,7 @@ class Calling:
             SwitchgearError: It is a coroutine function or a generator, or can't be called; or ``tool`` can't be the name of a
                 tool.
         """
-        _check_kind(function, _NOT_FOR_CALL)
+        _check_kind(function, _NO_FUNCTION)
         result: R = run(self._plan(tool), function, args, kwargs).value
         return result
 
@@ -99,7 +105,7 @@ class Calling:
             CircuitOpenError: The circuit refused. What the function raises goes through.
             SwitchgearError: It is a generator, or can't be called; or ``tool`` can't be the name of a tool.
         """
-        _check_kind(function, _NOT_FOR_ACALL)
+        _check_kind(function, _GENERATORS)
         result: R = (await arun(self._plan(tool), function, args, kwargs)).value
         return result
 
@@ -117,7 +123,7 @@ class Calling:
             SwitchgearError: The function is not guarded, or is a coroutine function or a generator.
         """
         plan, function, args = self._of(first, args)
-        _check_kind(function, _NOT_FOR_CALL)
+        _check_kind(function, _NO_FUNCTION)
         return run(plan, function, args, kwargs).answer()
 
     @overload
@@ -129,15 +135,15 @@ class Calling:
     async def aanswer(self, first: Any, /, *args: Any, **kwargs: Any) -> Answer[Any]:
         """:meth:`answer` for coroutine functions."""
         plan, function, args = self._of(first, args)
-        _check_kind(function, _NOT_FOR_ACALL)
+        _check_kind(function, _GENERATORS)
         return (await arun(plan, function, args, kwargs)).answer()
 
     def _plan(self, tool: str) -> GuardPlan:
         if type(tool) is not str:  # a list, for example, can't be looked up in a dict
-            check_tool(tool)
+            arguments.tool_name(tool)
         plan = self._plans.get(tool)
         if plan is None:
-            check_tool(tool)
+            arguments.tool_name(tool)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             plan = self._plans[tool] = compile_plan(self._runtime, tool, self.options)
@@ -155,26 +161,28 @@ class Calling:
                 f"{first!r} is not guarded.", hint="Pass a guarded function, or the tool's name and a function."
             )
         bound = getattr(first, "__self__", None) if inspect.ismethod(first) else None
-        plan = replanned(found.plan, self.options, self._asked) if self._asked else found.plan
+        plan = found.plan
+        if self._overrides:
+            options = plan.options.override(self._overrides)
+            plan = compile_plan(plan.runtime, plan.tool, options, receiver=plan.receiver)
+            plan.group = {**found.plan.group, **plan.group}
         return plan, found.tool.call, args if bound is None else (bound, *args)
 
 
-def _check_kind(function: Any, kinds: Mapping[Kind, int]) -> None:
+def _check_kind(function: Any, flags: int) -> None:
     """Check that the outcome of ``function`` is known when it returns; a coroutine's or a generator's is not.
 
     Raises:
-        SwitchgearError: It is of one of ``kinds``, or can't be called. The message says what to use instead.
+        SwitchgearError: Its code has one of ``flags``, or it can't be called. The message says what to use instead.
     """
-    if type(function) is FunctionType and not function.__code__.co_flags & sum(kinds.values()):
+    if type(function) is FunctionType and not function.__code__.co_flags & flags:
         return
     if not callable(function):
         raise SwitchgearError(
             f"The function must be callable, not {function!r:.100}.", hint='gear.call("tool", function, argument)'
         )
     examined = examine(function)
-    if examined.kind in kinds:
-        asynchronous = examined.kind == "coroutine"
-        raise SwitchgearError(
-            f"{examined.name} is {'a coroutine function' if asynchronous else 'a generator function'}.",
-            hint="Use acall or aanswer." if asynchronous else "Decorate it with guard.",
-        )
+    if examined.kind == "coroutine" and flags & inspect.CO_COROUTINE:
+        raise SwitchgearError(f"{examined.name} is a coroutine function.", hint="Use acall or aanswer.")
+    if "generator" in examined.kind:
+        raise SwitchgearError(f"{examined.name} is a generator function.", hint="Decorate it with guard.")

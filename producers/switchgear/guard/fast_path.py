@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.classify.result import HARMLESS, failure_in, text_in
 from switchgear.emitter.event import Event
-from switchgear.guard.argument_mismatch import is_argument_mismatch, is_awaitable_argument_mismatch
-from switchgear.guard.deferred_results import needs_report, reported
+from switchgear.guard.argument_mismatch import misfit
+from switchgear.guard.call import Call, GuardPlan
+from switchgear.guard.deferred_results import awaits, finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.sessions.session import session_stack
@@ -28,28 +29,28 @@ if TYPE_CHECKING:
     from switchgear.emitter.buffer import Item
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.fleet_circuits import FleetCircuits
-    from switchgear.guard.runtime import Runtime
 
 
 Function = Callable[..., Any]
 Coroutine = Callable[..., Awaitable[Any]]
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
 
 _NO_BUFFER: Final[deque[Item]] = deque()
 
 
-def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function) -> Function:
+def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
     """Return ``function`` behind ``tool``'s circuit, without its name and signature.
 
     Args:
-        runtime: Its circuits decide.
-        tool: The circuit's name.
+        plan: The tool and the client whose circuits decide.
         function: What is guarded; not a coroutine function.
         full: ``function`` on the full path.
     """
-    decision = runtime.decision
+    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
     if decision.fleet is not None:
-        return _emitting(runtime, decision.fleet, tool, function, full)
-    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+        return _emitting(plan, decision.fleet, function, full)
+    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
     clock, reporter = decision.clock, decision.reporter
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,10 +66,12 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            _failed(function, error, Permit(reporter, tool, circuit, quiet, clock(), None))
+            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, clock(), None))
             raise
-        if type(result) not in HARMLESS and needs_report(result):
-            return reported(Permit(reporter, tool, circuit, quiet, clock(), None), result)
+        if type(result) not in HARMLESS and _needs_report(result):
+            return _reported(
+                plan, function, args, kwargs, Permit(reporter, tool, circuit, quiet, clock(), None), result
+            )
         if circuit.breaker.quiet is not quiet:
             Permit(reporter, tool, circuit, quiet, clock(), None).success()
         return result
@@ -76,12 +79,12 @@ def plain_guard(runtime: Runtime, tool: str, function: Function, full: Function)
     return call
 
 
-def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Coroutine) -> Coroutine:
+def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
     """Return the coroutine function ``function`` behind ``tool``'s circuit, as :func:`plain_guard` does."""
-    decision = runtime.decision
+    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
     if decision.fleet is not None:
-        return _emitting_async(runtime, decision.fleet, tool, function, full)
-    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+        return _emitting_async(plan, decision.fleet, function, full)
+    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
     clock, reporter = decision.clock, decision.reporter
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +100,7 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Co
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            _failed_async(function, error, Permit(reporter, tool, circuit, quiet, clock(), None))
+            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, clock(), None))
             raise
         if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
             permit = Permit(reporter, tool, circuit, quiet, clock(), None)
@@ -110,10 +113,10 @@ def plain_async_guard(runtime: Runtime, tool: str, function: Coroutine, full: Co
     return call
 
 
-def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Function, full: Function) -> Function:
+def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: Function) -> Function:
     """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
-    decision = runtime.decision
-    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
+    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
     clock, reporter = decision.clock, decision.reporter
     views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
     items, limit = _room(emitter, clock)
@@ -134,10 +137,12 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            _failed(function, error, Permit(reporter, tool, circuit, quiet, started, generation))
+            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, started, generation))
             raise
-        if type(result) not in HARMLESS and needs_report(result):
-            return reported(Permit(reporter, tool, circuit, quiet, started, generation), result)
+        if type(result) not in HARMLESS and _needs_report(result):
+            return _reported(
+                plan, function, args, kwargs, Permit(reporter, tool, circuit, quiet, started, generation), result
+            )
         if circuit.breaker.quiet is not quiet:
             Permit(reporter, tool, circuit, quiet, started, generation).success()
             return result
@@ -153,11 +158,9 @@ def _emitting(runtime: Runtime, fleet: FleetCircuits, tool: str, function: Funct
     return call
 
 
-def _emitting_async(
-    runtime: Runtime, fleet: FleetCircuits, tool: str, function: Coroutine, full: Coroutine
-) -> Coroutine:
-    decision = runtime.decision
-    circuits, routed, sessions = decision.local.circuits, runtime.routed, session_stack.get
+def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine) -> Coroutine:
+    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
+    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
     clock, reporter = decision.clock, decision.reporter
     views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
     items, limit = _room(emitter, clock)
@@ -178,7 +181,7 @@ def _emitting_async(
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            _failed_async(function, error, Permit(reporter, tool, circuit, quiet, started, generation))
+            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, started, generation))
             raise
         if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
             permit = Permit(reporter, tool, circuit, quiet, started, generation)
@@ -215,11 +218,19 @@ def _wake(emitter: Emitter, items: deque[Item]) -> None:
         emitter.wake(urgent=False)
 
 
-def _failed(function: Function, error: BaseException, permit: Permit) -> None:
-    if not is_argument_mismatch(function, error):  # arguments that don't fit say nothing about the tool
-        permit.failure(error)
+def _needs_report(result: Any) -> bool:
+    """Return whether ``result`` is more than a plain success: still to be awaited, or a failure."""
+    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
 
 
-def _failed_async(function: Coroutine, error: BaseException, permit: Permit) -> None:
-    if not is_awaitable_argument_mismatch(function, error):
+def _reported(plan: GuardPlan, function: Function, args: Args, kwargs: Kwargs, permit: Permit, result: Any) -> Any:
+    """Report the end of a call, now or when ``result`` is awaited. Return what its caller gets."""
+    call = Call(plan, "function", function, args, kwargs)
+    call.permitted(permit)
+    finish(call, result)
+    return call.value
+
+
+def _failed(function: Function, args: Args, kwargs: Kwargs, error: BaseException, permit: Permit) -> None:
+    if not (isinstance(error, TypeError) and misfit(function, args, kwargs)):  # that says nothing about the tool
         permit.failure(error)

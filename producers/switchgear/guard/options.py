@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from switchgear import arguments
+from switchgear.arguments import OptionError
 from switchgear.classify import Classification, Classifier
-from switchgear.guard.tool_function import examine, name_of
-from switchgear.numeric import is_number, is_whole
 from switchgear.sessions.usage import UsageExtractor
 from switchgear_schemas.enums import ErrorClass
-from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.caching.cache import CachePolicy
@@ -28,10 +26,6 @@ OnDuplicate = Literal["refuse"] | Callable[["Duplicate"], object]
 
 ResultClassifier = Callable[[Any], "Classification | ErrorClass | None"]
 """Takes a result and returns the class of its failure, None for a success, or ``IGNORE`` if it says nothing about the tool."""
-
-
-class OptionError(SwitchgearError, ValueError):
-    """An option is unknown, out of range, or impossible for its function."""
 
 
 class Overrides(TypedDict, total=False):
@@ -87,30 +81,21 @@ class GuardOptions:
 
     def __post_init__(self) -> None:
         _check_fallback(self.fallback)
-        _check_adapt(self.adapt)
-        if self.timeout is not None and not (is_number(self.timeout) and 0 < self.timeout <= threading.TIMEOUT_MAX):
-            raise OptionError(
-                f"The option timeout must be a number of seconds above 0, not {self.timeout!r:.100}.",
-                hint=f"The longest is {threading.TIMEOUT_MAX:.0f}. Leave it out for no limit.",
-            )
+        if self.adapt is not None:
+            for tool, adapter in self.adapt.items() if isinstance(self.adapt, Mapping) else [("", self.adapt)]:
+                arguments.text("A fallback tool's name in the option adapt", tool)
+                arguments.function("The option adapt", adapter)
+        if self.timeout is not None:
+            arguments.number("The option timeout", self.timeout, least=0.001)
         if self.cache is not None and (isinstance(self.cache, type) or not hasattr(self.cache, "ttl_s")):
-            raise OptionError(
-                f"The option cache must be a CachePolicy, not {self.cache!r}.", hint="CachePolicy(ttl_s=60)"
-            )
-        if not isinstance(self.single_flight, bool):
-            raise OptionError(f"The option single_flight must be True or False, not {self.single_flight!r:.100}.")
-        if not is_whole(self.duplicate_after) or self.duplicate_after < 2:
-            raise OptionError(
-                f"The option duplicate_after must be a whole number from 2, not {self.duplicate_after!r}."
-            )
-        if self.on_duplicate is not None and self.on_duplicate != "refuse" and not callable(self.on_duplicate):
-            raise OptionError(f'The option on_duplicate must be "refuse" or a function, not {self.on_duplicate!r}.')
+            arguments.impossible("The option cache", "a CachePolicy", self.cache, "CachePolicy(ttl_s=60)")
+        arguments.flag("The option single_flight", self.single_flight)
+        arguments.whole("The option duplicate_after", self.duplicate_after, least=2)
+        if self.on_duplicate not in {None, "refuse"}:
+            arguments.function("The option on_duplicate", self.on_duplicate, 'Or "refuse".')
         for name in ("usage", "classify", "classify_result", "parameters"):
-            value = getattr(self, name)
-            if value is not None and not callable(value):
-                raise OptionError(f"The option {name} must be a function, not {value!r}.")
-        for name in ("usage", "classify", "classify_result", "parameters", "on_duplicate"):
-            _check_plain(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                arguments.function(f"The option {name}", getattr(self, name))
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -145,28 +130,4 @@ def _check_fallback(fallback: object) -> None:
         return
     chain = (fallback,) if isinstance(fallback, str) else fallback
     if not isinstance(chain, Sequence) or not all(isinstance(tool, str) and tool for tool in chain):
-        raise OptionError(
-            f"The option fallback must be a tool's name, a list of names, or a function, not {fallback!r}."
-        )
-
-
-def _check_adapt(adapt: object) -> None:
-    if adapt is None or callable(adapt):
-        _check_plain("adapt", adapt)
-        return
-    if not isinstance(adapt, Mapping) or not all(callable(one) for one in adapt.values()):
-        raise OptionError(
-            f"The option adapt must be a function, or a dict of functions by fallback tool, not {adapt!r}."
-        )
-    for tool, one in adapt.items():
-        if not isinstance(tool, str) or not tool:
-            raise OptionError(f"The option adapt must have the names of fallback tools, not {tool!r:.100}.")
-        _check_plain("adapt", one)
-
-
-def _check_plain(name: str, value: object) -> None:
-    """Check that what a function returns can be used at once: it is neither awaited nor iterated."""
-    if callable(value) and examine(value).kind != "function":
-        raise OptionError(
-            f"The option {name} must be a plain function, not {name_of(value)}, whose result is awaited or iterated."
-        )
+        arguments.impossible("The option fallback", "a tool's name, a list of names, or a function", fallback)

@@ -13,22 +13,23 @@ from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.caching.call_key import CallKey, token_of
-from switchgear.classify.result import HARMLESS
 from switchgear.guard.call import Call, GuardPlan, Step
 from switchgear.guard.decision import PendingProbe
-from switchgear.guard.deferred_results import awaits, deferred, serves_once
+from switchgear.guard.deferred_results import finish, serves_once
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.steps.cached_results import CachedResults
 from switchgear.guard.steps.fallback import Waits, find_fallback, running
 from switchgear.guard.steps.repeated_calls import RepeatedCalls
-from switchgear.guard.time_limit import check_in_task, within
+from switchgear.guard.time_limit import within
 from switchgear.sessions.session import session_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from switchgear.guard.options import GuardOptions
     from switchgear.guard.runtime import Runtime
-    from switchgear.guard.timed_threads import TimedCall
+
 
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
@@ -118,12 +119,7 @@ def _run(call: Call) -> Call:
     finally:
         if token is not None:
             _leave(token)
-    if call.permit is None or type(result) in HARMLESS or not awaits(result):
-        call.succeeded(result)
-    else:
-        call.key = None  # it serves one caller
-        call.entered = True
-        call.value = deferred(result, call, call.clock)
+    finish(call, result)
     return call
 
 
@@ -213,59 +209,46 @@ def _called(call: Call) -> Any:
     limit = _limit(call)
     if limit is None:
         return call.function(*call.args, **call.kwargs)
-    asked_at = call.clock()
+    threads, asked_at = call.plan.runtime.threads, call.clock()
     try:
-        timed = call.plan.runtime.threads.start(call.tool, limit, call.function, call.args, call.kwargs)
+        started = threads.start(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # no thread was free, or the caller was interrupted while it waited for one
         call.not_made()
         raise
     call.paused(call.clock() - asked_at)  # the tool is not slow because other calls took the threads
-    return timed.wait()
+    return threads.result(started, call.tool, limit)
 
 
 async def _acalled(call: Call) -> Any:
-    check_timed(call)
     limit = _limit(call)
     if limit is None:
         made = call.function(*call.args, **call.kwargs)
-        call.entered = True
         return await made if inspect.isawaitable(made) else made
-    timed = await _astarted(call, limit) if call.blocks else None
-    return await within(call.tool, limit, _made(call, timed))
+    started = await _astarted(call, limit) if call.blocks else None
+    return await within(call.tool, limit, _made(call, started))
 
 
-async def _astarted(call: Call, limit: float) -> TimedCall:
+async def _astarted(call: Call, limit: float) -> Future[Any]:
     asked_at = call.clock()
     try:
-        timed = await call.plan.runtime.threads.astart(call.tool, limit, call.function, call.args, call.kwargs)
+        started = await call.plan.runtime.threads.astart(call.tool, limit, call.function, call.args, call.kwargs)
     except BaseException:  # as above
         call.not_made()
         raise
     call.paused(call.clock() - asked_at)
-    return timed
+    return started
 
 
-async def _made(call: Call, timed: TimedCall | None) -> Any:
-    made = call.function(*call.args, **call.kwargs) if timed is None else await timed.until()
-    call.entered = True
+async def _made(call: Call, started: Future[Any] | None) -> Any:
+    if started is None:
+        made = call.function(*call.args, **call.kwargs)
+    else:
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+        made = await asyncio.wrap_future(started)
     return await made if inspect.isawaitable(made) else made
 
 
 def _limit(call: Call) -> float | None:
     """Return the call's time limit. A user's own function that stands in has none."""
     return None if call.permit is None else call.acting.timeout
-
-
-def check_timed(call: Call) -> None:
-    """Check that the time limit can be kept. If not, the call is not made.
-
-    Raises:
-        SwitchgearError: It has a time limit, and there is no task to cancel.
-    """
-    if _limit(call) is None:
-        return
-    try:
-        check_in_task(call.tool)
-    except BaseException:
-        call.not_made()
-        raise

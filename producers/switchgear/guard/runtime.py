@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from switchgear.caching.parameters_hash import parameters_hash
-from switchgear.fallback.chains import Chains, FallbackMap, reached
+from switchgear.fallback.chains import Chains, FallbackMap
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import NO_CALLER, Caller, Permit
@@ -65,10 +65,7 @@ class Runtime:
         self.astart = astart
         self.started = False
         """Calls need not call :attr:`start` any more. The client sets it."""
-        self.fallbacks = FallbackMap()
-        self.routed: set[str] = set()
-        """Tools that have a fallback here: a refusal doesn't end their calls."""
-        self.map_fallbacks(fallbacks or {})
+        self.fallbacks = FallbackMap(fallbacks)
         self.hooks = hooks
         self.probe_wait = probe_wait
         self.sends_hash = parameters_key is not None
@@ -182,40 +179,15 @@ class Runtime:
         A guard calls that fallback itself. A caller who asks for a permit has to know its name.
         """
         if refusal.source in {"local", "fleet"}:
-            named = next((tool for tool in self.chain(refusal.tool, ()) if not self.is_open(tool)), None)
+            named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
             if named is not None and named != refusal.fallback:
                 refusal = msgspec.structs.replace(refusal, fallback=named)
         self.refused(refusal, caller=caller)
         return refusal
 
-    # -- fallbacks ----------------------------------------------------------------------------------------------------
-
-    def map_fallbacks(self, chains: Chains) -> None:
-        """Set the chain of each tool that ``chains`` names."""
-        self.fallbacks.update(chains)
-        self.routed.update(chains)
-
-    def chain(self, tool: str, own: tuple[str, ...], group: Group = NO_GROUP) -> tuple[str, ...]:
-        """Return the fallback tools of ``tool`` in order, each followed by its own fallbacks.
-
-        Args:
-            tool: The tool that is refused.
-            own: The chain of its guard. If it is empty, the client's map is used, then the fleet's circuit.
-            group: The guarded functions that are looked for first.
-        """
-        found = tuple(self._reached(tool, own, group)) if own else self.fallbacks.chain(tool)
-        return found or self.decision.fleet_fallback(tool)
-
-    def named_by(self, tool: str, own: tuple[str, ...], name: str, group: Group) -> str:
-        """Return the tool in the chain of ``tool`` that names the fallback ``name``; ``tool`` itself if the fleet does."""
-        return self._reached(tool, own, group).get(name, tool)
-
-    def _reached(self, tool: str, own: tuple[str, ...], group: Group) -> dict[str, str]:
-        def direct(name: str) -> tuple[str, ...]:
-            found = own if name == tool else group[name].plan.options.chain if name in group else ()
-            return found or self.fallbacks.direct(name)
-
-        return reached(tool, direct)
+    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
+        """Return the fallback tools of ``tool`` in order; those of the fleet's policy if it has no chain here."""
+        return tuple(self.fallbacks.chain(tool, own, group)) or self.decision.fleet_fallback(tool)
 
     # -- what options need --------------------------------------------------------------------------------------------
 

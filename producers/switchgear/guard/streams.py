@@ -7,20 +7,17 @@ reader does between two items is not part of the duration.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
-from switchgear.guard.pipeline import aprepare, check_timed, prepare
+from switchgear.guard.pipeline import aprepare, prepare
 from switchgear.guard.time_limit import within
 from switchgear.sessions.usage import NOTHING
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.guard.call import GuardPlan
-
-_END: Final = object()
-"""In place of an item: there are no more."""
 
 
 def guarded_stream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..., Generator[Any, Any, Any]]:
@@ -29,30 +26,30 @@ def guarded_stream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..
     def stream(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         call = Call(plan, "generator", function, args, kwargs)
         prepare(call)
-        if call.permit is None:
+        if call.permit is None:  # a function stands in
             return (yield from _items(call.function(*call.args, **call.kwargs)))
         reported = _ReportedStream(call)
-        thrown: BaseException | None = None
         try:
-            items = reported.start()
+            items = call.function(*call.args, **call.kwargs)
             item = next(items)
             while True:
                 reported.item(item)
-                sent, thrown = None, None
                 try:
                     sent = yield item
                 except GeneratorExit:
                     items.close()
                     raise
                 except BaseException as error:  # noqa: BLE001 - the tool handles it
-                    thrown = error
-                reported.resume()
-                item = items.send(sent) if thrown is None else items.throw(thrown)
+                    reported.resume(error)
+                    item = items.throw(error)
+                else:
+                    reported.resume()
+                    item = items.send(sent)
         except StopIteration as end:
             reported.succeeded()
             return end.value
         except BaseException as error:
-            reported.failed(error, thrown)
+            reported.failed(error)
             raise
 
     return stream
@@ -64,28 +61,32 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
     async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         call = Call(plan, "async_generator", function, args, kwargs)
         await aprepare(call)
-        check_timed(call)
         reported = _ReportedStream(call)
-        thrown: BaseException | None = None
+        limit = None if call.permit is None else call.acting.timeout
         try:
-            items = reported.start() if call.permit is not None else _async_items(reported.start())
-            item = await reported.next(items.__anext__())
-            while item is not _END:
+            items = call.function(*call.args, **call.kwargs)
+            if call.permit is None and not isinstance(items, AsyncGenerator):  # a function stands in
+                items = _async_items(items)
+            coming = items.__anext__()
+            while True:
+                item = await (coming if limit is None else within(call.tool, limit, coming))
                 reported.item(item)
-                sent, thrown = None, None
                 try:
                     sent = yield item
                 except GeneratorExit:
                     await items.aclose()
                     raise
                 except BaseException as error:  # noqa: BLE001 - the tool handles it
-                    thrown = error
-                reported.resume()
-                item = await reported.next(items.asend(sent) if thrown is None else items.athrow(thrown))
+                    reported.resume(error)
+                    coming = items.athrow(error)
+                else:
+                    reported.resume()
+                    coming = items.asend(sent)
+        except StopAsyncIteration:
+            reported.succeeded()
         except BaseException as error:
-            reported.failed(error, thrown)
+            reported.failed(error)
             raise
-        reported.succeeded()
 
     return stream
 
@@ -93,54 +94,35 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
 class _ReportedStream:
     """One iteration: its usage, its duration and its end. A function that stands in reports nothing."""
 
-    __slots__ = ("_call", "_left_at", "_usage")
-
     def __init__(self, call: Call) -> None:
         self._call = call
         self._usage = NOTHING
         self._left_at: float | None = None
         """When the reader got the last item; None while the tool makes the next one."""
-
-    def start(self) -> Any:
-        """Return the items."""
-        items = self._call.function(*self._call.args, **self._call.kwargs)
-        self._call.entered = True
-        return items
-
-    async def next(self, coming: Awaitable[Any]) -> Any:
-        """Return the item that is ``coming``, within the time limit, or :data:`_END`."""
-        call = self._call
-        limit = None if call.permit is None else call.acting.timeout
-        try:
-            return await (coming if limit is None else within(call.tool, limit, coming))
-        except StopAsyncIteration:
-            return _END
+        self._thrown: BaseException | None = None
+        """What the reader threw in after the last item."""
 
     def item(self, item: Any) -> None:
         """Add the usage of an item that goes to the reader."""
-        call = self._call
-        if call.permit is None:
-            return
-        self._left_at = call.clock()
-        if call.acting.usage is not None:
-            self._usage += call.acting.used(item)
+        self._left_at = self._call.clock()
+        if self._call.permit is not None and self._call.acting.usage is not None:
+            self._usage += self._call.acting.used(item)
 
-    def resume(self) -> None:
-        """The reader wants the next item."""
-        left_at, self._left_at = self._left_at, None
+    def resume(self, thrown: BaseException | None = None) -> None:
+        """The reader wants the next item, or has ``thrown`` an error in."""
+        left_at, self._left_at, self._thrown = self._left_at, None, thrown
         if left_at is not None:
             self._call.paused(self._call.clock() - left_at)
 
     def succeeded(self) -> None:
         """Report that there are no more items."""
-        if self._call.permit is not None:
-            self._call.finished(self._usage)
+        self._call.finished(self._usage)
 
-    def failed(self, error: BaseException, thrown: BaseException | None) -> None:
-        """Report an error of the tool; as cancelled if it, or its cause, was ``thrown`` in by the reader."""
+    def failed(self, error: BaseException) -> None:
+        """Report an error of the tool; as cancelled if the reader threw it in, or its cause."""
         if isinstance(error, GeneratorExit):
             self.resume()
-        if thrown is not None and thrown in (error, error.__cause__):
+        if self._thrown is not None and self._thrown in (error, error.__cause__):
             self._call.left(error, self._usage)
         else:
             self._call.failed(error, self._usage)
@@ -159,14 +141,10 @@ def _items(returned: Any) -> Any:
     raise SwitchgearError(f"A fallback of a generator returned {returned!r:.100}, which has no items.")
 
 
-async def _iterated(returned: Any) -> AsyncGenerator[Any, None]:
+async def _async_items(returned: Any) -> AsyncGenerator[Any, None]:
     if isinstance(returned, AsyncIterable):
         async for item in returned:
             yield item
-        return
-    for item in _items(returned):
-        yield item
-
-
-def _async_items(returned: Any) -> AsyncGenerator[Any, Any]:
-    return returned if isinstance(returned, AsyncGenerator) else _iterated(returned)
+    else:
+        for item in _items(returned):
+            yield item

@@ -28,6 +28,15 @@ class _ToolCallError(SwitchgearError):
     def __str__(self) -> str:
         return self.text
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (type(self), self.args), self.__dict__  # which holds notes
+
+
+def _copied(kind: type[_ToolCallError], args: tuple[Any, ...]) -> _ToolCallError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class CallTimeoutError(_ToolCallError, TimeoutError):
     """The call took longer than the guard's ``timeout``.
@@ -44,9 +53,6 @@ class CallTimeoutError(_ToolCallError, TimeoutError):
             f"{tool} {late}",
         )
         self.limit_s = limit_s
-
-    def __reduce__(self) -> tuple[type[CallTimeoutError], tuple[str, float], dict[str, Any]]:
-        return type(self), (self.tool, self.limit_s), self.__dict__  # which holds notes
 
 
 class ThreadsBusyError(_ToolCallError):
@@ -66,25 +72,6 @@ class ThreadsBusyError(_ToolCallError):
         )
         self.add_note(f"{self.message} {hint}".strip())
 
-    def __reduce__(self) -> tuple[type[ThreadsBusyError], tuple[str], dict[str, Any]]:
-        return type(self), (self.tool,), self.__dict__
-
-
-def check_in_task(tool: str) -> None:
-    """Check that there is a task to cancel. Other event loops than asyncio's, and coroutines driven by hand, have none.
-
-    Raises:
-        SwitchgearError: There is no task here.
-    """
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-    try:
-        if asyncio.current_task() is not None:
-            return
-    except RuntimeError:  # no event loop runs
-        pass
-    raise SwitchgearError(f"{tool} was not called: its time limit needs an asyncio task to run in.")
-
 
 async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
     """Await ``coming`` for at most ``limit_s`` seconds, then cancel it.
@@ -92,7 +79,7 @@ async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
     Raises:
         CallTimeoutError: It did not end in time, whatever it made of its cancellation.
     """
-    import asyncio  # noqa: PLC0415 - see above
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
     scope = asyncio.timeout(limit_s)
     try:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from switchgear import arguments
 from switchgear.guard.rejections import Rejection
-from switchgear.numeric import is_whole
-from switchgear.sessions.usage import Usage, usage_of
-from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
-from switchgear_schemas.errors import SwitchgearError
+from switchgear.sessions.usage import NOTHING, Usage, usage_of
+from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
     from switchgear.guard.local_circuits import LocalBreakers
@@ -82,13 +81,11 @@ class Session:
         max_failures: int | None = None,
         max_calls: int | None = None,
     ) -> None:
-        _check_id("session_id", session_id)
-        if not session_id:
-            raise SwitchgearError("The session_id is empty.", hint="Leave it out to get a generated one.")
-        _check_id("user_id", user_id)
+        arguments.identifier("session_id", session_id, "Leave it out to get a generated one.", least=1)
+        arguments.identifier("user_id", user_id, "Pass str(user_id).")
         for name, limit in (("token_budget", token_budget), ("max_failures", max_failures), ("max_calls", max_calls)):
-            if limit is not None and (not is_whole(limit) or limit < 1):
-                raise SwitchgearError(f"{name} must be a whole number from 1 or None, not {limit!r}.")
+            if limit is not None:
+                arguments.whole(name, limit)
         self.session_id = session_id
         self.user_id = user_id
         self.owner = owner
@@ -96,8 +93,6 @@ class Session:
         self._limits = (token_budget, max_failures, max_calls)
         self._calls = self._failures = self._refused = 0
         self._spent = Usage()
-        self.limit_reached: str | None = None
-        """Which limit of this session alone was reached, in words."""
         self._entered = 0
         """The number of tasks and threads that are in it."""
 
@@ -177,18 +172,27 @@ class Session:
         around = stack[: len(stack) - stack[::-1].index(self)]
         return tuple(dict.fromkeys(one for one in reversed(around) if one.owner is self.owner))
 
+    @property
+    def limit_reached(self) -> str | None:
+        """Which limit of this session alone was reached, in words."""
+        token_budget, max_failures, max_calls = self._limits
+        tokens = self._spent.tokens
+        if token_budget is not None and tokens >= token_budget:
+            return f"the token budget of session {self.session_id} is spent ({tokens} of {token_budget})"
+        if max_failures is not None and self._failures >= max_failures:
+            return f"{self._failures} calls of session {self.session_id} failed (the limit is {max_failures})"
+        if max_calls is not None and self._calls >= max_calls:
+            return f"session {self.session_id} has made its {max_calls} calls"
+        return None
+
     def check_limits(self, tool: str) -> Rejection | None:
         """Return the refusal of a call of ``tool`` if a limit is reached. The call is not counted."""
         for session in self.nested():
-            if session.limit_reached is not None:
-                return session.refuse(tool, session.limit_reached)
+            reason = session.limit_reached
+            if reason is not None:
+                session.add_calls(refused=1)
+                return Rejection(tool, "open", "session", reason)
         return None
-
-    def refuse(self, tool: str, reason: str) -> Rejection:
-        """Count and return a refusal by this session."""
-        with self.owner.session_lock:
-            self._refused += 1
-        return Rejection(tool, "open", "session", reason)
 
     def begin(self, tool: str) -> Rejection | None:
         """Count a call of ``tool`` that nothing else refuses, or return its refusal if a limit is reached."""
@@ -203,32 +207,18 @@ class Session:
         """Take back a call that had begun, in this session alone: it was never made."""
         self.add_calls(-1)
 
+    def add_calls(self, begun: int = 0, *, refused: int = 0) -> None:
+        """Count calls in this session alone."""
+        with self.owner.session_lock:
+            self._calls += begun
+            self._refused += refused
+
     def ended(self, usage: Usage, *, failed: bool) -> None:
         """Count the end of a call, in this session alone."""
-        if failed or usage.tokens or usage.cost_usd:
+        if failed or usage is not NOTHING:
             with self.owner.session_lock:
                 self._spent += usage
                 self._failures += failed
-                self._compare()
-
-    def add_calls(self, number: int) -> None:
-        """Count calls that begin, in this session alone."""
-        with self.owner.session_lock:
-            self._calls += number
-            self._compare()
-
-    def _compare(self) -> None:
-        token_budget, max_failures, max_calls = self._limits
-        tokens = self._spent.tokens
-        self.limit_reached = None
-        if token_budget is not None and tokens >= token_budget:
-            self.limit_reached = f"the token budget of session {self.session_id} is spent ({tokens} of {token_budget})"
-        elif max_failures is not None and self._failures >= max_failures:
-            self.limit_reached = (
-                f"{self._failures} calls of session {self.session_id} failed (the limit is {max_failures})"
-            )
-        elif max_calls is not None and self._calls >= max_calls:
-            self.limit_reached = f"session {self.session_id} has made its {max_calls} calls"
 
 
 def session_of(owner: object) -> Session | None:
@@ -239,22 +229,6 @@ def session_of(owner: object) -> Session | None:
 
 def _left(limit: int | None, used: int) -> int | None:
     return None if limit is None else max(0, limit - used)
-
-
-def _check_id(name: str, value: object) -> None:
-    """Check an id that goes with every event, and by which commands name the session's circuits.
-
-    Raises:
-        SwitchgearError: It isn't text, is too long, or can't be encoded as UTF-8.
-    """
-    if not isinstance(value, str):
-        raise SwitchgearError(f"The {name} must be text, not {value!r:.100}.", hint=f"Pass str({name}).")
-    if len(value) > MAX_NAME_LENGTH:
-        raise SwitchgearError(f"The {name} has {len(value)} characters; the most is {MAX_NAME_LENGTH}.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise SwitchgearError(f"The {name} can't be encoded as UTF-8: {value!r:.100}.") from None
 
 
 @dataclass(frozen=True, slots=True)

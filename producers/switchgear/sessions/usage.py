@@ -61,8 +61,6 @@ def usage_of(reported: Usage | int | None) -> Usage:
         return usage_from(
             reported.input_tokens, reported.output_tokens, reported.cache_creation_tokens, reported.cost_usd
         )
-    if isinstance(reported, (str, bool)) or not hasattr(reported, "__float__"):
-        raise ReportError(f"The usage must be a Usage or a number of tokens, not {type(reported).__name__}.")
     return Usage(output_tokens=whole("output_tokens", reported))
 
 
@@ -101,16 +99,10 @@ def amount(field: str, value: object) -> float:
     """
     if value is None:
         return 0.0
-    if isinstance(value, (str, bytes, bool)):
-        raise ReportError(f"{field} must be a number, not {value!r:.100}.")
     try:
-        number = float(value)  # type: ignore[arg-type]  # NumPy's and Decimal's numbers too
-    except OverflowError:
-        number = math.inf
-    except (TypeError, ValueError):
-        raise ReportError(f"{field} must be a number, not {type(value).__name__}.") from None
-    if number < 0:
-        raise ReportError(f"{field} must be at least 0, not {number:g}.")
-    if not number <= MOST:  # NaN too
-        raise ReportError(f"{field} must be a finite number up to 2**53, not {number}.")
+        number = -1.0 if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):  # not a number, or one of too many digits
+        number = -1.0
+    if not 0 <= number <= MOST:  # NaN isn't
+        raise ReportError(f"{field} must be a number from 0 to 2**53, not {value!r:.100}.")
     return number

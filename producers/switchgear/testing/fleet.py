@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from switchgear import arguments
+from switchgear.arguments import OptionError
 from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
-from switchgear.guard.options import OptionError
 from switchgear.testing.clock import FakeClock
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog

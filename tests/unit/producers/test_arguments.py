@@ -27,15 +27,6 @@ from switchgear.testing import InMemoryFleet
 POLICY = BreakerPolicy(consecutive_failures=1)
 
 
-class UnreadableError(Exception):
-    pass
-
-
-class Unreadable:
-    def __repr__(self) -> str:
-        raise UnreadableError
-
-
 async def later(*_: object) -> Any:
     return None
 
@@ -78,13 +69,12 @@ WRONG: list[tuple[str, object]] = [
     ("hooks", FunctionHooks()),
     ("hooks", [print]),
     ("hooks", [FunctionHooks]),
-    ("hooks", [Unreadable()]),
 ]
 WRONG_WITH_KAFKA: list[tuple[str, object]] = [
     *(
         (name, value)
         for name in ("probe_wait", "fleet_silence")
-        for value in (-1, "x", None, float("nan"), True, 1e300, 10**400, 10**9_999)
+        for value in (-1, "x", None, float("nan"), True, 1e300, 10**400)
     ),
     ("fleet_silence", float("inf")),
     ("state_max_age_s", "9"),

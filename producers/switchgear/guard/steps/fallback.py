@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.breaker.registry import candidates
-from switchgear.fallback.arguments import fitted
-from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, StandIn
+from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, Guarded
+from switchgear.guard.argument_mismatch import Arguments, fitted
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 
 if TYPE_CHECKING:
-    from switchgear.guard.argument_mismatch import Arguments
     from switchgear.guard.tool_function import ToolFunction
 
 Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
@@ -70,7 +69,7 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         if name == call.tool:  # every circuit is open
             return _call_despite(call, refusal)
         found = runtime.stand_ins.find(name, call.kind, plan.group)
-        if not isinstance(found, StandIn):
+        if not isinstance(found, Guarded):
             if found is not None:
                 runtime.complaints.warning(f"{name} can't stand in for {call.tool}: {found}")
             if found is None or found == DIFFERENT:
@@ -149,12 +148,12 @@ def _adapt_along(call: Call, name: str, given: Arguments) -> Arguments | None:
     """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
     plan, runtime = call.plan, call.plan.runtime
     adapt = plan.options.adapt
-    via = runtime.named_by(plan.tool, plan.options.chain, name, plan.group)
+    via = runtime.fallbacks.chain(plan.tool, plan.options.chain, plan.group).get(name, plan.tool)
     if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
         return _adapt(plan, name, given)
     found = _adapt_along(call, via, given)
     between = runtime.stand_ins.find(via, call.kind, plan.group)
-    return found if found is None or not isinstance(between, StandIn) else _adapt(between.plan, name, found)
+    return found if found is None or not isinstance(between, Guarded) else _adapt(between.plan, name, found)
 
 
 def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:

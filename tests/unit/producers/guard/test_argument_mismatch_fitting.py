@@ -99,5 +99,5 @@ def test_misfit_ignores_a_wrong_signature_attribute():
     assert misfit(takes_none, (), {}) is None
 
 
-def test_misfit_accepts_all_arguments_of_c_functions():
-    assert misfit(len, (1, 2, 3), {}) is None
+def test_misfit_accepts_all_arguments_of_c_functions_whose_parameters_are_unknown():
+    assert misfit(max, (), {}) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import threading
 import time
@@ -10,7 +9,7 @@ import weakref
 
 import pytest
 
-from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, SwitchgearError, ThreadsBusyError
+from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, ThreadsBusyError
 from switchgear.guard.timed_threads import TimedThreads
 from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.waiting import until
@@ -74,24 +73,31 @@ def test_a_call_waits_for_a_thread():
     first = threading.Thread(target=threads.start, args=("a", 30, time.sleep, (0.1,), {}))
     first.start()
     until(lambda: threads.busy == 1)
-    assert threads.start("b", 30, lambda: "made", (), {}).wait() == "made"
+    assert threads.start("b", 30, lambda: "made", (), {}).result(30) == "made"
     first.join(10)
 
 
-def test_many_calls_share_few_threads():
+def test_many_calls_never_run_in_more_threads_than_the_limit():
     threads = TimedThreads(4)
-    names = set()
+    running, most = set(), []
 
-    def work():
-        for _ in range(50):
-            names.add(threads.start("t", 30, threading.get_ident, (), {}).wait())
+    def tool(number):
+        running.add(number)
+        most.append(len(running))
+        time.sleep(0.001)
+        running.discard(number)
 
-    callers = [threading.Thread(target=work) for _ in range(8)]
+    def work(caller):
+        for call in range(50):
+            threads.start("t", 30, tool, ((caller, call),), {}).result(30)
+
+    callers = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join(60)
-    assert 1 <= len(names) <= 4
+    assert len(most) == 8 * 50
+    assert max(most) <= 4
     until(lambda: threads.busy == 0)
 
 
@@ -103,13 +109,13 @@ def test_a_thread_keeps_neither_arguments_nor_result():
     argument, result = Big(), Big()
     seen = [weakref.ref(argument), weakref.ref(result)]
     held = [result]
-    threads.start("t", 30, lambda _given: held.pop(), (argument,), {}).wait()
+    threads.start("t", 30, lambda _given: held.pop(), (argument,), {}).result(30)
     del argument, result
     until(lambda: gc.collect() >= 0 and all(ref() is None for ref in seen))
 
 
 def test_threads_are_daemons_so_that_a_hung_tool_does_not_keep_the_program_from_ending():
-    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon, (), {}).wait()
+    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon, (), {}).result(30)
 
 
 def test_the_error_of_a_call_without_a_thread_names_the_tools_that_hold_them(two_threads, outcomes):
@@ -177,38 +183,3 @@ async def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_corouti
     assert await fallback_of(one_thread, lambda: "fine", LONG)() == "fine"
     assert of(outcomes, "b") == [("success", None)]
     assert not one_thread.is_open("b")
-
-
-# -- no task to cancel ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["coroutine", "stream"])
-@pytest.mark.parametrize("where", ["no event loop", "no task"])
-def test_a_call_with_a_limit_but_no_task_to_cancel_is_not_made(one_thread, outcomes, kind, where):
-    made, errors = [], []
-
-    @one_thread.guard("t", timeout=5)
-    async def tool():
-        made.append(1)
-
-    @one_thread.guard("t", timeout=5)
-    async def stream():
-        made.append(1)
-        yield 1
-
-    def drive():
-        with pytest.raises(SwitchgearError, match="t was not called: its time limit needs an asyncio task") as caught:
-            (tool() if kind == "coroutine" else stream().__anext__()).send(None)
-        errors.append(caught.value)
-
-    async def from_a_callback():
-        asyncio.get_running_loop().call_soon(drive)
-        await asyncio.sleep(0)
-
-    if where == "no task":
-        asyncio.run(from_a_callback())
-    else:
-        drive()
-    assert len(errors) == 1
-    assert (made, outcomes) == ([], [])
-    assert not one_thread.is_open("t")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import types
 from unittest.mock import AsyncMock
 
 import pytest
@@ -104,13 +103,3 @@ async def test_a_function_marked_as_a_coroutine_function_is_one(gear):
         with pytest.raises(ConnectionError):
             await down()
     assert gear.is_open("t")
-
-
-async def test_a_coroutine_of_the_old_kind_is_awaited(gear):
-    @types.coroutine
-    def old():
-        yield
-        return "found"
-
-    assert examine(old).kind == "coroutine"
-    assert await gear.guard("t")(old)() == "found"

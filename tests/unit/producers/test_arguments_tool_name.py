@@ -18,12 +18,12 @@ class Tool(enum.StrEnum):
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        (None, "A tool must be a name, not None"),
-        ("", "The name of a tool is empty"),
-        (5, "A tool must be a name, not 5"),
-        (["a"], r"A tool must be a name, not \['a'\]"),
-        ("caf\udce9", r"can't be encoded as UTF-8: .*\. tool.encode"),
-        ("x" * (MAX_NAME_LENGTH + 1), "has 257 characters: 'xxxx.* The most is 256"),
+        (None, "The name of a tool must be text, not None"),
+        ("", "The name of a tool must have 1 to 256 characters, not 0"),
+        (5, "The name of a tool must be text, not 5"),
+        (["a"], r"The name of a tool must be text, not \['a'\]"),
+        ("caf\udce9", "must be text that can be encoded as UTF-8, not 'caf"),
+        ("x" * (MAX_NAME_LENGTH + 1), "must have 1 to 256 characters, not 257"),
     ],
 )
 def test_rejects_an_impossible_name_of_a_tool(gear, ask, tool, said):
@@ -34,7 +34,7 @@ def test_rejects_an_impossible_name_of_a_tool(gear, ask, tool, said):
 
 
 async def test_acall_rejects_an_impossible_name_of_a_tool(gear):
-    with pytest.raises(OptionError, match="A tool must be a name, not None"):
+    with pytest.raises(OptionError, match="The name of a tool must be text, not None"):
         await gear.acall(None, len, "")
 
 
@@ -44,22 +44,12 @@ def search(query):
 
 @pytest.mark.parametrize("ask", ["guard", "permit", "try_acquire", "is_open"])
 def test_rejects_a_function_in_place_of_the_name(gear, ask):
-    said = r"A tool must be a name, not the function search\. Pass the name first: @gear.guard\(\"tool\"\)"
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(OptionError, match=r"must be text, not <function search .*>\. For example @gear\.guard"):
         getattr(gear, ask)(search)
 
 
-@pytest.mark.parametrize("ask", ["guard", "permit", "try_acquire", "is_open"])
-def test_the_message_names_the_tool_of_a_guarded_function(gear, ask):
-    guarded = gear.guard("mcp:web:search")(search)
-    with pytest.raises(
-        OptionError, match=r'not the function search\. It is guarded as "mcp:web:search": pass that name'
-    ):
-        getattr(gear, ask)(guarded)
-
-
 async def test_atry_acquire_rejects_a_function_in_place_of_the_name(gear):
-    with pytest.raises(OptionError, match="not the function search"):
+    with pytest.raises(OptionError, match="not <function search"):
         await gear.atry_acquire(search)
 
 
