@@ -91,7 +91,7 @@ class GuardOptions:
             arguments.impossible("The option cache", "a CachePolicy", self.cache, "CachePolicy(ttl_s=60)")
         arguments.flag("The option single_flight", self.single_flight)
         arguments.whole("The option duplicate_after", self.duplicate_after, least=2)
-        if self.on_duplicate not in {None, "refuse"}:
+        if self.on_duplicate is not None and self.on_duplicate != "refuse":
             arguments.function("The option on_duplicate", self.on_duplicate, 'Or "refuse".')
         for name in ("usage", "classify", "classify_result", "parameters"):
             if getattr(self, name) is not None:
