@@ -18,11 +18,10 @@ from switchgear.guard.decision import PendingProbe, make_decision
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.permit_context import PermitContext
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.reporter import HookDispatcher
-from switchgear.guard.runtime import Runtime
+from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction.redact import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping

@@ -13,7 +13,7 @@ from switchgear.classify.result import HARMLESS, failure_in, text_in
 from switchgear.fallback.registry import resolved
 from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.decision import PendingProbe
-from switchgear.guard.permits import Permit
+from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.sessions.session import session_stack
 from switchgear.sessions.usage import NOTHING, Usage, usage_of
@@ -62,8 +62,6 @@ class Step:
 class GuardPlan:
     """One tool's options, compiled for its calls.
 
-    An error in a user's function is logged, at most once a minute, and the call goes on without that function.
-
     Args:
         runtime: What the client's calls share.
         tool: The tool that is called.
@@ -73,7 +71,7 @@ class GuardPlan:
     """
 
     __slots__ = (
-        "_keyed", "_keys", "group", "last_steps", "options", "receiver", "runtime", "shares", "steps", "timeout", "tool", "usage",
+        "_keyed", "_keys", "group", "options", "receiver", "runtime", "shares", "steps", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -89,11 +87,7 @@ class GuardPlan:
         self.tool = tool
         self.options, self.group = resolved(runtime, options)
         self.steps = steps
-        self.last_steps = tuple(step for step in steps if type(step).ended is not Step.ended)
-        """Those that take note of how the call ended."""
         self.receiver = receiver
-        self.timeout = options.timeout
-        self.usage = options.usage
         self.shares = options.on_duplicate is not None or options.cache is not None or options.single_flight
         """Equal calls have something in common."""
         self._keyed = runtime.sends_hash or self.shares
@@ -103,10 +97,10 @@ class GuardPlan:
         """Return what identifies the call; None if no option needs it, or if its parameters have no hash."""
         if not self._keyed:
             return None
-        try:
-            parameters = self._keys.parameters(function, args, kwargs)
-        except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
-            self.runtime.complaints.warning(f"parameters of {self.tool} have no hash", error)
+        parameters = self.runtime.attempt(
+            f"parameters of {self.tool} have no hash", lambda: self._keys.parameters(function, args, kwargs)
+        )
+        if parameters is None:
             return None
         if not self.shares and not session_stack.get():  # the hash is for the event alone
             return CallKey(parameters, None)
@@ -122,34 +116,27 @@ class GuardPlan:
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
-        if self.usage is None:
+        extract = self.options.usage
+        if extract is None:
             return NOTHING
-        try:
-            return usage_of(self.usage(result))
-        except Exception as error:  # noqa: BLE001 - as above
-            self.runtime.complaints.warning(f"the usage of {self.tool} could not be read", error)
-            return NOTHING
+        found = self.runtime.attempt(f"the usage of {self.tool} could not be read", lambda: usage_of(extract(result)))
+        return found or NOTHING
 
     def classify(self, error: BaseException) -> Classification:
         """Return what kind of failure ``error`` is: by the guard's own rule, else by the client's."""
-        found = None
-        if self.options.classify is not None:
-            try:
-                found = checked(self.options.classify(error))
-            except Exception as broken:  # noqa: BLE001 - as above
-                self.runtime.complaints.warning(f"classify of {self.tool} failed", broken)
-        return found or self.runtime.decision.reporter.classify(error)
+        rule = self.options.classify
+        if rule is not None:
+            found = self.runtime.attempt(f"classify of {self.tool} failed", lambda: checked(rule(error)))
+            if found is not None:
+                return found
+        return self.runtime.decision.reporter.classify(error)
 
     def failure_in(self, result: Any) -> Classification | None:
         """Return what kind of failure ``result`` is; None if it is a success."""
         rule = self.options.classify_result
         if rule is None:
             return None if type(result) in HARMLESS else failure_in(result)
-        try:
-            return checked(rule(result))
-        except Exception as broken:  # noqa: BLE001 - as above
-            self.runtime.complaints.warning(f"classify_result of {self.tool} failed", broken)
-            return None
+        return self.runtime.attempt(f"classify_result of {self.tool} failed", lambda: checked(rule(result)))
 
 
 class Call:
@@ -239,14 +226,14 @@ class Call:
             self.report_refusal("fallback")
             return
         try:
-            usage = NOTHING if acting.usage is None else acting.used(result)
+            usage = acting.used(result)
             failure = acting.failure_in(result)
             text = None if failure is None or _is_fine(result, failure) else text_in(result)
         except BaseException as stop:  # out of a user's function: Ctrl-C, an exit
             self.left(stop, NOTHING)
             raise
         if failure == IGNORE:
-            permit.ignore(text, **self._report(usage))
+            self._report(text, failure, usage)
         elif failure is not None:
             self._report_failure(text or "", failure, usage)
         else:
@@ -254,14 +241,8 @@ class Call:
 
     def finished(self, usage: Usage) -> None:
         """It ended well, at the cost of ``usage``."""
-        permit = self.permit
-        if permit is None:
-            return
-        if usage is NOTHING and self.repeats <= 1:
-            permit.success()
-        else:
-            permit.success(**self._report(usage))
-        for step in self.plan.last_steps:
+        self._report(None, None, usage)
+        for step in self.plan.steps:
             step.ended(self, None)
 
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> bool:
@@ -328,19 +309,14 @@ class Call:
         return False
 
     def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
-        for step in self.plan.last_steps:
+        for step in self.plan.steps:
             step.ended(self, classification.error_class)
-        if self.permit is not None:
-            self.permit.failure(error, classification=classification, **self._report(usage))
+        self._report(error, classification, usage)
 
-    def _report(self, usage: Usage) -> dict[str, Any]:
-        return {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_creation_tokens": usage.cache_creation_tokens,
-            "cost_usd": usage.cost_usd,
-            "metadata": {"duplicates": self.repeats} if self.repeats > 1 else None,
-        }
+    def _report(self, error: BaseException | str | None, classification: Classification | None, usage: Usage) -> None:
+        if self.permit is not None:
+            metadata = {"duplicates": self.repeats} if self.repeats > 1 else None
+            self.permit.end(CallReport(error, classification, usage, 0, metadata))
 
 
 def _is_fine(result: Any, failure: Classification) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.follower.view import CircuitView, LeaseView
-from switchgear.guard.fleet_circuits import FleetAnswer, FleetCircuits
+from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.permits import NO_CALLER, Caller, Permit, caller_of
 from switchgear.guard.probes import ProbeCoordinator
@@ -91,7 +91,7 @@ class CircuitDecision:
         lease = None
         if isinstance(found, LeaseView) and fleet.probes.take(view.circuit_id, found.lease_id):
             lease = (view.circuit_id, found.lease_id)
-        elif found is not FleetAnswer.PASS:
+        elif found != "pass":
             pending.circuit.release(pending.breaker_permit, self.clock())
             return fleet.rejection(view, self.is_open)
         return Permit(
@@ -119,20 +119,18 @@ class CircuitDecision:
             circuit: The process's own circuit of the tool.
         """
         view, fleet = self._views.get(tool), self.fleet
-        now = self.clock()
-        if fleet is not None and view is not None:
-            if view.fallback or view.overrides or view.leases or tool in fleet.scoped:
-                return None
-            if not view.passes:
-                if view.state == "half_open" or view.open_until is None or fleet.wall() >= view.open_until:
-                    return None
-                refusal: Rejection | None = fleet.rejection(view, self.is_open)
-            else:
-                refusal = circuit.refusal(tool, now, view.generation)
+        if fleet is None or view is None:
+            refusal = circuit.refusal(tool, self.clock(), None)
+        elif view.fallback or view.overrides or view.leases or tool in fleet.scoped:
+            return None
+        elif view.passes:
+            refusal = circuit.refusal(tool, self.clock(), view.generation)
+        elif fleet.answer(view) != "refuse":
+            return None
         else:
-            refusal = circuit.refusal(tool, now, None)
+            refusal = fleet.rejection(view, self.is_open)
         if refusal is not None and fleet is not None:
-            fleet.refusals.refused_again(refusal, now)
+            fleet.refusals.refused(refusal)
         return refusal
 
     def unguarded(self, tool: str) -> Permit:
@@ -144,7 +142,7 @@ class CircuitDecision:
         fleet = self.fleet
         view = None if fleet is None else fleet.view(tool, user_id, session_id)
         if fleet is not None and view is not None:
-            if not view.passes and fleet.answer(view) is FleetAnswer.REFUSE:
+            if not view.passes and fleet.answer(view) == "refuse":
                 return True
             if view.overrides:
                 return False
@@ -159,7 +157,7 @@ class CircuitDecision:
     def _not_closed(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> Permit | Rejection | PendingProbe:
         """Decide where the fleet's circuit is open, forced open or half-open."""
         found = fleet.answer(view)
-        if found is FleetAnswer.REFUSE:
+        if found == "refuse":
             return fleet.rejection(view, self.is_open)
         if isinstance(found, LeaseView):
             return self._with_lease(fleet, view, found, caller)
@@ -252,10 +250,10 @@ def make_decision(
         local: The process's own circuits.
         emitter: Sends events; with it a follower is needed.
         follower: Keeps the fleet's circuits; with it an emitter is needed.
-        classifier: See :class:`~switchgear.guard.reporter.Reporter`.
-        redactor: See :class:`~switchgear.guard.reporter.Reporter`.
-        hooks: See :class:`~switchgear.guard.reporter.Reporter`.
-        silence_s: Unanswered requests for so long mean that the circuit has no owner.
+        classifier: See :class:`~switchgear.guard.reporter.Reporter`, as for the next two.
+        redactor: See above.
+        hooks: See above.
+        silence_s: See :class:`~switchgear.guard.probes.ProbeCoordinator`.
         clock: Monotonic seconds.
         wall: Seconds since 1970.
     """

@@ -16,8 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.classify.result import HARMLESS, failure_in, text_in
-from switchgear.emitter.event import Event
+from switchgear.classify.result import HARMLESS, failure_in
 from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
@@ -26,9 +25,11 @@ from switchgear.guard.rejections import CircuitOpenError
 from switchgear.sessions.session import session_stack
 
 if TYPE_CHECKING:
+    from switchgear.breaker import BreakerPermit
     from switchgear.emitter.buffer import Item
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.fleet_circuits import FleetCircuits
+    from switchgear.guard.local_circuits import LocalCircuit
 
 
 Function = Callable[..., Any]
@@ -39,6 +40,50 @@ Kwargs = dict[str, Any]
 _NO_BUFFER: Final[deque[Item]] = deque()
 
 
+class _OffPath:
+    """What the calls of one guard do off the common path."""
+
+    def __init__(self, plan: GuardPlan, function: Function) -> None:
+        self._plan = plan
+        self._function = function
+        self._decision, self._routed, self._tool = plan.runtime.decision, plan.runtime.fallbacks.named, plan.tool
+
+    def refuse(self, circuit: LocalCircuit) -> None:
+        """Refuse a call if only the time decides about it and nothing else serves its caller.
+
+        Raises:
+            CircuitOpenError: It is refused.
+        """
+        refusal = None if self._tool in self._routed else self._decision.refused_at_once(self._tool, circuit)
+        if refusal is not None:
+            raise CircuitOpenError(refusal)
+
+    def permit(
+        self, circuit: LocalCircuit, quiet: BreakerPermit, started: float | None = None, generation: int | None = None
+    ) -> Permit:
+        """Return the permit of a call that was made, to report it."""
+        reporter = self._decision.reporter
+        began = reporter.clock() if started is None else started
+        return Permit(reporter, self._tool, circuit, quiet, began, generation)
+
+    def failed(self, error: BaseException, args: Args, kwargs: Kwargs, permit: Permit) -> None:
+        """Report an exception. Arguments that don't fit say nothing about the tool."""
+        if not (isinstance(error, TypeError) and misfit(self._function, args, kwargs)):
+            permit.failure(error)
+
+    def finish(self, result: Any, args: Args, kwargs: Kwargs, permit: Permit) -> Any:
+        """Report a result that isn't a plain success, now or when it is awaited. Return what the caller gets."""
+        call = Call(self._plan, "function", self._function, args, kwargs)
+        call.permitted(permit)
+        finish(call, result)
+        return call.value
+
+
+def _needs_report(result: Any) -> bool:
+    """Return whether ``result`` is more than a plain success: still to be awaited, or a failure."""
+    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
+
+
 def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
     """Return ``function`` behind ``tool``'s circuit, without its name and signature.
 
@@ -47,33 +92,29 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
         function: What is guarded; not a coroutine function.
         full: ``function`` on the full path.
     """
-    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
+    decision = plan.runtime.decision
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
-    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
-    clock, reporter = decision.clock, decision.reporter
+    tool, off_path = plan.tool, _OffPath(plan, function)
+    circuits, sessions = decision.local.circuits, session_stack.get
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions():
+        if circuit is None or sessions() is not None:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, clock(), None))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet))
             raise
         if type(result) not in HARMLESS and _needs_report(result):
-            return _reported(
-                plan, function, args, kwargs, Permit(reporter, tool, circuit, quiet, clock(), None), result
-            )
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet))
         if circuit.breaker.quiet is not quiet:
-            Permit(reporter, tool, circuit, quiet, clock(), None).success()
+            off_path.permit(circuit, quiet).success()
         return result
 
     return call
@@ -81,33 +122,29 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
 
 def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
     """Return the coroutine function ``function`` behind ``tool``'s circuit, as :func:`plain_guard` does."""
-    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
+    decision = plan.runtime.decision
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)
-    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
-    clock, reporter = decision.clock, decision.reporter
+    tool, off_path = plan.tool, _OffPath(plan, function)
+    circuits, sessions = decision.local.circuits, session_stack.get
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions():
+        if circuit is None or sessions() is not None:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, clock(), None))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet))
             raise
-        if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
-            permit = Permit(reporter, tool, circuit, quiet, clock(), None)
-            permit.failure(text_in(result), classification=failure)
-            return result
+        if type(result) not in HARMLESS and failure_in(result) is not None:
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet))
         if circuit.breaker.quiet is not quiet:
-            Permit(reporter, tool, circuit, quiet, clock(), None).success()
+            off_path.permit(circuit, quiet).success()
         return result
 
     return call
@@ -115,42 +152,34 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
 
 def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: Function) -> Function:
     """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
-    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
-    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
-    clock, reporter = decision.clock, decision.reporter
-    views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
+    runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
+    decision = runtime.decision
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     items, limit = _room(emitter, clock)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() or not runtime.started:
+        if circuit is None or sessions() is not None or not runtime.started:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = None if tool in routed else decision.refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, started, generation))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, started, generation))
             raise
         if type(result) not in HARMLESS and _needs_report(result):
-            return _reported(
-                plan, function, args, kwargs, Permit(reporter, tool, circuit, quiet, started, generation), result
-            )
-        if circuit.breaker.quiet is not quiet:
-            Permit(reporter, tool, circuit, quiet, started, generation).success()
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, started, generation))
+        if circuit.breaker.quiet is not quiet or len(items) >= limit:
+            off_path.permit(circuit, quiet, started, generation).success()
             return result
-        ended = clock()
-        if len(items) >= limit:
-            emitter.emit(Event(tool, "success", (ended - started) * 1000, generation), ended_at=wall())
-            return result
-        items.append((tool, started, ended, generation))
+        items.append((tool, started, clock(), generation))
         if emitter.idle:  # read after the append: the background thread looks at the buffer again after it sets this
             _wake(emitter, items)
         return result
@@ -159,42 +188,34 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
 
 
 def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine) -> Coroutine:
-    runtime, tool, decision = plan.runtime, plan.tool, plan.runtime.decision
-    circuits, routed, sessions = decision.local.circuits, runtime.fallbacks.named, session_stack.get
-    clock, reporter = decision.clock, decision.reporter
-    views, scoped, follower, emitter, wall = fleet.views, fleet.scoped, fleet.follower, fleet.emitter, fleet.wall
+    runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
+    decision = runtime.decision
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     items, limit = _room(emitter, clock)
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() or not runtime.started:
+        if circuit is None or sessions() is not None or not runtime.started:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = None if tool in routed else decision.refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return await full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            _failed(function, args, kwargs, error, Permit(reporter, tool, circuit, quiet, started, generation))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, started, generation))
             raise
-        if type(result) not in HARMLESS and (failure := failure_in(result)) is not None:
-            permit = Permit(reporter, tool, circuit, quiet, started, generation)
-            permit.failure(text_in(result), classification=failure)
+        if type(result) not in HARMLESS and failure_in(result) is not None:
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, started, generation))
+        if circuit.breaker.quiet is not quiet or len(items) >= limit:
+            off_path.permit(circuit, quiet, started, generation).success()
             return result
-        if circuit.breaker.quiet is not quiet:
-            Permit(reporter, tool, circuit, quiet, started, generation).success()
-            return result
-        ended = clock()
-        if len(items) >= limit:
-            emitter.emit(Event(tool, "success", (ended - started) * 1000, generation), ended_at=wall())
-            return result
-        items.append((tool, started, ended, generation))
+        items.append((tool, started, clock(), generation))
         if emitter.idle:  # as above
             _wake(emitter, items)
         return result
@@ -216,21 +237,3 @@ def _wake(emitter: Emitter, items: deque[Item]) -> None:
             items.pop()
     else:
         emitter.wake(urgent=False)
-
-
-def _needs_report(result: Any) -> bool:
-    """Return whether ``result`` is more than a plain success: still to be awaited, or a failure."""
-    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
-
-
-def _reported(plan: GuardPlan, function: Function, args: Args, kwargs: Kwargs, permit: Permit, result: Any) -> Any:
-    """Report the end of a call, now or when ``result`` is awaited. Return what its caller gets."""
-    call = Call(plan, "function", function, args, kwargs)
-    call.permitted(permit)
-    finish(call, result)
-    return call.value
-
-
-def _failed(function: Function, args: Args, kwargs: Kwargs, error: BaseException, permit: Permit) -> None:
-    if not (isinstance(error, TypeError) and misfit(function, args, kwargs)):  # that says nothing about the tool
-        permit.failure(error)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
@@ -17,12 +16,8 @@ if TYPE_CHECKING:
     from switchgear.follower.follower import CircuitFollower
 
 
-class FleetAnswer(Enum):
-    """What a circuit's record says about a call. A LeaseView, in its place, permits a probe."""
-
-    PASS = "closed, or not enforced"  # noqa: S105 - not a password
-    REFUSE = "open"
-    ASK = "a probe may go: ask the owner for a lease"
+FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
+"""What a circuit's record says about a call. ``ask``: a probe may go if the owner grants a lease. A LeaseView permits it."""
 
 
 class FleetCircuits:
@@ -75,7 +70,7 @@ class FleetCircuits:
         refusing = next((candidate for candidate in found if not candidate.passes), None)
         return refusing or max(found, key=lambda each: (each.overrides, each.generation), default=None)
 
-    def answer(self, view: CircuitView) -> FleetAnswer | LeaseView:
+    def answer(self, view: CircuitView) -> FleetAnswer:
         """Return what ``view`` says about a call of this process now."""
         return fleet_answer(view, self.wall(), self.emitter.emitter_id)
 
@@ -109,17 +104,17 @@ class FleetCircuits:
         )
 
 
-def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer | LeaseView:
+def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer:
     """Return what ``view`` says about a call at ``now`` (seconds since 1970) of the process ``emitter_id``."""
     if view.passes:
-        return FleetAnswer.PASS
+        return "pass"
     for lease in view.leases:
         if lease.emitter_id == emitter_id and now < lease.expires_at:
             return lease
     if view.state == "half_open" and not view.forced:
         # Other processes probe. Without a live lease the probe is lost or done, and the next one may go.
         taken = view.permits_left <= 0 and any(now < lease.expires_at for lease in view.leases)
-        return FleetAnswer.REFUSE if taken else FleetAnswer.ASK
+        return "refuse" if taken else "ask"
     if view.open_until is None:
-        return FleetAnswer.REFUSE if view.forced else FleetAnswer.ASK
-    return FleetAnswer.REFUSE if now < view.open_until else FleetAnswer.ASK
+        return "refuse" if view.forced else "ask"
+    return "refuse" if now < view.open_until else "ask"

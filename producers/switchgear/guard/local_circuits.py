@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,7 +12,6 @@ from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result,
 from switchgear.breaker.breaker import may_retire
 from switchgear.breaker.policy import PlainPolicy, policy_in_force
 from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
-from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import Cause
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction.redact import redact
@@ -45,106 +43,63 @@ def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
     if isinstance(policies, Mapping):
         named = dict(policies)
         return lambda tool: named.get(tool, _DEFAULT)
-    if callable(policies):
-        return _careful(policies)
-    return lambda _tool: policies
+    if not callable(policies):
+        return lambda _tool: policies
 
-
-def _careful(function: Callable[[str], BreakerPolicy]) -> Callable[[str], BreakerPolicy]:
     def effective(tool: str) -> BreakerPolicy:
-        subject = f"the function of policies has no policy for {tool!r}, which gets the default policy"
         try:
-            found = function(tool)
-        except Exception as error:  # noqa: BLE001 - a user's function may fail; the call must not
-            complaints.warning(subject, error)
-            return _DEFAULT
-        if not is_policy(found):
-            complaints.warning(subject, TypeError(f"it returned {shown(found)}, not a BreakerPolicy"))
-            return _DEFAULT
-        return found
+            found = policies(tool)
+            if is_policy(found):
+                return found
+            error: Exception = TypeError(f"it returned {shown(found)}, not a BreakerPolicy")
+        except Exception as raised:  # noqa: BLE001 - a user's function may fail; the call must not
+            error = raised
+        complaints.warning(f"the function of policies has no policy for {tool!r}, which gets the default policy", error)
+        return _DEFAULT
 
     return effective
 
 
 class LocalCircuit:
-    """A breaker with the lock around its calls. The lock is never held while a user's code is called.
+    """A breaker with the lock around its calls. No user's code runs while the lock is held.
 
-    A finalizer or a signal handler may run in the thread that uses the breaker. What it reports waits until the breaker is
-    done, and what it asks is answered from the state as it is.
+    A signal handler must not call the tool that it interrupts: the breaker may be half-way through a change.
     """
 
-    __slots__ = ("_busy", "_waiting", "_words", "breaker", "last_error", "lock")
+    __slots__ = ("_words", "breaker", "last_error", "lock")
 
     def __init__(self, breaker: Breaker) -> None:
         self.breaker = breaker
         self.last_error: str | None = None
         """Message of the last failure that counted, with its secrets."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
-        self._waiting: deque[Callable[[], None]] = deque()
         self.reset_lock()
 
     def reset_lock(self) -> None:
         """Make a new lock. In the child of a fork, another thread of the parent may hold the old one."""
-        self.lock = threading.RLock()
-        self._busy = False
-        self._waiting.clear()
+        self.lock = threading.RLock()  # a finalizer that runs while it is held may release a permit
 
     def try_acquire(self, now: float) -> BreakerPermit | BreakerRejection:
         """Ask the breaker."""
         with self.lock:
-            if self._busy:
-                return self._answer_while_busy(now)
-            self._busy = True
-            try:
-                return self.breaker.try_acquire(now)
-            finally:
-                self._finish()
+            return self.breaker.try_acquire(now)
 
     def release(self, permit: BreakerPermit, now: float) -> None:
         """Give the breaker's permit back."""
-        self._do(lambda: self.breaker.release(permit, now))
+        with self.lock:
+            self.breaker.release(permit, now)
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None, error: str | None = None) -> None:
         """Record how a call ended. ``error`` is kept if it counts as a failure."""
-
-        def record() -> None:
+        with self.lock:
             self.breaker.record(now, result, permit)
             if result.kind is ResultKind.FAILURE:
                 self.last_error = error
-
-        self._do(record)
 
     def would_refuse(self, now: float) -> bool:
         """Return whether a call would be refused. Changes nothing."""
         with self.lock:
             return self.breaker.would_refuse(now)
-
-    def _do(self, work: Callable[[], None]) -> None:
-        with self.lock:
-            if self._busy:
-                self._waiting.append(work)
-                return
-            self._busy = True
-            try:
-                work()
-            finally:
-                self._finish()
-
-    def _finish(self) -> None:
-        """Do what waited. The lock is held."""
-        try:
-            while self._waiting:
-                self._waiting.popleft()()
-        finally:
-            self._busy = False
-
-    def _answer_while_busy(self, now: float) -> BreakerPermit | BreakerRejection:
-        """Answer within another decision: no probe goes then, and a circuit that lets calls through does so."""
-        breaker = self.breaker
-        if breaker.state in PASSING:
-            return BreakerPermit(breaker.circuit_id, breaker.generation)
-        wait = breaker.retry_after_s(now)
-        return BreakerRejection(breaker.circuit_id, breaker.state, breaker.generation, wait, breaker.cause)
 
     def refusal(self, tool: str, now: float, generation: int | None) -> Rejection | None:
         """Return the refusal of a call while the circuit's wait lasts; None: ask the breaker.
@@ -155,10 +110,8 @@ class LocalCircuit:
         until = breaker.open_until
         if until is None or now >= until or breaker.state != "open":
             return None
-        cause, error, reason, shown = self._words
-        if cause is not breaker.cause or error is not self.last_error:
-            reason, shown = self.words()
-        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
+        reason, error = self.words()
+        return Rejection(tool, "open", "local", reason, until - now, error, None, generation, "tool", breaker.cause)
 
     def words(self) -> tuple[str, str | None]:
         """Return the reason for the state, and the last error without secrets. They are made once, not per refusal."""

@@ -225,6 +225,12 @@ class Permit(msgspec.Struct, eq=False):
             self.reported = True
             self.reporter.release(self)
 
+    def end(self, report: CallReport) -> None:
+        """Report a call that was made, with values that are checked."""
+        if not self.reported:
+            self.reported = True
+            self.reporter.report(self, report)
+
     def _report(
         self,
         error: BaseException | str | None,
@@ -239,9 +245,7 @@ class Permit(msgspec.Struct, eq=False):
             raise ReportError(f"metadata is {metadata!r:.100}.", hint="Give a dict, or nothing.")
         if duration_ms is not None:
             duration_ms = amount("duration_ms", duration_ms)
-        if not self.reported:
-            self.reported = True
-            self.reporter.report(self, CallReport(error, classification, usage, size, metadata, duration_ms))
+        self.end(CallReport(error, classification, usage, size, metadata, duration_ms))
 
 
 def _checked_error(error: object) -> BaseException | str:

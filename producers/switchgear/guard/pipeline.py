@@ -18,9 +18,8 @@ from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import finish, serves_once
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.steps.cached_results import CachedResults
-from switchgear.guard.steps.fallback import Waits, find_fallback, running
-from switchgear.guard.steps.repeated_calls import RepeatedCalls
+from switchgear.guard.rerouting import Waits, find_fallback, running
+from switchgear.guard.steps import CachedResults, RepeatedCalls
 from switchgear.guard.time_limit import within
 from switchgear.sessions.session import session_of
 
@@ -66,7 +65,9 @@ def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, An
     flight = None if call.key is None else _flight(call, call.key)
     if flight is None:
         return _run(call)
-    shared = plan.runtime.stores.flights.do(flight, lambda: _run(call), wait_s=plan.timeout, serves=_serves_many)
+    shared = plan.runtime.stores.flights.do(
+        flight, lambda: _run(call), wait_s=plan.options.timeout, serves=_serves_many
+    )
     if not shared.leader:
         _REPEATED.before(call)
     return shared.value
@@ -79,7 +80,7 @@ async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[
     if flight is None:
         return await _arun(call)
     shared = await plan.runtime.stores.flights.ado(
-        flight, lambda: _arun(call), wait_s=plan.timeout, serves=_serves_many
+        flight, lambda: _arun(call), wait_s=plan.options.timeout, serves=_serves_many
     )
     if not shared.leader:
         _REPEATED.before(call)
@@ -251,4 +252,4 @@ async def _made(call: Call, started: Future[Any] | None) -> Any:
 
 def _limit(call: Call) -> float | None:
     """Return the call's time limit. A user's own function that stands in has none."""
-    return None if call.permit is None else call.acting.timeout
+    return None if call.permit is None else call.acting.options.timeout

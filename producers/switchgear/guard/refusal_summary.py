@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -34,25 +33,13 @@ class _Refusal(msgspec.Struct, frozen=True):
     fallback_tool: str | None = None
 
 
-class _Refusals:
-    """The refusals of one tool by one source. ``tally`` counts them, also in threads that hold no lock."""
+class _Refusals(msgspec.Struct):
+    """The refusals of one tool by one source."""
 
-    __slots__ = ("_looks", "_taken", "last_sent", "latest", "tally")
-
-    def __init__(self, last_sent: float) -> None:
-        self.last_sent = last_sent
-        self.latest: _Refusal | None = None
-        self.tally = itertools.count(1).__next__  # one step in C: no count is lost between two threads
-        self._looks = 0
-        self._taken = 0
-
-    def take(self) -> int:
-        """Return the number of refusals since the last time."""
-        self.latest = None
-        self._looks += 1
-        total = self.tally() - self._looks
-        found, self._taken = total - self._taken, total
-        return found
+    last_sent: float
+    count: int = 0
+    """Those that wait to be sent."""
+    latest: _Refusal | None = None
 
 
 class RefusalReporter:
@@ -101,23 +88,14 @@ class RefusalReporter:
         with self._lock:
             known = self._tools.get(key)
             if known is None:
-                known = self._tools[key] = _Refusals(now)
+                known = _Refusals(now)
             elif now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
-                known.tally()
+                known.count += 1
                 known.latest = refusal
                 return
-            count = known.take() + (0 if probe_requested else 1)
-            known.last_sent = now
+            count = known.count + (0 if probe_requested else 1)
+            self._tools[key] = _Refusals(now)
         self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
-
-    def refused_again(self, rejection: Rejection, now: float) -> None:
-        """Report a refused call without a caller, at ``now``. Within the second it takes no lock and makes no event."""
-        known = self._tools.get((rejection.tool, rejection.source))
-        if known is not None and now < known.last_sent + REFUSAL_INTERVAL_S:
-            known.tally()
-            known.latest = _Refusal(rejection, now)
-        else:
-            self.refused(rejection)
 
     def sweep(self, *, everything: bool = False) -> None:
         """Send what has waited for its second, and forget tools that weren't refused for a minute.
@@ -129,15 +107,12 @@ class RefusalReporter:
         ready: list[tuple[_Refusal, int]] = []
         with self._lock:
             for key, known in list(self._tools.items()):
-                latest = known.latest
-                if latest is None:
+                if known.latest is None:
                     if now >= known.last_sent + _FORGET_AFTER_S:
-                        self._tools.pop(key, None)
+                        del self._tools[key]
                 elif everything or now >= known.last_sent + REFUSAL_INTERVAL_S:
-                    count = known.take()
-                    known.last_sent = now
-                    if count:  # else the refusal was counted just before its thread noted it
-                        ready.append((latest, count))
+                    ready.append((known.latest, known.count))
+                    self._tools[key] = _Refusals(now)
         for refusal, count in ready:
             ended_at = self._wall() - max(0.0, now - refusal.at)
             self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)

@@ -23,6 +23,12 @@ MOST_OF_AN_ERROR: Final = 300
 _MOST_OF_A_REASON: Final = 400
 """Most characters of the reason, which has a session's id of up to 256 characters."""
 
+_ADVICE: Final = {
+    "session": "Do not call any tool again in this session; finish with what you have.",
+    "duplicate": "Do not repeat this call; use the result you have, change the parameters, or go on without it.",
+}
+"""What the model should do, by what refused."""
+
 
 class Rejection(msgspec.Struct, frozen=True):
     """Why a call must not be made. It is false, where a Permit is true.
@@ -57,16 +63,9 @@ class Rejection(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length."""
         tool = one_line(self.tool, MOST_NAME)
-        if self.source == "session":
-            return (
-                f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}."
-                " Do not call any tool again in this session; finish with what you have."
-            )
-        if self.source == "duplicate":
-            return (
-                f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}."
-                " Do not repeat this call; use the result you have, change the parameters, or go on without it."
-            )
+        advice = _ADVICE.get(self.source)
+        if advice is not None:
+            return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
         words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
         last_error = self.last_error or ""
         if self.source == "fleet":  # another language's emitter may have left secrets in it

@@ -8,28 +8,31 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from switchgear.caching.cache import Stores
 from switchgear.caching.parameters_hash import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import NO_CALLER, Caller, Permit
 from switchgear.guard.rejections import Rejection
+from switchgear.guard.timed_threads import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions.session import session_of
 from switchgear_schemas.enums import ServedBy
+from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.caching.cache import Stores
-    from switchgear.guard.timed_threads import TimedThreads
     from switchgear.sessions.session import Session
     from switchgear.telemetry.dispatch import HookList
 
 log: Final = logging.getLogger("switchgear.guard")
+T = TypeVar("T")
 
 
 class Runtime:
@@ -75,11 +78,12 @@ class Runtime:
         self.stand_ins = StandIns()
         self.complaints = BoundedLog(log, clock=clock)
         self.clock = clock
-        self._timed_threads = timed_threads
-        self._threads: TimedThreads | None = None
-        self._stores: Stores | None = None
-        self._make_locks()
-        call_in_child(self._make_locks)
+        self.threads = TimedThreads(timed_threads)
+        """For synchronous calls with a time limit."""
+        self.stores = Stores(clock)
+        """The caches, single flights and counts of repeated calls."""
+        self._make_lock()
+        call_in_child(self._make_lock)
 
     # -- permits ------------------------------------------------------------------------------------------------------
 
@@ -189,39 +193,20 @@ class Runtime:
         """Return the fallback tools of ``tool`` in order; those of the fleet's policy if it has no chain here."""
         return tuple(self.fallbacks.chain(tool, own, group)) or self.decision.fleet_fallback(tool)
 
-    # -- what options need --------------------------------------------------------------------------------------------
-
-    @property
-    def threads(self) -> TimedThreads:
-        """The threads of synchronous calls with a time limit."""
-        with self._lock:
-            if self._threads is None:
-                from switchgear.guard.timed_threads import TimedThreads  # noqa: PLC0415 - few need it
-
-                self._threads = TimedThreads(self._timed_threads)
-            return self._threads
-
-    @property
-    def stores(self) -> Stores:
-        """The caches, single flights and counts of repeated calls."""
-        found = self._stores
-        if found is None:
-            with self._lock:
-                found = self._stores
-                if found is None:
-                    from switchgear.caching.cache import Stores  # noqa: PLC0415 - few need it
-
-                    found = self._stores = Stores(self.clock)
-        return found
+    def attempt(self, subject: str, function: Callable[[], T]) -> T | None:
+        """Call a user's function. If it fails, log the ``subject`` and return None: the call must go on."""
+        try:
+            return function()
+        except Exception as error:  # noqa: BLE001 - it may fail in any way
+            self.complaints.warning(subject, error)
+            return None
 
     def session_left(self, session_id: str) -> None:
         """Forget the repeated calls of a session that has ended."""
-        if self._stores is not None:
-            self._stores.duplicates.forget(session_id)
+        self.stores.duplicates.forget(session_id)
 
-    def _make_locks(self) -> None:
-        """Make the locks, again in the child of a fork: another thread of the parent may hold them."""
-        self._lock = threading.Lock()
+    def _make_lock(self) -> None:
+        """Make the lock, again in the child of a fork: another thread of the parent may hold it."""
         self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
@@ -240,3 +225,55 @@ def _counted(answer: Permit | Rejection, session: Session) -> Permit | Rejection
         return answer
     answer.release()
     return refusal
+
+
+class PermitContext:
+    """``with gear.permit("tool") as permit:`` or ``async with``. Made by ``gear.permit``.
+
+    If the block ends well, that is reported as a success; an exception is reported as a failure. You can report more within
+    the block: the first report counts. Use one context for one call at a time.
+
+    Raises:
+        CircuitOpenError: On entering: the circuit or the session refuses the call.
+        SwitchgearError: On entering a block that was entered and not left.
+    """
+
+    def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
+        self._runtime = runtime
+        self._tool = tool
+        self._caller = caller
+        self._permit: Permit | None = None
+
+    def __enter__(self) -> Permit:
+        return self._entered(self._runtime.decide(self._tool, self._caller))
+
+    async def __aenter__(self) -> Permit:
+        return self._entered(await self._runtime.adecide(self._tool, self._caller))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        permit, self._permit = self._permit, None
+        if permit is None:  # it was never entered
+            return
+        if error is None:
+            permit.success()
+        else:
+            permit.failure(error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _entered(self, answer: Permit | Rejection) -> Permit:
+        if isinstance(answer, Rejection):
+            raise self._runtime.refused_permit(answer, self._caller).error()
+        if self._permit is not None:
+            answer.release()
+            raise SwitchgearError(
+                f"This permit for {self._tool} is in use: it is for one call at a time.",
+                hint=f'Call gear.permit("{self._tool}") again for another one.',
+            )
+        self._permit = answer
+        return answer

@@ -62,7 +62,7 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
         call = Call(plan, "async_generator", function, args, kwargs)
         await aprepare(call)
         reported = _ReportedStream(call)
-        limit = None if call.permit is None else call.acting.timeout
+        limit = None if call.permit is None else call.acting.options.timeout
         try:
             items = call.function(*call.args, **call.kwargs)
             if call.permit is None and not isinstance(items, AsyncGenerator):  # a function stands in
@@ -105,7 +105,7 @@ class _ReportedStream:
     def item(self, item: Any) -> None:
         """Add the usage of an item that goes to the reader."""
         self._left_at = self._call.clock()
-        if self._call.permit is not None and self._call.acting.usage is not None:
+        if self._call.permit is not None and self._call.acting.options.usage is not None:
             self._usage += self._call.acting.used(item)
 
     def resume(self, thrown: BaseException | None = None) -> None:

@@ -17,8 +17,8 @@ from switchgear_schemas.enums import CircuitState
 if TYPE_CHECKING:
     from switchgear.guard.local_circuits import LocalBreakers
 
-session_stack: Final[ContextVar[tuple[Session, ...]]] = ContextVar("switchgear_sessions", default=())
-"""The sessions that the running task or thread has entered, of all clients, the innermost last.
+session_stack: Final[ContextVar[tuple[Session, ...] | None]] = ContextVar("switchgear_sessions", default=None)
+"""The sessions that the running task or thread has entered, of all clients, the innermost last. None outside of sessions.
 
 ``asyncio`` tasks and ``asyncio.to_thread`` inherit it. A bare thread starts with none.
 """
@@ -97,7 +97,7 @@ class Session:
         """The number of tasks and threads that are in it."""
 
     def __enter__(self) -> Self:
-        session_stack.set((*session_stack.get(), self))
+        session_stack.set((*(session_stack.get() or ()), self))
         with self.owner.session_lock:
             self._entered += 1
         return self
@@ -105,12 +105,12 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack = session_stack.get()
+        stack = session_stack.get() or ()
         if self not in stack:  # entered in another task than this one
             return
         # Two generators that take turns leave in the order in which they end, so it isn't always the last one.
         last = len(stack) - 1 - stack[::-1].index(self)
-        session_stack.set(stack[:last] + stack[last + 1 :])
+        session_stack.set(stack[:last] + stack[last + 1 :] or None)
         with self.owner.session_lock:
             self._entered -= 1
             left_by_all = self._entered == 0
@@ -166,7 +166,7 @@ class Session:
 
     def nested(self) -> tuple[Session, ...]:
         """Return this session and those of its client that it is entered within here, innermost first, each once."""
-        stack = session_stack.get()
+        stack = session_stack.get() or ()
         if len(stack) < 2 or self not in stack:
             return (self,)
         around = stack[: len(stack) - stack[::-1].index(self)]
@@ -224,7 +224,9 @@ class Session:
 def session_of(owner: object) -> Session | None:
     """Return the innermost session of ``owner``, a client's runtime, in the running task or thread."""
     stack = session_stack.get()
-    return next((one for one in reversed(stack) if one.owner is owner), None) if stack else None
+    if not stack or stack[-1].owner is owner:
+        return stack[-1] if stack else None
+    return next((one for one in reversed(stack) if one.owner is owner), None)
 
 
 def _left(limit: int | None, used: int) -> int | None:

@@ -12,7 +12,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
 from switchgear.follower.clock import BrokerTime
 from switchgear.follower.table import CircuitTable
-from switchgear.guard.fleet_circuits import FleetAnswer, fleet_answer
+from switchgear.guard.fleet_circuits import fleet_answer
 from switchgear.guard.probes import ProbeCoordinator
 from switchgear.testing.worker import MemoryWorker
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
@@ -62,7 +62,7 @@ def test_a_lease_used_twice_is_noticed(monkeypatch):
 
 
 def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
-    monkeypatch.setattr("switchgear.guard.fleet_circuits.fleet_answer", lambda *_: FleetAnswer.PASS)
+    monkeypatch.setattr("switchgear.guard.fleet_circuits.fleet_answer", lambda *_: "pass")
     monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.reachable", lambda *_: False)
     monkeypatch.setattr(
         "switchgear.guard.decision.CircuitDecision._not_closed",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from switchgear.follower.view import CircuitView, LeaseView, decode_view
-from switchgear.guard.fleet_circuits import FleetAnswer, fleet_answer
+from switchgear.guard.fleet_circuits import fleet_answer
 from switchgear_schemas.circuit import Circuit, Lease
 
 NOW = 1_800_000_000.0
@@ -37,31 +37,31 @@ def view(
 
 @pytest.mark.parametrize("state", ["closed", "disabled", "metrics_only"])
 def test_a_closed_or_unenforced_fleet_circuit_passes(state):
-    assert fleet_answer(view(state), NOW, ME) is FleetAnswer.PASS
+    assert fleet_answer(view(state), NOW, ME) == "pass"
 
 
 def test_an_open_fleet_circuit_refuses_until_its_wait_is_over_and_asks_then():
-    assert fleet_answer(view("open", until=NOW + 0.001), NOW, ME) is FleetAnswer.REFUSE
-    assert fleet_answer(view("open", until=NOW), NOW, ME) is FleetAnswer.ASK
-    assert fleet_answer(view("open", until=NOW - 100), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("open", until=NOW + 0.001), NOW, ME) == "refuse"
+    assert fleet_answer(view("open", until=NOW), NOW, ME) == "ask"
+    assert fleet_answer(view("open", until=NOW - 100), NOW, ME) == "ask"
 
 
 def test_an_open_fleet_circuit_without_open_until_asks_for_a_probe():
-    assert fleet_answer(view("open"), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("open"), NOW, ME) == "ask"
 
 
 def test_a_forced_open_circuit_without_an_end_refuses():
-    assert fleet_answer(view("forced_open"), NOW + 1e9, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("forced_open"), NOW + 1e9, ME) == "refuse"
 
 
 def test_a_forced_open_circuit_with_an_end_asks_after_it():
-    assert fleet_answer(view("forced_open", until=NOW + 1), NOW, ME) is FleetAnswer.REFUSE
-    assert fleet_answer(view("forced_open", until=NOW), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("forced_open", until=NOW + 1), NOW, ME) == "refuse"
+    assert fleet_answer(view("forced_open", until=NOW), NOW, ME) == "ask"
 
 
 def test_the_mode_forced_open_refuses_whatever_the_state():
-    assert fleet_answer(view("closed", mode="forced_open"), NOW, ME) is FleetAnswer.REFUSE
-    assert fleet_answer(view("half_open", mode="forced_open"), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("closed", mode="forced_open"), NOW, ME) == "refuse"
+    assert fleet_answer(view("half_open", mode="forced_open"), NOW, ME) == "refuse"
 
 
 def test_a_live_lease_of_this_process_permits_a_probe():
@@ -71,23 +71,20 @@ def test_a_live_lease_of_this_process_permits_a_probe():
 
 
 def test_an_expired_lease_of_this_process_permits_nothing():
-    assert fleet_answer(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={ME: NOW}), NOW, ME) == "ask"
 
 
 def test_refuses_while_another_process_probes():
-    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}), NOW, ME) == "refuse"
 
 
 def test_asks_for_a_probe_when_the_lease_of_another_process_expired():
-    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) is FleetAnswer.ASK
-    assert fleet_answer(view("half_open", until=NOW - 1), NOW, ME) is FleetAnswer.ASK
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW - 1}), NOW, ME) == "ask"
+    assert fleet_answer(view("half_open", until=NOW - 1), NOW, ME) == "ask"
 
 
 def test_asks_for_a_probe_while_others_probe_and_permits_are_left():
-    assert (
-        fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME)
-        is FleetAnswer.ASK
-    )
+    assert fleet_answer(view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=2), NOW, ME) == "ask"
 
 
 def test_a_live_lease_of_this_process_goes_before_asking_for_another():
@@ -98,8 +95,8 @@ def test_a_live_lease_of_this_process_goes_before_asking_for_another():
 def test_a_record_without_permits_left_allows_one_probe_at_a_time():
     circuit = view("half_open", until=NOW - 1, leases={"other": NOW + 9}, permits_left=None)
     assert circuit.permits_left == 0
-    assert fleet_answer(circuit, NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(circuit, NOW, ME) == "refuse"
 
 
 def test_a_forced_open_circuit_refuses_even_if_permits_are_left():
-    assert fleet_answer(view("half_open", mode="forced_open", permits_left=2), NOW, ME) is FleetAnswer.REFUSE
+    assert fleet_answer(view("half_open", mode="forced_open", permits_left=2), NOW, ME) == "refuse"

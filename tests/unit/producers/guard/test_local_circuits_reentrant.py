@@ -36,17 +36,6 @@ def within_the_next_transition(breakers, circuit, work):
     return gave
 
 
-def test_a_report_made_within_a_transition_counts_after_it(breakers):
-    circuit = breakers.get("t")
-    first, second, third = (circuit.try_acquire(0.0) for _ in range(3))
-    circuit.record(0.0, FAILURE, first, "one")
-    gave = within_the_next_transition(breakers, circuit, lambda: circuit.record(1.0, FAILURE, third, "three"))
-    circuit.record(1.0, FAILURE, second, "two")
-    assert gave == [None]
-    assert (circuit.breaker.state, circuit.breaker.generation) == ("open", 1), "opened once"
-    assert circuit.last_error == "three"
-
-
 def test_a_probe_released_within_a_transition_is_free_after_it(breakers):
     circuit = breakers.get("t")
     for _ in range(2):
@@ -62,18 +51,6 @@ def test_a_probe_released_within_a_transition_is_free_after_it(breakers):
     assert gave == [None]
     assert circuit.breaker.state == "open"
     assert isinstance(circuit.try_acquire(1_000.0), BreakerPermit)
-
-
-def test_no_probe_is_permitted_within_a_transition(breakers):
-    circuit = breakers.get("t")
-    for _ in range(2):
-        circuit.record(0.0, FAILURE, None)
-    gave = within_the_next_transition(breakers, circuit, lambda: circuit.try_acquire(10.0))
-    probe = circuit.try_acquire(10.0)
-    assert isinstance(probe, BreakerPermit)
-    assert probe.probe
-    assert isinstance(gave[0], BreakerRejection)
-    assert gave[0].state == "half_open"
 
 
 def test_a_call_within_the_transition_to_closed_is_let_through(breakers):

@@ -163,7 +163,7 @@ def test_a_forked_child_has_its_own_locks_threads_and_budget():
     session = gear.session("s-1", max_calls=3)
     with session:
         gear.try_acquire("a").success()
-        locks = [session.owner.session_lock, gear._runtime._lock, gear._runtime.threads._changed]
+        locks = [session.owner.session_lock, gear._runtime.threads._changed]
         for lock in locks:
             lock.acquire()  # as another thread may, at the moment of the fork
         child = os.fork()

@@ -109,23 +109,10 @@ def test_a_forked_child_reports_its_own_refusals_alone(reporter, emitter):
     assert len(sent(emitter)) == 1
 
 
-def test_refusals_that_take_no_lock_are_summed_with_the_others(reporter, emitter, clock):
-    reporter.refused_again(refusal(), clock())
-    for _ in range(10):
-        reporter.refused_again(refusal(), clock())
-        reporter.refused(refusal())
-    assert [event.metadata["refused"] for event in sent(emitter)] == [1]
-    clock.now += 1
-    reporter.refused_again(refusal(), clock())
-    assert [event.metadata["refused"] for event in sent(emitter)] == [21]
-    reporter.sweep(everything=True)
-    assert sent(emitter) == []
-
-
 def test_refusals_of_many_threads_are_each_counted_once(reporter, emitter, clock):
     def refuse():
         for _ in range(5_000):
-            reporter.refused_again(refusal(), clock())
+            reporter.refused(refusal())
 
     threads = [threading.Thread(target=refuse) for _ in range(4)]
     for thread in threads:
@@ -182,7 +169,7 @@ def test_a_refusal_by_a_local_circuit_carries_its_state_and_cause(reporter, emit
 def test_a_summed_refusal_names_its_source(reporter, emitter, clock):
     for _ in range(3):
         reporter.refused(local())
-        reporter.refused_again(refusal("fleets"), clock())
+        reporter.refused(refusal("fleets"))
     sent(emitter)
     clock.now += 1
     reporter.sweep()
@@ -211,7 +198,7 @@ def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
     reporter = RefusalReporter(emitter, clock, wall)
     reporter.refused(local())
     clock.now += 0.25
-    reporter.refused_again(local(), clock())
+    reporter.refused(local())
     sent(emitter)
     for each in (clock, wall):
         each.now += 1.5

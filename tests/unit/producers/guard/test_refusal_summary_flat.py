@@ -83,7 +83,7 @@ now = [0.0]
 reporter = RefusalReporter(Emitter("127.0.0.1:1", buffer_size=10), lambda: now[0])
 reporter._emitter.wake = lambda urgent: None
 for number in range(5_000):
-    reporter.refused_again(Rejection(f"tool {number}", "open", "local"), now[0])
+    reporter.refused(Rejection(f"tool {number}", "open", "local"))
 assert len(reporter._tools) == 5_000
 now[0] = 61.0
 reporter.sweep()

@@ -19,7 +19,7 @@ def gear():
 
 def running():
     """The ids of the sessions that were entered here, innermost last."""
-    return [session.session_id for session in session_stack.get()]
+    return [session.session_id for session in session_stack.get() or ()]
 
 
 def calls(*sessions):

@@ -163,9 +163,9 @@ def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:
     if adapter is None:
         return given
     args, kwargs = given
-    try:
+
+    def adapted() -> Arguments:
         positional, named = adapter(*args, **kwargs)
         return tuple(positional), dict(named)
-    except Exception as error:  # noqa: BLE001 - a user's function may fail; another fallback may do
-        plan.runtime.complaints.warning(f"the arguments of {plan.tool} could not be adapted for {target}", error)
-        return None
+
+    return plan.runtime.attempt(f"the arguments of {plan.tool} could not be adapted for {target}", adapted)

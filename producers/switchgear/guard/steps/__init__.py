@@ -1,1 +1,0 @@
-"""The steps of a guarded call, one module each."""
