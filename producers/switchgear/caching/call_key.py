@@ -7,13 +7,10 @@ import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from switchgear.caching.parameters_hash import has_hash
-
-MOST_SIGNATURES: Final = 1_000
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class CallKey(NamedTuple):
@@ -41,7 +38,6 @@ class CallKeys:
         self._hashed = hashed
         self._chosen = chosen
         self._receiver = receiver
-        self._signatures: dict[int, _Signature] = {}
 
     def parameters(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Return the hash of the parameters. Arguments by position, by name and by default have the same hash.
@@ -49,12 +45,15 @@ class CallKeys:
         Raises:
             UnhashableParameterError: A parameter has no hash. Exceptions of a user's code pass through.
         """
-        skipped = 1 if self._receiver and args else 0
+        if self._receiver:
+            args = args[1:]
         if self._chosen is not None:
-            return self._hashed((self._chosen(*args[skipped:], **kwargs),))
+            return self._hashed((self._chosen(*args, **kwargs),))
         bare, args, kwargs = _without_partials(function, args, kwargs)
-        args, kwargs = self._signature(bare).bind(args, kwargs)
-        return self._hashed(args[skipped:], kwargs)
+        signature = _signature_of(bare.__func__ if isinstance(bare, MethodType) else bare)
+        if self._receiver or isinstance(bare, MethodType):
+            signature = signature._replace(names=signature.names[1:])
+        return self._hashed(*_by_name(signature, args, kwargs))
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...]) -> str:
         """Return the identity of what is called and of the object it is called on.
@@ -69,80 +68,57 @@ class CallKeys:
         if isinstance(bare, MethodType):
             tokens.append(token_of(bare.__self__))
             bare = bare.__func__
-        if self._chosen is None or not _is_function_or_class(bare):
-            tokens.append(token_of(bare))
+        if self._chosen is None or not isinstance(bare, (FunctionType, BuiltinFunctionType, type)):
+            tokens.append(token_of(bare))  # an object that can be called has a state of its own
         return " ".join(map(str, tokens))
 
-    def _signature(self, function: Callable[..., Any]) -> _Signature:
-        try:
-            token = token_of(function.__func__ if isinstance(function, MethodType) else function)
-        except TypeError:
-            return _Signature(function)
-        found = self._signatures.get(token)
-        if found is None:
-            if len(self._signatures) >= MOST_SIGNATURES:
-                self._signatures.clear()
-            found = self._signatures[token] = _Signature(function)
-        return found
 
-
-class _Signature:
+class _Signature(NamedTuple):
     """The parameters of a function itself. What a decorator's wrapper passes on isn't known."""
 
-    __slots__ = ("_defaults", "_names", "_signature", "_unhashable")
+    names: tuple[str, ...]
+    """Parameters that may be given by position."""
+    defaults: Mapping[str, Any]
+    unhashable: Mapping[str, Any]
+    """Defaults without a hash, such as a sentinel."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._signature: inspect.Signature | None = None
-        self._names: tuple[str, ...] | None = None
-        """Parameters of a function that takes each of them by position or by name, as nearly every one does."""
-        self._defaults: dict[str, Any] = {}
-        self._unhashable: dict[str, Any] = {}
-        """Defaults without a hash, such as a sentinel. They are left out of the hash."""
-        if hasattr(function, "__signature__"):  # written by hand: it may be wrong
-            return
-        try:
-            signature = inspect.signature(function, follow_wrapped=False)
-        except (TypeError, ValueError):  # some functions in C have none
-            return
-        for name, parameter in signature.parameters.items():
-            if parameter.default is not parameter.empty:
-                (self._defaults if has_hash(parameter.default) else self._unhashable)[name] = parameter.default
-        kinds = {parameter.kind for parameter in signature.parameters.values()}
-        if not self._unhashable:
-            self._signature = signature
-            if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}:
-                self._names = tuple(signature.parameters)
-        elif not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}:
-            self._signature = signature  # otherwise leaving out a default would move the arguments after it
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """Return the arguments as the function sees them, or unchanged if they don't fit."""
-        if self._names is not None:
-            return self._bind_by_names(self._names, args, kwargs)
-        if self._signature is None:
-            return args, kwargs
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError:
-            return args, kwargs
-        bound.apply_defaults()
-        for name, default in self._unhashable.items():
-            if bound.arguments[name] is default:
-                del bound.arguments[name]
-        return bound.args, bound.kwargs
+_UNKNOWN: Final = _Signature((), {}, {})
+_signatures: Final[weakref.WeakKeyDictionary[Callable[..., Any], _Signature]] = weakref.WeakKeyDictionary()
 
-    def _bind_by_names(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """Do the same as ``inspect.Signature.bind``, which is too slow for every call."""
-        values, named = list(args), 0
-        for name in names[len(args) :]:
-            if name in kwargs:
-                values.append(kwargs[name])
-                named += 1
-            elif name in self._defaults:
-                values.append(self._defaults[name])
-            else:
-                return args, kwargs
-        return (tuple(values), {}) if len(values) == len(names) and named == len(kwargs) else (args, kwargs)
+
+def _signature_of(function: Callable[..., Any]) -> _Signature:
+    try:
+        found = _signatures.get(function)
+        if found is None:
+            found = _signatures[function] = _examined(function)
+    except (TypeError, ValueError):  # some functions in C have no signature, some objects no hash
+        return _UNKNOWN
+    return found
+
+
+def _examined(function: Callable[..., Any]) -> _Signature:
+    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):  # a keyword may have the same name
+        return _UNKNOWN
+    names = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    unhashable = {name: default for name, default in defaults.items() if not has_hash(default)}
+    return _Signature(names, {name: defaults[name] for name in defaults if name not in unhashable}, unhashable)
+
+
+def _by_name(
+    signature: _Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the arguments by name, with defaults, and those that have no name. ``inspect`` is too slow for every call."""
+    names = signature.names[: len(args)]
+    if any(name in kwargs for name in names):  # given twice: the function refuses that
+        return (args, kwargs), {}
+    named = {**signature.defaults, **dict(zip(names, args, strict=False)), **kwargs}
+    for name, default in signature.unhashable.items():
+        if named.get(name) is default:
+            del named[name]
+    return args[len(names) :], named
 
 
 def _without_partials(
@@ -155,48 +131,18 @@ def _without_partials(
     return function, args, kwargs
 
 
-def _is_function_or_class(called: Any) -> bool:
-    """Return whether ``called`` has no state of its own, as a callable object has."""
-    if isinstance(called, BuiltinFunctionType):
-        return isinstance(called.__self__, (ModuleType, type(None)))
-    return isinstance(called, (FunctionType, type))
+_numbers: Final = itertools.count(1)
+_tokens: Final[dict[int, int]] = {}
+"""The numbers of living objects, by address."""
 
 
-class Tokens:
-    """Give each living object a number that no other object ever gets. Thread-safe, without a lock.
+def token_of(thing: object) -> int:
+    """Return the number of a living object, which no other object of this process ever gets. The object need not be hashable.
 
-    The object need not be hashable, and its number doesn't keep it alive.
+    Raises:
+        TypeError: Its type takes no weak reference.
     """
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def of(self, thing: Any) -> int:
-        """Return the number of ``thing``.
-
-        Raises:
-            TypeError: Its type takes no weak reference.
-        """
-        address = id(thing)
-        found = self._known.get(address)
-        if found is not None and found[0]() is thing:
-            return found[1]
-
-        def forget(reference: weakref.ref[Any]) -> None:
-            known = self._known.get(address)
-            if known is not None and known[0] is reference:  # another object may have this address by now
-                self._known.pop(address, None)
-
-        made = (weakref.ref(thing, forget), next(self._numbers))
-        found = self._known.setdefault(address, made)  # atomic: threads agree on one number
-        if found[0]() is not thing:
-            found = self._known[address] = made
-        return found[1]
-
-
-token_of: Final = Tokens().of
-"""Return the number of an object in this process."""
+    address = id(thing)
+    if address not in _tokens:
+        weakref.finalize(thing, _tokens.pop, address, None).atexit = False
+    return _tokens.setdefault(address, next(_numbers))

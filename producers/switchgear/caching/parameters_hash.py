@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import enum
 import math
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from switchgear_schemas.errors import SwitchgearError
+
+_JSON_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_WRITTEN_TYPES: Final = frozenset({bytes, bytearray, complex, range, type(...)})
+_WRITTEN_MODULES: Final = frozenset(
+    {
+        "datetime",
+        "decimal",
+        "fractions",
+        "ipaddress",
+        "pathlib",
+        "pathlib._local",
+        "pydantic.networks",
+        "pydantic_core._pydantic_core",
+        "uuid",
+    }
+)
+"""Modules whose objects have a ``repr`` that says all about them. By name, so that none of them is imported here."""
+_OF_PYDANTIC: Final = ("__pydantic_fields_set__", "__pydantic_private__", "__pydantic_extra__")
 
 
 class UnhashableParameterError(SwitchgearError, TypeError):
@@ -39,13 +55,10 @@ def parameters_hash(key: bytes, args: Sequence[Any] = (), kwargs: Mapping[str, A
         kwargs: Keyword parameters.
 
     Raises:
-        ValueError: The key is empty, so that the hash could be guessed, or longer than 64 bytes.
         UnhashableParameterError: A value has no hash.
     """
     import hashlib  # noqa: PLC0415 - takes 5 ms to import, and few programs hash parameters
 
-    if not 1 <= len(key) <= hashlib.blake2b.MAX_KEY_SIZE:
-        raise ValueError(f"The key has {len(key)} bytes. Use 1 to {hashlib.blake2b.MAX_KEY_SIZE} bytes.")
     canonical = _encoded(encodable([list(args), dict(kwargs or {})]))
     return hashlib.blake2b(canonical, key=key, digest_size=16).hexdigest()
 
@@ -66,144 +79,59 @@ def encodable(value: Any) -> Any:
         UnhashableParameterError: There is no encoding. Exceptions of the value's own code pass through.
     """
     kind = type(value)
-    if kind in _JSON_SCALARS:
+    if kind in _JSON_SCALARS or (kind is float and math.isfinite(value)):
         return value
-    if kind is float:
-        return value if math.isfinite(value) else _tagged("float", repr(value))
     if kind is list:
         return [encodable(each) for each in value]
     if kind is dict and all(type(key) is str for key in value):
         return {key: encodable(each) for key, each in value.items()}
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    known = _KNOWN_TYPES.get(name)
-    if known is not None:
-        return _tagged(name, known(value))
-    if not _is_importable(kind):
-        raise UnhashableParameterError(value)
-    return _tagged(name, _content(value, kind))
-
-
-_JSON_SCALARS: Final = frozenset({str, int, bool, type(None)})
-
-
-def _tagged(name: str, content: Any) -> msgspec.Raw:
-    """Return the content with its type. No JSON value begins with the mark."""
-    return msgspec.Raw(b"!" + _encoded((name, content)))
+    # With its type. No JSON value begins with the mark.
+    return msgspec.Raw(b"!" + _encoded((f"{kind.__module__}.{kind.__qualname__}", _content(value, kind))))
 
 
 def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def _listed(values: Iterable[Any]) -> list[Any]:
-    return [encodable(each) for each in values]
-
-
 def _sorted(values: Iterable[Any]) -> list[msgspec.Raw]:
     return [msgspec.Raw(each) for each in sorted(_encoded(encodable(value)) for value in values)]
 
 
-def _pairs(mapping: Mapping[Any, Any]) -> list[msgspec.Raw]:
-    return _sorted([key, each] for key, each in mapping.items())
+def _content(value: Any, kind: Any) -> Any:
+    if kind is float or kind in _WRITTEN_TYPES or kind.__module__ in _WRITTEN_MODULES:
+        return repr(value)
+    if kind in {set, frozenset}:
+        return _sorted(value)
+    if kind is dict:
+        return _sorted([key, each] for key, each in value.items())
+    return encodable(_parts(value, kind))
 
 
-def _time(value: Any) -> list[Any]:
-    """Return a datetime or time with its zone's name: two zones may have the same offset today and another one tomorrow."""
-    zone = value.tzinfo
-    return [value.isoformat(), value.fold, value.tzname(), getattr(zone, "key", getattr(zone, "zone", None))]
-
-
-_PATHS: Final = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")
-_KNOWN_TYPES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "builtins.complex": repr,
-    "builtins.bytes": bytes.hex,
-    "builtins.bytearray": bytearray.hex,
-    "builtins.range": repr,
-    "builtins.ellipsis": repr,
-    "builtins.slice": lambda value: _listed((value.start, value.stop, value.step)),
-    "builtins.tuple": _listed,
-    "builtins.set": _sorted,
-    "builtins.frozenset": _sorted,
-    "builtins.dict": _pairs,
-    "builtins.mappingproxy": _pairs,
-    "collections.Counter": _pairs,
-    "collections.OrderedDict": lambda value: _listed(value.items()),
-    "collections.deque": lambda value: [_listed(value), value.maxlen],
-    "datetime.date": lambda value: value.isoformat(),
-    "datetime.datetime": _time,
-    "datetime.time": _time,
-    "datetime.timezone": repr,
-    "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
-    "decimal.Decimal": str,
-    "fractions.Fraction": str,
-    "ipaddress.IPv4Address": str,
-    "ipaddress.IPv6Address": str,
-    "pydantic_core._pydantic_core.Url": str,
-    "uuid.UUID": str,
-    **{f"{module}.{name}": str for module in ("pathlib", "pathlib._local") for name in _PATHS},
-}
-"""By the full name of the type, so that none of their modules is imported here."""
-
-
-def _is_importable(kind: type) -> bool:
-    """Return whether the name of a class leads to it. Two classes made by one function may act for two users."""
-    found: Any = sys.modules.get(kind.__module__)
-    for part in kind.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is kind
-
-
-def _content(value: Any, kind: type) -> Any:
-    """Return what tells ``value`` from others of its class, ready to encode.
-
-    Raises:
-        UnhashableParameterError: It isn't known for this class.
-    """
+def _parts(value: Any, kind: Any) -> Any:
+    """Return what distinguishes ``value`` from others of its class."""
+    if kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return list(value)
     if isinstance(value, enum.Enum):
-        return value.name if isinstance(value.name, str) else encodable(value.value)
+        return value.name or value.value
     if hasattr(kind, "get_secret_value"):  # pydantic's secrets, whose text looks the same
-        return encodable(value.get_secret_value())
-    names = _field_names(kind)
-    if names is not None:
-        return encodable(_fields(value, names))
-    if issubclass(kind, tuple) and hasattr(kind, "_fields") and not hasattr(value, "__dict__"):  # a named tuple
-        return _listed(value)
+        return value.get_secret_value()
     if kind.__module__ == "numpy" and hasattr(kind, "tobytes") and not value.dtype.hasobject:
         return [str(value.dtype), list(value.shape), value.tobytes().hex()]
-    if kind.__module__ == "pydantic.networks":
-        return str(value)
-    raise UnhashableParameterError(value)
+    names = _field_names(kind)
+    if names is None:
+        raise UnhashableParameterError(value)
+    return {name: getattr(value, name, None) for name in names}
 
 
 def _field_names(kind: Any) -> Iterable[str] | None:
-    """Return the names of the fields of a pydantic model, msgspec struct, dataclass or attrs class, None for other classes."""
-    if hasattr(kind, "__pydantic_fields_set__"):
-        return (*kind.model_fields, "__pydantic_fields_set__", "__pydantic_private__", "__pydantic_extra__")
-    if hasattr(kind, "__struct_fields__"):
-        return cast("tuple[str, ...]", kind.__struct_fields__)
-    # Only a class that is decorated itself: one that is derived from it may hold more than these fields.
+    """Return the names of the fields of a pydantic model, msgspec struct, dataclass or attrs class, None for other classes.
+
+    A class that is only derived from a dataclass or attrs class may hold more than its fields.
+    """
     own = vars(kind)
-    if "__dataclass_fields__" in own and _is_python(kind):
-        return tuple(own["__dataclass_fields__"])
-    if "__attrs_attrs__" in own and _is_python(kind):
+    if hasattr(kind, "__pydantic_fields_set__"):
+        return (*kind.model_fields, *_OF_PYDANTIC)
+    if "__attrs_attrs__" in own:
         return [field.name for field in own["__attrs_attrs__"]]
-    return None
-
-
-def _fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields, and the other attributes of the object but for cached ones."""
-    found = {name: getattr(value, name) for name in names if hasattr(value, name)}
-    kind = type(value)
-    for name, held in dict(getattr(value, "__dict__", {})).items():  # a copy: another thread may set an attribute
-        if name != "_attrs_cached_hash" and not isinstance(getattr(kind, name, None), cached_property):
-            found.setdefault(name, held)
-    return found
-
-
-_HEAP_TYPE: Final = 1 << 9
-"""CPython's flag of types that a class statement makes."""
-
-
-def _is_python(kind: type) -> bool:
-    """Return whether objects of the class have nothing but attributes: exceptions and containers hold more."""
-    return all(each.__flags__ & _HEAP_TYPE for each in kind.__mro__[:-1])
+    fields: Iterable[str] | None = getattr(kind, "__struct_fields__", None)
+    return own.get("__dataclass_fields__") if fields is None else fields

@@ -98,10 +98,10 @@ def test_calls_are_the_same_exactly_if_the_function_sees_the_same_arguments(func
                 try:
                     result = repr(function(*args, **kwargs))
                 except TypeError:
-                    result = f"refused: {args} {kwargs}"
+                    result = "refused"
                 key = keys.parameters(function, args, kwargs)
                 assert hashed.setdefault(key, result) == result
-                if not result.startswith("refused") and seen.setdefault(result, key) != key:
+                if result != "refused" and seen.setdefault(result, key) != key:
                     told_apart.append(result)
     rigid = inspect.signature(function).parameters.values()
     assert not told_apart or {each.kind.name for each in rigid} & {"VAR_POSITIONAL", "POSITIONAL_ONLY"}
@@ -366,10 +366,3 @@ async def test_coroutine_functions_share_results_of_the_same_call(gear):
     )
     assert found == [("a", 1), ("a", 1), ("b", 1)]
     assert found[0] is found[1]
-
-
-def test_number_of_remembered_signatures_is_bounded(kept, monkeypatch):
-    monkeypatch.setattr(call_key, "MOST_SIGNATURES", 3)
-    functions = [lambda number, add=number: number + add for number in range(10)]
-    assert [kept.call("t", function, 1) for function in functions * 2] == [*range(1, 11)] * 2
-    assert len(kept._plan("t")._keys._signatures) <= 3

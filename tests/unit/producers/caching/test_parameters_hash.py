@@ -48,9 +48,3 @@ def test_rejects_an_object_of_an_unknown_class():
 
     with pytest.raises(UnhashableParameterError, match=r"type .*Query has no hash, .* Give parameters="):
         parameters_hash(KEY, [Query()])
-
-
-@pytest.mark.parametrize("key", [b"", b"x" * 65])
-def test_rejects_a_key_that_is_empty_or_too_long(key):
-    with pytest.raises(ValueError, match="1 to 64 bytes"):
-        parameters_hash(key, ["x"])

@@ -91,13 +91,13 @@ ALL_DIFFERENT = [
     time(1), timedelta(1), timezone(timedelta(hours=1)),
     Decimal("1.5"), "1.5", 1.5, Fraction(3, 2), 1.5 + 0j,
     1, 1.0, True, "1", 0, False, -0.0, 0.0, 2**70, "",
-    (1,), [1], {1}, frozenset([1]), deque([1]), deque([1], 3), range(1), [[1]], [(1,)],
+    (1,), [1], {1}, frozenset([1]), range(1), [[1]], [(1,)],
     ByCity("x"), ByUser("x"), {"name": "x"}, Model(name="x"), Other(name="x"), Record("x"), Slotted("x"),
     Model(name="x", tenant="a"), Model(name="x", tenant="b"), Model(), Model(name=None),
     SecretStr("ana"), SecretStr("bob"), "ana", ByCity(SecretStr("ana")), ByCity(SecretStr("bob")),
     Colour.RED, Word.RED, "red", "RED", Rights.READ, Rights.READ | Rights.WRITE, Rights(0),
     uuid.UUID(int=1), str(uuid.UUID(int=1)), Path("a"), PurePosixPath("a"), "a", HttpUrl("https://a.example/"),
-    Pair(1, 2), OtherPair(1, 2), (1, 2), [1, 2], Counter("a"), OrderedDict(a=1), {"a": 1},
+    Pair(1, 2), OtherPair(1, 2), (1, 2), [1, 2], {"a": 1},
     "x", np.array([1]), np.array([1], "int8"), np.int64(1), np.float64(1.5),
     np.array([[1]]), np.array(["2024-01-01"], "M8[D]"), np.zeros(5000), ...,
 ]  # fmt: skip
@@ -183,30 +183,13 @@ class Undecorated(ByCity):
 
 
 @dataclass
-class Failing(Exception):  # noqa: N818 - an object of ours
-    name: str
-
-
-@dataclass
 class Holding:
     inside: Any = field(default_factory=Plain, repr=False, compare=False)
-
-
-def of_tenant(tenant):
-    @dataclass
-    class Request:
-        name: str
-
-        def sent(self):
-            return tenant, self.name
-
-    return Request("x")
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        of_tenant("ana"),
         object(),
         Plain(),
         WithRepr(),
@@ -224,7 +207,9 @@ def of_tenant(tenant):
         (each for each in ()),
         itertools.count(),
         defaultdict(list),
-        Failing("x"),
+        deque([1]),
+        Counter("a"),
+        OrderedDict(a=1),
         Holding(),
         [{"a": (Plain(),)}],
         np.array([Plain()], dtype=object),
