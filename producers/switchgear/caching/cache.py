@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from switchgear.caching.repeated_calls import DuplicateWatch
@@ -17,7 +18,9 @@ from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.errors import SettingsError
 
-log: Final = logging.getLogger("switchgear.cache")
+MOST_CACHES: Final = 1_000
+"""The most caches to keep. When more come, the one used longest ago is dropped."""
+_log: Final = logging.getLogger("switchgear.cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +41,21 @@ class CachePolicy:
     ttl_s: float = 60.0
     stale_for_s: float = 0.0
     max_entries: int = 256
-    mark_stale: Callable[[Any, float], Any] | None = field(
-        default=None, hash=False
-    )  # a callable object may not be hashable
+    mark_stale: Callable[[Any, float], Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
             if not is_number(value) or not value >= 0:
-                hint = "Use its total_seconds()." if hasattr(value, "total_seconds") else ""
-                raise SettingsError(f"cache: {name} must be a number of seconds from 0, not {value!r}.", hint=hint)
-        if self.ttl_s + self.stale_for_s <= 0:
-            raise SettingsError(
-                "cache: ttl_s and stale_for_s are both 0.", hint="Set one of them, or leave the cache out."
-            )
+                raise SettingsError(f"cache: {name} must be a number of seconds from 0, not {value!r}.")
+        if not self.ttl_s and not self.stale_for_s:
+            hint = "Set one of them, or leave the cache out."
+            raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint=hint)
         if not is_whole(self.max_entries) or self.max_entries < 1:
             raise SettingsError(f"cache: max_entries must be a whole number from 1, not {self.max_entries!r}.")
         mark = self.mark_stale
         if mark is not None and (not callable(mark) or inspect.iscoroutinefunction(mark)):
-            raise SettingsError(
-                f"cache: mark_stale must be a function of the result and its age in seconds, not {mark!r:.100}.",
-                hint="It is called and not awaited: leave out the async." if callable(mark) else "",
-            )
+            what = "a plain function of the result and its age in seconds"
+            raise SettingsError(f"cache: mark_stale must be {what}, not {mark!r:.100}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class ResultCache:
     def __init__(self, policy: CachePolicy, clock: Callable[[], float]) -> None:
         self.policy = policy
         self._clock = clock
-        self._complaints = BoundedLog(log, clock=clock)
+        self._complaints = BoundedLog(_log, clock=clock)
         self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
         self._reset_lock()
         call_in_child(self._reset_lock)
@@ -100,11 +97,10 @@ class ResultCache:
         """
         policy = self.policy
         with self._lock:
-            found = self._entries.get(key)
-            if found is None:
+            if key not in self._entries:
                 return None
-            value, put_at = found
-            age_s = max(0.0, self._clock() - put_at)
+            value, put_at = self._entries[key]
+            age_s = self._clock() - put_at
             if age_s >= policy.ttl_s + policy.stale_for_s:
                 del self._entries[key]
                 return None
@@ -113,12 +109,10 @@ class ResultCache:
             return Cached(value, age_s, stale=False)
         if not stale:
             return None
-        if (
-            policy.mark_stale is not None
-        ):  # code of the user's: without the lock, and the call must not fail because of it
+        if policy.mark_stale is not None:
             try:
                 value = policy.mark_stale(value, age_s)
-            except Exception as error:  # noqa: BLE001 - it may fail in any way
+            except Exception as error:  # noqa: BLE001 - it may fail in any way, and the call must not
                 self._complaints.warning(f"mark_stale of {tool} failed, so the stale result is not served", error)
                 return None
         return Cached(value, age_s, stale=True)
@@ -128,15 +122,11 @@ class ResultCache:
         with self._lock:
             self._entries[key] = (value, self._clock())
             self._entries.move_to_end(key)
-            while len(self._entries) > self.policy.max_entries:
+            if len(self._entries) > self.policy.max_entries:
                 self._entries.popitem(last=False)
 
     def _reset_lock(self) -> None:
         self._lock = threading.Lock()
-
-
-MOST_CACHES: Final = 1_000
-"""The most caches to keep. When more come, the one used longest ago is dropped."""
 
 
 class Stores:
@@ -147,24 +137,10 @@ class Stores:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._caches: OrderedDict[tuple[str, CachePolicy], ResultCache] = OrderedDict()
         self.duplicates = DuplicateWatch(clock=clock)
         self.flights = SingleFlight()
-        self._reset_lock()
-        call_in_child(self._reset_lock)
+        self._caches = lru_cache(MOST_CACHES)(lambda _tool, policy: ResultCache(policy, clock))
 
     def cache(self, tool: str, policy: CachePolicy) -> ResultCache:
         """Return the cache of ``tool``. Two guards with the same tool and policy share it."""
-        with self._lock:
-            found = self._caches.get((tool, policy))
-            if found is None:
-                found = self._caches[tool, policy] = ResultCache(policy, self._clock)
-                if len(self._caches) > MOST_CACHES:
-                    self._caches.popitem(last=False)
-            else:
-                self._caches.move_to_end((tool, policy))
-            return found
-
-    def _reset_lock(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may call a tool while its thread holds it
+        return self._caches(tool, policy)
