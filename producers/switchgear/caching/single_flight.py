@@ -29,42 +29,14 @@ class Shared(NamedTuple, Generic[R]):
 class Flight:
     """One execution of a call that several callers wait for."""
 
-    __slots__ = ("_error", "_outcome", "_value", "landed")
+    __slots__ = ("end", "landed")
 
     def __init__(self) -> None:
         self.landed: Future[None] = Future()
-        """Done when the execution is over. Its result and errors are in :meth:`shared`."""
+        """Done when the execution is over."""
         self.landed.set_running_or_notify_cancel()  # a cancelled follower can't cancel what others wait for
-        self._outcome: Literal["value", "error", "unshared", "abandoned"] = "abandoned"
-        self._value: Any = None
-        self._error: Exception | None = None
-
-    def succeed(self, value: Any, *, shared: bool) -> None:
-        """Set the result. If it isn't ``shared``, it serves the leader alone."""
-        self._value = value
-        self._outcome = "value" if shared else "unshared"
-
-    def fail(self, error: BaseException) -> None:
-        """Set the error. A cancellation or an interruption is the leader's own: another caller makes the call."""
-        if isinstance(error, Exception):
-            self._error = error
-            self._outcome = "error"
-
-    @property
-    def unshared(self) -> bool:
-        """The result serves the leader alone, so each of the others makes the call itself."""
-        return self._outcome == "unshared"
-
-    @property
-    def abandoned(self) -> bool:
-        """The leader was cancelled, so one of the others makes the call."""
-        return self._outcome == "abandoned"
-
-    def shared(self) -> Shared[Any]:
-        """Return the result for a follower, or raise the error. It is the same object in every follower."""
-        if self._error is not None:
-            raise self._error
-        return Shared(self._value, leader=False)
+        self.end: Shared[Any] | Exception | Literal["alone", "again"] = "again"
+        """What its followers get, or what they do: each makes the call ``alone``, or one of them makes it ``again``."""
 
 
 class SingleFlight:
@@ -109,20 +81,22 @@ class SingleFlight:
             wait_s: For a call that may take longer than the longest wait: wait this long.
             serves: Returns whether a result can serve several callers. Without it, every result can.
         """
+        longest_s = self._longest_wait_s(wait_s)
         while True:
             flight, role = self._board(key)
             if role == "leads":
                 with self._leading(key, flight):
                     value = fn()
-                    flight.succeed(value, shared=serves is None or serves(value))
+                    flight.end = _end(value, serves)
                 return Shared(value, leader=True)
             if role == "follows":
                 with contextlib.suppress(TimeoutError):
-                    flight.landed.result(timeout=min(self._longest_wait_s(wait_s), threading.TIMEOUT_MAX))
-                if not self._made(key, flight):
+                    flight.landed.result(longest_s)
+                end = self._end_of(key, flight)
+                if end == "again":
                     continue
-                if not flight.unshared:
-                    return flight.shared()
+                if end != "alone":
+                    return end
             return Shared(fn(), leader=True)
 
     async def ado(
@@ -136,23 +110,25 @@ class SingleFlight:
         """:meth:`do` for coroutine functions, without blocking the event loop."""
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
+        longest_s = self._longest_wait_s(wait_s)
         while True:
             flight, role = self._board(key)
             if role == "leads":
                 with self._leading(key, flight):
                     value = await coroutine_fn()
-                    flight.succeed(value, shared=serves is None or serves(value))
+                    flight.end = _end(value, serves)
                 return Shared(value, leader=True)
             if role == "follows":
                 landed = asyncio.wrap_future(flight.landed)
                 try:
-                    await asyncio.wait([landed], timeout=self._longest_wait_s(wait_s))
+                    await asyncio.wait([landed], timeout=longest_s)
                 finally:
                     landed.cancel()  # what is left of a wait that ended early
-                if not self._made(key, flight):
+                end = self._end_of(key, flight)
+                if end == "again":
                     continue
-                if not flight.unshared:
-                    return flight.shared()
+                if end != "alone":
+                    return end
             return Shared(await coroutine_fn(), leader=True)
 
     def _board(self, key: Hashable) -> tuple[Flight, Literal["leads", "follows", "alone"]]:
@@ -166,13 +142,13 @@ class SingleFlight:
 
     @contextlib.contextmanager
     def _leading(self, key: Hashable, flight: Flight) -> Iterator[None]:
-        """Make the call of ``flight`` in this block, and pass its result to :meth:`Flight.succeed`."""
+        """Make the call of ``flight`` in this block, and set its end."""
         before = _aboard.get()
         _aboard.set((*before, flight))
         try:
             yield
-        except BaseException as error:
-            flight.fail(error)
+        except Exception as error:  # a cancellation or an interruption is the leader's own
+            flight.end = error
             raise
         finally:
             _aboard.set(before)
@@ -181,14 +157,16 @@ class SingleFlight:
 
     def _longest_wait_s(self, wait_s: float | None) -> float:
         """Return how long a follower waits for a call that may take ``wait_s`` seconds."""
-        return max(self._wait_s, wait_s or 0.0)
+        return min(max(self._wait_s, wait_s or 0.0), threading.TIMEOUT_MAX)
 
-    def _made(self, key: Hashable, flight: Flight) -> bool:
-        """Return whether the call of ``flight`` was made. If it still runs, no later caller waits for it."""
+    def _end_of(self, key: Hashable, flight: Flight) -> Shared[Any] | Literal["alone", "again"]:
+        """Return the end of ``flight``, or raise its error. If it still runs, no later caller waits for it."""
         if not flight.landed.done():
             self._give_up(key, flight)
-            return False
-        return not flight.abandoned
+            return "again"
+        if isinstance(flight.end, Exception):
+            raise flight.end
+        return flight.end
 
     def _give_up(self, key: Hashable, flight: Flight) -> None:
         """Let no later caller board ``flight``."""
@@ -200,3 +178,7 @@ class SingleFlight:
         """In the child of a fork: the flights are those of the parent's threads."""
         self._lock = threading.Lock()
         self._flights.clear()
+
+
+def _end(value: R, serves: Callable[[R], bool] | None) -> Shared[R] | Literal["alone"]:
+    return Shared(value, leader=False) if serves is None or serves(value) else "alone"
