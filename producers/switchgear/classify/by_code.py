@@ -2,86 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from switchgear.classify.by_status import class_of_digits, class_of_status, from_headers
-from switchgear.classify.classification import Classification, attribute, family
+from switchgear.classify.by_status import class_of_digits, from_headers
+from switchgear.classify.classification import Classification, family
 from switchgear.numeric import is_whole
 from switchgear_schemas.enums import ErrorClass
 
-# botocore/retries/standard.py: ThrottledRetryableChecker and TransientRetryableChecker
-_THROTTLED: Final = frozenset(
-    {
-        "BandwidthLimitExceeded",
-        "EC2ThrottledException",
-        "LimitExceededException",
-        "ModelNotReadyException",
-        "PriorRequestNotComplete",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "SlowDown",
-        "ThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "TransactionInProgressException",
-    }
+_AWS: Final[tuple[tuple[str, ErrorClass], ...]] = (
+    # botocore/retries/standard.py: ThrottledRetryableChecker and TransientRetryableChecker
+    (r"throttl|toomanyrequests|slowdown|(?:throughput|request|bandwidth)limit|throughputexceeded", "rate_limited"),
+    (r"^limitexceeded|modelnotready|priorrequestnotcomplete|transactioninprogress", "rate_limited"),
+    (r"timeout", "timeout"),
+    (r"accessdenied|authfailure|unauthorized|unrecognizedclient|optinrequired|accesskeyid|clienttokenid", "auth"),
+    (r"expiredtoken|requestexpired|authenticationtoken|signature", "auth"),
+    (r"^internal|badgateway|serviceunavailable|servicefailure|modelstreamerror", "server"),
+    (r"badrequest|conflict|invalidrequest|resourcenotfound|validation", "invalid_input"),
 )
-_TIMED_OUT: Final = frozenset({"RequestTimeout", "RequestTimeoutException", "ModelTimeoutException"})
-_DENIED: Final = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AuthFailure",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "MissingAuthenticationToken",
-        "OptInRequired",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnauthorizedOperation",
-        "UnrecognizedClientException",
-    }
-)
-_BROKEN: Final = frozenset(
-    {
-        "BadGatewayException",
-        "InternalError",
-        "InternalFailure",
-        "InternalFailureException",
-        "InternalServerError",
-        "InternalServerException",
-        "InternalStreamFailure",
-        "ModelStreamError",
-        "ModelStreamErrorException",
-        "ServiceFailureException",
-        "ServiceUnavailable",
-        "ServiceUnavailableException",
-    }
-)
-_WRONG: Final = frozenset(
-    {
-        "BadRequestException",
-        "ConflictException",
-        "InvalidRequestException",
-        "ResourceNotFoundException",
-        "ValidationException",
-    }
-)
-_AWS: Final[tuple[tuple[frozenset[str], ErrorClass], ...]] = (
-    (_THROTTLED, "rate_limited"),
-    (_TIMED_OUT, "timeout"),
-    (_DENIED, "auth"),
-    (_BROKEN, "server"),
-    (_WRONG, "invalid_input"),
-)
+"""Parts of error codes. The first that matches decides."""
 
 
 def by_aws_code(error: BaseException) -> Classification | None:
@@ -90,34 +30,18 @@ def by_aws_code(error: BaseException) -> Classification | None:
     The code in ``response["Error"]["Code"]`` decides, then the HTTP status, which is often 400 whatever is wrong. An error in
     an event stream (EventStreamError) has only a code, in lower camel case: ``throttlingException``.
     """
-    response = attribute(error, "response")
+    response = getattr(error, "response", None)
     if not isinstance(response, Mapping):
         return None
-    details, metadata = response.get("Error"), response.get("ResponseMetadata")
-    code = details.get("Code") if isinstance(details, Mapping) else None
-    status = metadata.get("HTTPStatusCode") if isinstance(metadata, Mapping) else None
-    if not isinstance(code, str) and not isinstance(status, int):
-        return None
-    found = _of_code(code) or _of_status(status) or _of_status(code)
+    metadata = response.get("ResponseMetadata") or {}
+    code, status = str((response.get("Error") or {}).get("Code")), metadata.get("HTTPStatusCode")
+    found = next((found for pattern, found in _AWS if re.search(pattern, code, re.IGNORECASE)), None)
+    # Without a body, as for S3's HEAD, botocore puts the status into the code.
+    found = found or class_of_digits(str(status)) or class_of_digits(code)
     if found is None:
         return None
-    headers: Any = metadata.get("HTTPHeaders") if isinstance(metadata, Mapping) else None
-    may_ask = isinstance(headers, Mapping) and (found == "rate_limited" or status == 503)
-    return Classification(found, from_headers(headers) if may_ask else None)
-
-
-def _of_code(code: object) -> ErrorClass | None:
-    if not isinstance(code, str):
-        return None
-    known = code[:1].upper() + code[1:]
-    return next((found for codes, found in _AWS if known in codes), None)
-
-
-def _of_status(status: object) -> ErrorClass | None:
-    """Return the class of a status. botocore puts it into the code if there is no body, as with S3's HEAD: ``"404"``."""
-    if isinstance(status, int):
-        return class_of_status(status) if 300 <= status <= 599 else None
-    return class_of_digits(status)
+    may_ask = found == "rate_limited" or status == 503
+    return Classification(found, from_headers(metadata.get("HTTPHeaders", {})) if may_ask else None)
 
 
 _BY_GRPC_CODE: Final[dict[str, ErrorClass]] = {
@@ -145,32 +69,29 @@ def by_grpc_code(error: BaseException) -> Classification | None:
 
     UNAVAILABLE usually means that there is no connection.
     """
-    code = attribute(error, "code") if "grpc" in family(error) else None
+    code = getattr(error, "code", None) if "grpc" in family(error) else None
     if not callable(code):
         return None
-    found = _BY_GRPC_CODE.get(attribute(code(), "name") or "")
+    found = _BY_GRPC_CODE.get(getattr(code(), "name", ""))
     if found is None:
         return None
     may_ask = found in {"rate_limited", "transport"}
     return Classification(found, _grpc_retry_after(error) if may_ask else None)
 
 
-def _grpc_retry_after(error: BaseException) -> float | None:
+def _grpc_retry_after(error: Any) -> float | None:
     """Return the seconds that the trailing metadata asks to wait.
 
     They are in ``grpc-retry-pushback-ms`` (gRFC A6), or in a google.rpc.RetryInfo among the details of the status.
     """
-    trailing = attribute(error, "trailing_metadata")
     try:
-        for key, value in (trailing() if callable(trailing) else None) or ():
-            if key == "grpc-retry-pushback-ms":
-                text = value.decode() if isinstance(value, bytes) else value
-                return int(text) / 1000 if text.isdecimal() else None
-            if key == "grpc-status-details-bin":
-                return _retry_info_s(value)
-    except Exception:  # noqa: BLE001 - a server sent something odd; the class of the failure is known all the same
+        trailing = dict(error.trailing_metadata())
+        if "grpc-retry-pushback-ms" in trailing:
+            milliseconds = int(trailing["grpc-retry-pushback-ms"])
+            return milliseconds / 1000 if milliseconds >= 0 else None  # -1: don't try again
+        return _retry_info_s(trailing["grpc-status-details-bin"])
+    except Exception:  # noqa: BLE001 - it is missing or odd; the class of the failure is known all the same
         return None
-    return None
 
 
 def _retry_info_s(status: bytes) -> float | None:
@@ -210,7 +131,7 @@ _BY_PREFIX: Final[dict[str, ErrorClass]] = {
 def by_sqlstate(error: BaseException) -> Classification | None:
     """Return the class of ``sqlstate`` (psycopg, asyncpg, MySQL) or ``pgcode`` (psycopg2), None for an unknown one."""
     for name in ("sqlstate", "pgcode"):
-        state = attribute(error, name)
+        state = getattr(error, name, None)
         if isinstance(state, str) and len(state) == 5:
             found = _BY_STATE.get(state) or _BY_PREFIX.get(state[:2])
             return None if found is None else Classification(found)
@@ -235,7 +156,7 @@ def by_mcp_code(error: BaseException) -> Classification | None:
     """Return the class of an MCP error, None for other exceptions. An unknown code is ``tool``, because the server answered."""
     if not family(error) & {"mcp", "mcp_types", "fastmcp"}:
         return None
-    code = attribute(attribute(error, "error"), "code")
+    code = getattr(getattr(error, "error", None), "code", None)
     if not is_whole(code):
         return None
     return Classification(_MCP.get(code, "tool"))
@@ -267,10 +188,10 @@ def by_body(error: BaseException) -> Classification | None:
 
     Similar SDKs also carry a ``body``. Gateways write a status into the code: ``"502"``.
     """
-    if attribute(error, "body") is None:
+    if getattr(error, "body", None) is None:
         return None
     for name in ("code", "type"):
-        word = attribute(error, name)
+        word = getattr(error, name, None)
         found = (_BY_WORD.get(word) or class_of_digits(word)) if isinstance(word, str) else None
         if found is not None:
             return Classification(found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear.classify.by_type import by_library
-from switchgear.classify.classification import Classification, attribute
+from switchgear.classify.classification import Classification
 from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.enums import ErrorClass
 
@@ -39,7 +40,7 @@ def by_status(error: BaseException) -> Classification | None:
         return None
     found = class_of_status(status)
     may_ask = found == "rate_limited" or status in _OVERLOADED
-    if not may_ask or (attribute(error, "body") is not None and attribute(error, "code") in _NO_WAIT_HELPS):
+    if not may_ask or (getattr(error, "body", None) is not None and getattr(error, "code", None) in _NO_WAIT_HELPS):
         return Classification(found)
     return Classification(found, retry_after(error))
 
@@ -57,14 +58,14 @@ def class_of_status(status: int) -> ErrorClass:
 
 def class_of_digits(code: object) -> ErrorClass | None:
     """Return the class of a code that is a status as text (``"502"``), None for other codes."""
-    if not isinstance(code, str) or len(code) != 3 or not code.isascii() or not code.isdecimal():
-        return None
-    return class_of_status(int(code)) if 300 <= int(code) <= 599 else None
+    if isinstance(code, str) and re.fullmatch("[345][0-9]{2}", code):
+        return class_of_status(int(code))
+    return None
 
 
 def http_status(error: BaseException) -> int | None:
     """Return the HTTP status of the exception's response or of the exception itself, None without one."""
-    response = attribute(error, "response")
+    response = getattr(error, "response", None)
     for holder, name in (
         (response, "status_code"),
         (response, "status"),
@@ -72,21 +73,21 @@ def http_status(error: BaseException) -> int | None:
         (error, "status"),
         (error, "code"),
     ):
-        value = attribute(holder, name)
+        value = getattr(holder, name, None)
         if is_whole(value) and 100 <= value <= 599:
             return int(value)
     return None
 
 
-def retry_after(error: BaseException, *, now: Callable[[], float] = time.time) -> float | None:
+def retry_after(error: BaseException) -> float | None:
     """Return the seconds in the attribute ``retry_after`` or in the headers of the exception or its response, or None."""
-    direct = attribute(error, "retry_after")
+    direct = getattr(error, "retry_after", None)
     if is_number(direct):
-        return _number(direct)
-    for holder in (attribute(error, "response"), error):
-        headers = attribute(holder, "headers")
-        if headers is not None and callable(attribute(headers, "get")):
-            return from_headers(headers, now=now)
+        return _seconds(direct)
+    for holder in (getattr(error, "response", None), error):
+        headers = getattr(holder, "headers", None)
+        if callable(getattr(headers, "get", None)):
+            return from_headers(headers)
     return None
 
 
@@ -99,39 +100,28 @@ def from_headers(headers: Any, *, now: Callable[[], float] = time.time) -> float
         headers: A mapping. Its keys may be case-insensitive, as written in the RFC, or in lower case.
         now: Returns seconds since 1970, for dates.
     """
-    milliseconds = _number(_header(headers, "retry-after-ms"))
+    milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    value = _header(headers, "Retry-After") or _header(headers, "retry-after")
-    seconds = _number(value)
-    if seconds is not None or not isinstance(value, str):
-        return seconds
-    date = _date(value)
-    return None if date is None else max(0.0, date - now())
+    value = headers.get("Retry-After") or headers.get("retry-after")
+    seconds = _seconds(value)
+    return _until_date(value, now()) if seconds is None and isinstance(value, str) else seconds
 
 
-def _header(headers: Any, name: str) -> Any:
-    try:
-        return headers.get(name)
-    except Exception:  # noqa: BLE001 - headers of any library; without them the class is known all the same
-        return None
-
-
-def _date(value: str) -> float | None:
-    """Return seconds since 1970. A date without a zone (asctime's form, or ``-0000``) is UTC (RFC 9110, 5.6.7)."""
+def _until_date(value: str, now: float) -> float | None:
+    """Return the seconds until a date. One without a zone (asctime's form, or ``-0000``) is UTC (RFC 9110, 5.6.7)."""
     import email.utils  # noqa: PLC0415 - dates are rare, and the import is slow
-    from datetime import UTC  # noqa: PLC0415 - see above
 
+    parsed = email.utils.parsedate_tz(value)
     try:
-        moment = email.utils.parsedate_to_datetime(value)
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, TypeError):
+        return None if parsed is None else max(0.0, email.utils.mktime_tz((*parsed[:9], parsed[9] or 0)) - now)
+    except (ValueError, OverflowError):
         return None
 
 
-def _number(value: object) -> float | None:
+def _seconds(value: object) -> float | None:
     try:
         seconds = float(value) if isinstance(value, (str, int, float)) else math.nan
     except (ValueError, OverflowError):
         return None
-    return seconds if seconds >= 0 and math.isfinite(seconds) else None
+    return seconds if 0 <= seconds < math.inf else None

@@ -1,4 +1,4 @@
-"""The class of a failure, and helpers for the rules that find it."""
+"""The class of a failure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CoroutineType
 from typing import Any, Final, get_args
 
 from switchgear.numeric import is_number
 from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.errors import SwitchgearError
+
+_ERROR_CLASSES: Final = get_args(ErrorClass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,6 @@ Classifier = Callable[[BaseException], "Classification | ErrorClass | None"]
 """A user's rule. It returns None to leave the exception to :func:`switchgear.classify.classify`."""
 
 
-def attribute(owner: object, name: str) -> Any:
-    """Return ``owner.name``, or None if it is missing or reading it fails."""
-    try:
-        return getattr(owner, name, None)
-    except Exception:  # noqa: BLE001 - a property of a library's exception may raise anything
-        return None
-
-
 def family(error: BaseException) -> frozenset[str]:
     """Return the top-level modules of the exception's type and its bases."""
     kind: Any = type(error)  # for mypy, which takes a type for unhashable
@@ -52,29 +45,19 @@ def _family(kind: type[BaseException]) -> frozenset[str]:
     return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
-_ERROR_CLASSES: Final[frozenset[Any]] = frozenset(get_args(ErrorClass))
-
-
-def checked(found: object) -> Classification | None:
+def checked(given: Any) -> Classification | None:
     """Return what a user's rule returned as a Classification, or None.
 
     Raises:
         SwitchgearError: It isn't None, an error class or a Classification; or its class or wait is impossible.
     """
-    if found is None:
+    if given is None:
         return None
-    if isinstance(found, str):
-        found = Classification(found)  # type: ignore[arg-type]  # checked below
-    if not isinstance(found, Classification):
-        if isinstance(found, CoroutineType):
-            found.close()  # or Python warns that it was never awaited
-        raise SwitchgearError(
-            f"The classification is {found!r:.100}.", hint='Use None, a class such as "server", or a Classification.'
-        )
-    error_class, wait = found.error_class, found.retry_after_s
-    if not isinstance(error_class, str) or error_class not in _ERROR_CLASSES:
-        known = ", ".join(sorted(_ERROR_CLASSES))
-        raise SwitchgearError(f"The error class {error_class!r:.100} is unknown.", hint=f"Use one of {known}.")
+    found = given if isinstance(given, Classification) else Classification(given)
+    if found.error_class not in _ERROR_CLASSES:
+        hint = f"Use None, a Classification, or one of {', '.join(_ERROR_CLASSES)}."
+        raise SwitchgearError(f"The error class {found.error_class!r:.100} is unknown.", hint=hint)
+    wait = found.retry_after_s
     if wait is not None and not (is_number(wait) and 0 <= wait <= sys.float_info.max):
         raise SwitchgearError(f"retry_after_s is {wait!r:.100}.", hint="Use a number of seconds of at least 0.")
     return found

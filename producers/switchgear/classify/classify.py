@@ -8,18 +8,33 @@ from typing import Final, Literal, NamedTuple
 from switchgear.classify.by_code import by_aws_code, by_body, by_grpc_code, by_mcp_code, by_sqlstate
 from switchgear.classify.by_status import by_status
 from switchgear.classify.by_type import by_builtin, by_library
-from switchgear.classify.classification import Classification, attribute, family
+from switchgear.classify.classification import Classification, family
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
-log: Final = logging.getLogger("switchgear.classify")
-_warnings: Final = BoundedLog(log)
+_warnings: Final = BoundedLog(logging.getLogger("switchgear.classify"))
 
 _CANCELLED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_status, by_body, by_sqlstate)
 """The first answer decides. What the exception carries comes before its type."""
 _DEEPEST: Final = 5
-_SURE: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout", "server", "rate_limited"})
+"""How many exceptions within one another to look at."""
+MAX_MEMBERS: Final = 100
+"""The most exceptions of a group to look at."""
+_MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
+    "transport",
+    "timeout",
+    "server",
+    "rate_limited",
+    "unknown",
+    "auth",
+    "tool",
+    "invalid_input",
+    "policy",
+    "cancelled",
+)
+"""Outages come first, then what may be one, then the rest."""
+_OUTAGES: Final = frozenset(_MOST_TELLING[:4])
 
 
 def classify(error: BaseException) -> Classification:
@@ -42,8 +57,8 @@ def classify(error: BaseException) -> Classification:
     """
     try:
         return _seen(error, 0).found
-    except Exception:
-        log.exception("could not classify %s", type(error).__name__)
+    except Exception as trouble:  # noqa: BLE001 - a library's exception may fail in any way; the call must not
+        _warnings.warning(f"could not classify {type(error).__name__}", trouble)
         return Classification("unknown")
 
 
@@ -51,30 +66,45 @@ class _Seen(NamedTuple):
     """A classification and its source."""
 
     found: Classification
-    by: Literal["carried", "library", "builtin", "nothing"]
-    """What the exception carries, the type of a client library, a built-in type, or nothing."""
+    by: Literal["carried", "library", "builtin"]
+    """What the exception carries, the type of a client library, or a built-in type."""
 
 
 def _seen(error: BaseException, depth: int) -> _Seen:
     if isinstance(error, _CANCELLED):
         return _Seen(Classification("cancelled"), "builtin")
-    if isinstance(error, BaseExceptionGroup):
-        seen = (_seen(member, depth + 1) for member in members(error))
-        return min(seen, key=lambda one: (telling(one.found), one.by == "carried"))
+    if depth < _DEEPEST and isinstance(error, BaseExceptionGroup):
+        return min((_seen(member, depth + 1) for member in error.exceptions[:MAX_MEMBERS]), key=_order)
     carried = _carried(error)
     if carried is not None:
         return _Seen(carried, "carried")
-    inner = wrapped(error)
-    if inner is not None and depth < _DEEPEST:
-        return _seen(inner, depth + 1)
-    return _by_type_or_cause(error, depth)
+    inner = _wrapped(error)
+    return _by_type(error, depth) if inner is None or depth >= _DEEPEST else _seen(inner, depth + 1)
+
+
+def _by_type(error: BaseException, depth: int) -> _Seen:
+    """Return the class of the type or of the cause."""
+    named = by_library(error)
+    if named is not None:
+        return _Seen(Classification(named), "carried" if named == "policy" else "library")
+    found = by_builtin(error)
+    cause = None if error.__cause__ is None or depth >= _DEEPEST else _seen(error.__cause__, depth + 1)
+    if cause is not None and _decides(cause, error, found):
+        return cause
+    return _Seen(Classification(found or "unknown"), "library" if isinstance(error, ConnectionError) else "builtin")
+
+
+def _order(seen: _Seen) -> tuple[int, float, bool]:
+    """Return a sort key. What says most about the tool is the smallest; the longest wait breaks ties."""
+    found = seen.found
+    return _MOST_TELLING.index(found.error_class), -(found.retry_after_s or 0.0), seen.by == "carried"
 
 
 def _carried(error: BaseException) -> Classification | None:
     for rule in _RULES:
         try:
             found = rule(error)
-        except Exception as trouble:  # noqa: BLE001 - a method of a library's exception failed; the other rules remain
+        except Exception as trouble:  # noqa: BLE001 - an attribute of a library's exception failed; the other rules remain
             _warnings.warning(f"could not classify {type(error).__name__} {rule.__name__.replace('_', ' ')}", trouble)
         else:
             if found is not None:
@@ -82,82 +112,26 @@ def _carried(error: BaseException) -> Classification | None:
     return None
 
 
-def _by_type_or_cause(error: BaseException, depth: int) -> _Seen:
-    named = by_library(error)
-    if named is not None:
-        return _Seen(Classification(named), "carried" if named == "policy" else "library")
-    found = by_builtin(error)
-    if error.__cause__ is not None and depth < _DEEPEST and (found is None or _is_mistake(error, found)):
-        cause = _seen(error.__cause__, depth + 1)
-        if _excuses_or_explains(cause) if found is None else _is_outage_of_a_client(cause):
-            return cause
+def _decides(cause: _Seen, error: BaseException, found: ErrorClass | None) -> bool:
+    """Return whether a cause decides for ``error``, which has the class ``found`` by its type."""
+    is_outage = cause.found.error_class in _OUTAGES
     if found is None:
-        return _Seen(Classification("unknown"), "nothing")
-    return _Seen(Classification(found), "library" if isinstance(error, ConnectionError) else "builtin")
+        return is_outage or cause.by == "carried"
+    # Raised from a built-in TimeoutError or JSONDecodeError, it may be about an argument.
+    return (
+        is_outage and cause.by != "builtin" and found == "invalid_input" and isinstance(error, (ValueError, TypeError))
+    )
 
 
-def _excuses_or_explains(cause: _Seen) -> bool:
-    """Return whether a cause decides for an exception of unknown class."""
-    return cause.found.error_class in _SURE or cause.by == "carried"
-
-
-def _is_outage_of_a_client(cause: _Seen) -> bool:
-    """Return whether a cause decides for a ValueError or TypeError.
-
-    One that was raised from a built-in TimeoutError or JSONDecodeError may be about an argument.
-    """
-    return cause.found.error_class in _SURE and cause.by in {"carried", "library"}
-
-
-def _is_mistake(error: BaseException, found: ErrorClass) -> bool:
-    return found == "invalid_input" and isinstance(error, (ValueError, TypeError))
-
-
-MAX_MEMBERS: Final = 100
-"""The most exceptions of a group to look at."""
-
-_MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
-    "transport",
-    "timeout",
-    "server",
-    "rate_limited",
-    "unknown",
-    "auth",
-    "tool",
-    "invalid_input",
-    "policy",
-    "cancelled",
-)
-"""Evidence of a broken tool comes first, then what may be one, then the rest."""
-
-
-def members(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """Return the exceptions of a group and of the groups within it, at most ``MAX_MEMBERS``."""
-    found: list[BaseException] = []
-    waiting: list[BaseException] = [group]
-    while waiting and len(found) < MAX_MEMBERS:
-        one = waiting.pop()
-        if isinstance(one, BaseExceptionGroup):
-            waiting.extend(reversed(one.exceptions[:MAX_MEMBERS]))
-        else:
-            found.append(one)
-    return found
-
-
-def telling(found: Classification) -> tuple[int, float]:
-    """Return a sort key. The classification that says most about the tool is the smallest; the longest wait breaks ties."""
-    return _MOST_TELLING.index(found.error_class), -(found.retry_after_s or 0.0)
-
-
-def wrapped(error: BaseException) -> BaseException | None:
+def _wrapped(error: BaseException) -> BaseException | None:
     """Return the exception inside a wrapper: urllib's ``reason``, SQLAlchemy's ``orig``, tenacity's last attempt. Else None."""
     libraries = family(error)
     found: object = None
     if libraries & {"urllib", "urllib3"}:
-        found = attribute(error, "reason")
+        found = getattr(error, "reason", None)
     elif "sqlalchemy" in libraries:
-        found = attribute(error, "orig")
+        found = getattr(error, "orig", None)
     elif "tenacity" in libraries:
-        last = attribute(attribute(error, "last_attempt"), "exception")
-        found = last() if callable(last) else None
+        last = getattr(error, "last_attempt", None)
+        found = None if last is None else last.exception()
     return found if isinstance(found, BaseException) else None

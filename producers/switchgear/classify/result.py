@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from switchgear.classify.classification import Classification, attribute
+from switchgear.classify.classification import Classification
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
@@ -38,7 +38,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     if isinstance(result, Mapping):
         failed = "content" in result and (result.get("isError") is True or result.get("is_error") is True)
     elif any(base.__name__ == "CallToolResult" for base in kind.__mro__):
-        failed = attribute(result, "isError") is True or attribute(result, "is_error") is True
+        failed = getattr(result, "isError", None) is True or getattr(result, "is_error", None) is True
     else:
         return None
     if not failed:
@@ -49,11 +49,11 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
 
 def result_text(result: Any) -> str:
     """Return the text of an MCP result, at most ``MAX_TEXT`` characters."""
-    content = result.get("content") if isinstance(result, Mapping) else attribute(result, "content")
+    content = result.get("content") if isinstance(result, Mapping) else getattr(result, "content", None)
     if isinstance(content, str):
         return content[:MAX_TEXT]
     blocks = list(content)[:20] if isinstance(content, (list, tuple)) else []
-    texts = (block.get("text") if isinstance(block, Mapping) else attribute(block, "text") for block in blocks)
+    texts = (block.get("text") if isinstance(block, Mapping) else getattr(block, "text", None) for block in blocks)
     return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))[:MAX_TEXT]
 
 

@@ -148,7 +148,6 @@ class OverloadedError(grpc.RpcError):
     "trailing",
     [
         (("grpc-retry-pushback-ms", b"\xff"),),
-        (("grpc-retry-pushback-ms", 5),),
         (("alone",),),
         5,
         RuntimeError("no metadata yet"),

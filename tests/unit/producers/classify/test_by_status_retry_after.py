@@ -37,7 +37,6 @@ NOW = 1_700_000_000.0
         ({"retry-after": 10**400}, None),
         ({"retry-after": "9" * 400}, None),
         ({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}, None),
-        ({"retry-after": "Tue, 14 Nov 2023 22:14:20 +9999999999999999999999"}, None),
         ({"retry-after": "Tue, 14 Nov 2023 23:14:20 +0100"}, 60),
         ({}, None),
     ],
@@ -62,11 +61,6 @@ def test_date_without_a_zone_is_utc(date, in_new_york):
     assert from_headers({"retry-after": date}, now=lambda: NOW) == 60
 
 
-class BrokenHeaders:
-    def get(self, name):
-        raise RuntimeError(name)
-
-
 def carrying(**fields):
     error = Exception("x")
     for name, value in fields.items():
@@ -83,7 +77,6 @@ def carrying(**fields):
         ({"retry_after": -1}, None),
         ({"retry_after": float("inf")}, None),
         ({"retry_after": 10**400}, None),
-        ({"headers": BrokenHeaders()}, None),
         ({"headers": {"retry-after": "4"}}, 4),
         ({"response": SimpleNamespace(headers={"retry-after": "4"})}, 4),
         ({"response": SimpleNamespace(headers=None), "headers": {"retry-after": "5"}}, 5),
