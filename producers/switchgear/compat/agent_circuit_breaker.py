@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, cast
@@ -118,7 +117,7 @@ class AgentCircuitBreaker:
         """Return the clock's time when the circuit last opened, or None if it never did."""
         return self._record.opened_at
 
-    def call(self, tool_fn: Callable[P, R] | None = None, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self, tool_fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the tool and return its result. Await the result of a coroutine function.
 
         A generator asks the circuit when its first item is read.
@@ -126,7 +125,6 @@ class AgentCircuitBreaker:
         Raises:
             CircuitOpenError: The circuit is open. Exceptions of the tool pass through.
         """
-        tool_fn = _required(tool_fn, kwargs)
         kind = examine(tool_fn).kind
         if kind == "coroutine":
             return cast("R", self.acall(cast("Callable[P, Awaitable[Any]]", tool_fn), *args, **kwargs))
@@ -135,21 +133,16 @@ class AgentCircuitBreaker:
         if kind == "async_generator":
             return cast("R", self._async_items(tool_fn, args, kwargs))
         with self._refusals_of(tool_fn):
-            result: R = self._gear.call(_CIRCUIT, tool_fn, *args, **kwargs)
-            return result
+            return self._gear.call(_CIRCUIT, tool_fn, *args, **kwargs)
 
-    async def acall(self, tool_fn: Callable[P, Awaitable[R]] | None = None, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def acall(self, tool_fn: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Await the tool and return its result. A plain function works too.
 
         Raises:
             CircuitOpenError: The circuit is open. Exceptions of the tool pass through.
         """
-        tool_fn = _required(tool_fn, kwargs)
-        if inspect.isgeneratorfunction(tool_fn) or inspect.isasyncgenfunction(tool_fn):
-            return cast("R", self.call(tool_fn, *args, **kwargs))
         with self._refusals_of(tool_fn):
-            result: R = await self._gear.acall(_CIRCUIT, tool_fn, *args, **kwargs)
-            return result
+            return await self._gear.acall(_CIRCUIT, tool_fn, *args, **kwargs)
 
     def reset(self) -> None:
         """Close the circuit and forget its failures, for example at the start of a session."""
@@ -225,17 +218,3 @@ class _LocalClock:
 
 def _classify(error: BaseException) -> ErrorClass | None:
     return "tool" if isinstance(error, Exception) else None
-
-
-def _required(tool_fn: Any, kwargs: dict[str, Any]) -> Any:
-    """Return the tool's function, which the pattern calls ``tool_fn``.
-
-    Raises:
-        TypeError: It is missing.
-    """
-    if tool_fn is not None:
-        return tool_fn
-    try:
-        return kwargs.pop("tool_fn")
-    except KeyError:
-        raise TypeError("The argument tool_fn is missing. Give the function that calls the tool.") from None

@@ -10,7 +10,7 @@ called anyway: if everything is open, the problem is probably in this process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Protocol, get_args
@@ -18,20 +18,16 @@ from typing import Any, Final, Protocol, get_args
 from switchgear import arguments
 from switchgear.client import Switchgear
 from switchgear.guard.calls import Calling
-from switchgear.guard.rejections import Rejection
 from switchgear.numeric import possible_wait
-from switchgear.telemetry.dispatch import HookList
-from switchgear.telemetry.hooks import CircuitChange, FunctionHooks
+from switchgear.telemetry.hooks import CircuitChange, FunctionHooks, Hooks
+from switchgear.transport import Servers
 from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, SHORTEST_WAIT_S, ErrorClass
-from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.policy import BreakerPolicy
 
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
 """Spectra counts every failure of a tool."""
 _LONGEST_PROBE_S: Final = 600.0
 _LONGEST_COOLDOWN_S: Final = timedelta.max.total_seconds()
-_OPTION_OF: Final = {"fallbacks": "fallback_tools", "local_policies": "failure_threshold, cooldown_period and so on"}
-"""Arguments of a client that the options replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +90,8 @@ def from_spectra(
     configure: Callable[[SpectraOptions], object] | SpectraOptions | None = None,
     *,
     event_sink: EventSink | Callable[[SpectraEvent], object] | None = None,
+    bootstrap_servers: Servers = None,
+    hooks: Iterable[Hooks] = (),
     **client: Any,
 ) -> Switchgear:
     """Return a client whose circuits behave as Spectra's.
@@ -101,71 +99,40 @@ def from_spectra(
     Args:
         configure: A function that sets options, as the one for ``AddToolResilience``; or the options themselves.
         event_sink: Receives changes of state and fallbacks.
-        client: Other arguments of :class:`Switchgear`. The client is a local one without ``bootstrap_servers``.
+        bootstrap_servers: The brokers. Without them, the client is a local one.
+        hooks: Other hooks.
+        client: Other arguments of :class:`Switchgear`, but for the policies and fallbacks that the options set.
 
     Raises:
         OptionError: An option is out of range, or ``configure`` isn't a plain function. The message names it.
-        SettingsError: An option is given twice, or ``configure`` returned other options than it received.
     """
-    for name, option in _OPTION_OF.items():
-        if name in client:
-            raise SettingsError(f"from_spectra sets {name} from the options.", hint=f"Set {option} instead.")
-    options = _configured(configure)
-    if not isinstance(options.fallback_tools, Mapping):
-        arguments.impossible("fallback_tools", "a dict from a tool to its fallback", options.fallback_tools)
-    hooks = list(HookList(client.pop("hooks", ())).hooks)
-    if event_sink is not None:
-        hooks.append(_hooks_of(event_sink))
+    options = configure if isinstance(configure, SpectraOptions) else SpectraOptions()
+    if configure is not None and not isinstance(configure, SpectraOptions):
+        arguments.function("configure", configure)
+        configure(options)
     return Switchgear(
-        client.pop("bootstrap_servers", None),
+        bootstrap_servers,
         local_policies=options.policy(),
-        fallbacks=dict(options.fallback_tools),
-        hooks=hooks,
+        fallbacks=options.fallback_tools,
+        hooks=hooks if event_sink is None else [*hooks, _hooks_of(event_sink)],
         **client,
     )
 
 
-def wrap_tools(gear: Switchgear, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+def wrap_tools(gear: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Return every tool behind its circuit, by name. The agent calls them as before.
 
     A fallback among ``tools`` is the function given here, not another agent's function with the same name.
 
     Raises:
-        OptionError: ``gear`` isn't a client, ``tools`` isn't a dict of functions, or one of them can't be guarded.
+        OptionError: ``tools`` isn't a dict of functions, or one of them can't be guarded.
     """
-    if not isinstance(gear, Calling):  # gear.with_options(...) is one
-        arguments.impossible("gear", "a Switchgear", gear, "wrap_tools(from_spectra(configure), tools)")
     return gear.guard_all(tools)
 
 
-def _configured(configure: Callable[[SpectraOptions], object] | SpectraOptions | None) -> SpectraOptions:
-    """Return the options. A function that returns other options is rejected, because those would have no effect."""
-    if isinstance(configure, SpectraOptions):
-        return configure
-    options = SpectraOptions()
-    if configure is None:
-        return options
-    if not callable(configure):
-        arguments.impossible("configure", "SpectraOptions, or a function that sets them", configure)
-    arguments.function("configure", configure)
-    returned = configure(options)
-    if isinstance(returned, SpectraOptions) and returned is not options:
-        raise SettingsError(
-            "configure returned other options than it received.",
-            hint="Set them on the options that it receives, or give SpectraOptions(...) instead of the function.",
-        )
-    return options
-
-
 def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:
-    publish: Callable[[SpectraEvent], object] | None = getattr(sink, "publish", None)
-    if publish is None:
-        if not callable(sink):
-            arguments.impossible("event_sink", "a function, or an object with publish(event)", sink)
-        publish = sink
-    send = publish  # for mypy: not None
-
-    def on_fallback(rejection: Rejection, tool: str) -> object:
-        return send(FallbackUsed(rejection.tool, tool))
-
-    return FunctionHooks(on_transition=send, on_fallback=on_fallback)
+    publish: Any = getattr(sink, "publish", None) or sink
+    arguments.function("event_sink", publish)
+    return FunctionHooks(
+        on_transition=publish, on_fallback=lambda rejection, tool: publish(FallbackUsed(rejection.tool, tool))
+    )

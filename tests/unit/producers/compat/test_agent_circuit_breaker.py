@@ -364,10 +364,6 @@ def test_repr_shows_state_and_failures(breaker):
     assert repr(breaker) == "<AgentCircuitBreaker closed, 1 of 3 failures>"
 
 
-def test_passes_arguments_of_any_name_to_the_tool(breaker):
-    assert breaker.call(lambda **named: named, tool_fn=3, self=4) == {"tool_fn": 3, "self": 4}
-
-
 # -- generators -------------------------------------------------------------------------------------------------------
 
 

@@ -74,17 +74,6 @@ async def test_acall_takes_a_plain_function(breaker):
     assert breaker.state == "closed"
 
 
-async def test_acall_returns_a_generator_that_counts_when_it_ends(breaker):
-    def numbers():
-        yield 1
-        raise DownError
-
-    for _ in range(3):
-        with pytest.raises(DownError):
-            list(await breaker.acall(numbers))
-    assert breaker.state == "open"
-
-
 async def test_ignores_a_cancelled_call(breaker):
     for _ in range(5):
         task = asyncio.create_task(breaker.acall(asyncio.sleep, 60))
