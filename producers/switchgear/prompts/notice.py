@@ -39,8 +39,6 @@ SESSION_OVER: Final = "No tool can be called any more in this session. Finish wi
 
 NameOf = Mapping[str, str] | Callable[[str], str] | None
 """Returns the name that the model knows for a circuit's name. A mapping leaves the names that it lacks unchanged."""
-
-
 Fallbacks = Mapping[str, Sequence[str]]
 """The tools to use instead of a tool, best first."""
 
@@ -58,34 +56,27 @@ class Unavailable:
     """Tools to use instead, best first."""
 
 
-def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None, limit: int = MAX_TOOLS) -> str:
+def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
     """Return the sentence for ``tools``, sorted by name, or an empty string without tools.
 
     If several tools have the same name, the latest time counts. A substitute that is unavailable isn't recommended.
 
     Raises:
-        SwitchgearError: ``name_of`` isn't a mapping or function, or returns no name for a tool.
+        SwitchgearError: ``name_of`` returns no name for a tool.
     """
-    renaming("name_of", name_of)
     found: dict[str, list[Unavailable]] = {}
-    for tool in tools:
+    for tool in sorted(tools, key=lambda each: each.tool):
         found.setdefault(_shown(tool.tool, name_of), []).append(tool)
     if not found:
         return ""
-    named = [_phrase(name, found, name_of) for name in sorted(found)[:limit]]
-    if len(found) > limit:
-        named.append(f"and {len(found) - limit} more")
+    named = [_phrase(name, found, name_of) for name in sorted(found)[:MAX_TOOLS]]
+    if len(found) > MAX_TOOLS:
+        named.append(f"and {len(found) - MAX_TOOLS} more")
     return f"These tools are unavailable, do not call them: {', '.join(named)}."
 
 
-def _lateness(tool: Unavailable) -> tuple[float, float, str, tuple[str, ...]]:
-    """Return a sort key for tools with the same name, so that their order doesn't matter."""
-    until = math.inf if tool.until is None else tool.until
-    return until, -math.inf if tool.since is None else tool.since, tool.tool, tool.instead
-
-
 def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], name_of: NameOf) -> str:
-    tools = sorted(out[name], key=_lateness, reverse=True)
+    tools = sorted(out[name], key=lambda tool: math.inf if tool.until is None else tool.until, reverse=True)
     latest = tools[0]
     when = "until further notice" if latest.until is None else f"not before {_instant(latest.until, latest.since)}"
     substitutes = (_shown(each, name_of) for tool in tools for each in tool.instead)
@@ -100,14 +91,9 @@ def _shown(tool: str, name_of: NameOf) -> str:
 
 
 def _instant(until: float, since: float | None) -> str:
-    moment = _utc(math.ceil(until))  # rounded up: the model must not try too early
-    dated = since is not None and _utc(since).date() != moment.date()
+    moment = datetime.fromtimestamp(math.ceil(until), UTC)  # rounded up: the model must not try too early
+    dated = since is not None and datetime.fromtimestamp(since, UTC).date() != moment.date()
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{moment:%H:%M:%S} UTC"
-
-
-def _utc(moment: float) -> datetime:
-    latest = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-    return datetime.fromtimestamp(min(moment, latest), UTC)
 
 
 class NoticeBoard:
@@ -135,7 +121,6 @@ class NoticeBoard:
         user_id: str = "",
         session_id: str = "",
         name_of: NameOf = None,
-        limit: int = MAX_TOOLS,
     ) -> str:
         """Return the notice.
 
@@ -146,11 +131,10 @@ class NoticeBoard:
             user_id: The user whose circuits of scope ``user`` count.
             session_id: The session whose circuits of scope ``session`` count.
             name_of: See :data:`NameOf`.
-            limit: The most tools to name.
         """
         owner = {"user": user_id, "session": session_id}
         tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
-        return notice(tools, name_of=name_of, limit=limit)
+        return notice(tools, name_of=name_of)
 
     def _of_fleet(
         self, views: Mapping[str, CircuitView], fallbacks: Fallbacks, owner: Mapping[str, str]
@@ -177,18 +161,17 @@ class NoticeBoard:
             self._offset_s = offset_s
         for circuit in circuits:
             breaker = circuit.breaker
-            if breaker.state in PASSING:
+            tool = _tool_of(breaker.circuit_id, breaker.policy.scope, owner)
+            if tool is None or breaker.state in PASSING:
                 continue
             with circuit.lock:
-                circuit_id, scope, state = breaker.circuit_id, breaker.policy.scope, breaker.state
                 wait = breaker.open_at(now)
-            tool = _tool_of(circuit_id, scope, owner)
-            view = views.get(circuit_id) or views.get(tool or "")
-            if tool is None or (view is not None and view.overrides) or (wait is None and state != "forced_open"):
+            view = views.get(breaker.circuit_id) or views.get(tool)
+            if wait is None or (view is not None and view.overrides):
                 continue
             instead = tuple(fallbacks.get(tool, ())) or (() if view is None else view.fallback)
-            since, until = (None, None) if wait is None else (wait[0] + self._offset_s, wait[1] + self._offset_s)
-            yield Unavailable(tool, until, since, instead)
+            since, until = wait
+            yield Unavailable(tool, until + self._offset_s, since + self._offset_s, instead)
 
 
 def _refused(view: CircuitView, now: float) -> bool:

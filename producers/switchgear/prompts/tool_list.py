@@ -61,14 +61,9 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
                 f"tools[{position}] is a {type(tool).__name__} without a name.",
                 hint="Give a name, a dict with a name or a function in it, or an object with .name. Of Gemini's tools give the declarations.",
             )
-        if not refuses(name if guarded is not None else circuit_name(name, circuit_of)):
+        if not refuses(name if guarded is not None else renamed("circuit_of", circuit_of, name)):
             kept.append(tool)
     return kept
-
-
-def circuit_name(name: str, circuit_of: CircuitOf) -> str:
-    """Return the name of the circuit for a name in the model's list."""
-    return renamed("circuit_of", circuit_of, name)
 
 
 def name_of(tool: object) -> str | None:
