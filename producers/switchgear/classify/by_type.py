@@ -11,146 +11,115 @@ from switchgear_schemas.enums import ErrorClass
 _SAME_LIBRARY: Final = {"httpx2": "httpx", "httpcore2": "httpcore", "psycopg2": "psycopg", "mcp_types": "mcp"}
 """Successors and forks that have the same names."""
 
-_NAMES: Final[dict[str, dict[str, ErrorClass]]] = {
+_NAMES: Final[dict[str, dict[ErrorClass, str]]] = {
     "aiohttp": {
-        "ClientConnectionError": "transport",
-        "ClientPayloadError": "transport",
-        "ContentTypeError": "server",
-        "InvalidURL": "invalid_input",
-        "NonHttpUrlClientError": "invalid_input",
-        "ServerTimeoutError": "timeout",
-        "TooManyRedirects": "server",
+        "transport": "ClientConnectionError ClientPayloadError",
+        "timeout": "ServerTimeoutError",
+        "server": "ContentTypeError TooManyRedirects",
+        "invalid_input": "InvalidURL NonHttpUrlClientError",
     },
     "anthropic": {
-        "APIConnectionError": "transport",
-        "APIResponseValidationError": "server",
-        "APITimeoutError": "timeout",
-        "CredentialsError": "auth",
-        "IdentityTokenFileError": "auth",
-        "WorkloadIdentityError": "auth",
+        "transport": "APIConnectionError",
+        "timeout": "APITimeoutError",
+        "server": "APIResponseValidationError",
+        "auth": "CredentialsError IdentityTokenFileError WorkloadIdentityError",
     },
-    "anyio": {
-        "BrokenResourceError": "transport",
-        "ClosedResourceError": "transport",
-        "EndOfStream": "transport",
-    },
-    "asyncio": {"CancelledError": "cancelled"},
+    "anyio": {"transport": "BrokenResourceError ClosedResourceError EndOfStream"},
+    "asyncio": {"cancelled": "CancelledError"},
     "asyncpg": {
-        "DataError": "invalid_input",
-        "InterfaceError": "transport",
-        "PostgresConnectionError": "transport",
+        "transport": "InterfaceError PostgresConnectionError",
+        "invalid_input": "DataError",
     },
     "botocore": {
-        "ChecksumError": "transport",
-        "ConnectTimeoutError": "timeout",
-        "ConnectionError": "transport",
-        "CredentialRetrievalError": "auth",
-        "HTTPClientError": "transport",
-        "IncompleteReadError": "transport",
-        "NoAuthTokenError": "auth",
-        "NoCredentialsError": "auth",
-        "NoRegionError": "invalid_input",
-        "ParamValidationError": "invalid_input",
-        "PartialCredentialsError": "auth",
-        "ProfileNotFound": "auth",
-        "ReadTimeoutError": "timeout",
-        "ResponseParserError": "server",
-        "SSOError": "auth",
-        "TokenRetrievalError": "auth",
+        "transport": "ChecksumError ConnectionError HTTPClientError IncompleteReadError",
+        "timeout": "ConnectTimeoutError ReadTimeoutError",
+        "server": "ResponseParserError",
+        "invalid_input": "NoRegionError ParamValidationError",
+        "auth": "CredentialRetrievalError NoAuthTokenError NoCredentialsError PartialCredentialsError ProfileNotFound"
+        " SSOError TokenRetrievalError",
     },
-    "concurrent": {"CancelledError": "cancelled"},
-    "fastmcp": {"ToolError": "tool"},
-    "grpc": {"FutureCancelledError": "cancelled", "FutureTimeoutError": "timeout"},
-    "http": {"HTTPException": "transport", "InvalidURL": "invalid_input"},
+    "concurrent": {"cancelled": "CancelledError"},
+    "fastmcp": {"tool": "ToolError"},
+    "grpc": {
+        "timeout": "FutureTimeoutError",
+        "cancelled": "FutureCancelledError",
+    },
+    "http": {
+        "transport": "HTTPException",
+        "invalid_input": "InvalidURL",
+    },
     "httpcore": {
-        "NetworkError": "transport",
-        "ProtocolError": "transport",
-        "ProxyError": "transport",
-        "TimeoutException": "timeout",
-        "UnsupportedProtocol": "invalid_input",
+        "transport": "NetworkError ProtocolError ProxyError",
+        "timeout": "TimeoutException",
+        "invalid_input": "UnsupportedProtocol",
     },
     "httpx": {
-        "DecodingError": "server",
-        "InvalidURL": "invalid_input",
-        "LocalProtocolError": "invalid_input",
-        "TimeoutException": "timeout",
-        "TooManyRedirects": "server",
-        "TransportError": "transport",
-        "UnsupportedProtocol": "invalid_input",
+        "transport": "TransportError",
+        "timeout": "TimeoutException",
+        "server": "DecodingError TooManyRedirects",
+        "invalid_input": "InvalidURL LocalProtocolError UnsupportedProtocol",
     },
-    "langchain_core": {"ToolException": "tool"},
-    "mcp": {"ToolError": "tool"},
+    "langchain_core": {"tool": "ToolException"},
+    "mcp": {"tool": "ToolError"},
     "openai": {
-        "APIConnectionError": "transport",
-        "APIResponseValidationError": "server",
-        "APITimeoutError": "timeout",
-        "ContentFilterFinishReasonError": "policy",
-        "LengthFinishReasonError": "tool",
+        "transport": "APIConnectionError",
+        "timeout": "APITimeoutError",
+        "server": "APIResponseValidationError",
+        "tool": "LengthFinishReasonError",
+        "policy": "ContentFilterFinishReasonError",
     },
-    "playwright": {"TimeoutError": "timeout"},
+    "playwright": {"timeout": "TimeoutError"},
     "psycopg": {
-        "DataError": "invalid_input",
-        "IntegrityError": "invalid_input",
-        "InterfaceError": "transport",
-        "InternalError": "server",
-        "NotSupportedError": "invalid_input",
-        "OperationalError": "transport",
-        "ProgrammingError": "invalid_input",
+        "transport": "InterfaceError OperationalError",
+        "server": "InternalError",
+        "invalid_input": "DataError IntegrityError NotSupportedError ProgrammingError",
     },
-    "pydantic_core": {"ValidationError": "invalid_input"},
+    "pydantic_core": {"invalid_input": "ValidationError"},
     "redis": {
-        "AuthenticationError": "auth",
-        "BusyLoadingError": "server",
-        "ClusterDownError": "server",
-        "ConnectionError": "transport",
-        "DataError": "invalid_input",
-        "NoPermissionError": "auth",
-        "ReadOnlyError": "server",
-        "ResponseError": "invalid_input",
-        "TimeoutError": "timeout",
-        "TryAgainError": "server",
+        "transport": "ConnectionError",
+        "timeout": "TimeoutError",
+        "server": "BusyLoadingError ClusterDownError ReadOnlyError TryAgainError",
+        "invalid_input": "DataError ResponseError",
+        "auth": "AuthenticationError NoPermissionError",
     },
     "requests": {
-        "ChunkedEncodingError": "transport",
-        "ConnectTimeout": "timeout",  # its first base is ConnectionError
-        "ConnectionError": "transport",
-        "ContentDecodingError": "server",
-        "InvalidHeader": "invalid_input",
-        "InvalidJSONError": "invalid_input",  # of the request; an answer raises JSONDecodeError
-        "InvalidSchema": "invalid_input",
-        "InvalidURL": "invalid_input",
-        "JSONDecodeError": "server",
-        "MissingSchema": "invalid_input",
-        "RetryError": "server",
-        "Timeout": "timeout",
-        "TooManyRedirects": "server",
+        "transport": "ChunkedEncodingError ConnectionError",
+        "timeout": "ConnectTimeout Timeout",
+        "server": "ContentDecodingError JSONDecodeError RetryError TooManyRedirects",
+        # InvalidJSONError is of the request; an answer raises JSONDecodeError.
+        "invalid_input": "InvalidHeader InvalidJSONError InvalidSchema InvalidURL MissingSchema",
     },
-    "selenium": {"TimeoutException": "timeout"},
-    "sqlalchemy": {"TimeoutError": "timeout"},
-    "sqlite3": {"DataError": "invalid_input", "IntegrityError": "invalid_input", "ProgrammingError": "invalid_input"},
-    "subprocess": {"CalledProcessError": "tool", "TimeoutExpired": "timeout"},
-    "switchgear": {"CallTimeoutError": "timeout"},
+    "selenium": {"timeout": "TimeoutException"},
+    "sqlalchemy": {"timeout": "TimeoutError"},
+    "sqlite3": {"invalid_input": "DataError IntegrityError ProgrammingError"},
+    "subprocess": {
+        "timeout": "TimeoutExpired",
+        "tool": "CalledProcessError",
+    },
+    "switchgear": {"timeout": "CallTimeoutError"},
     "switchgear_schemas": {
-        "BrokerUnavailableError": "transport",
-        "StoreUnavailableError": "transport",
-        "SwitchgearError": "policy",  # a circuit or a budget refused another tool within this one
+        "transport": "BrokerUnavailableError StoreUnavailableError",
+        "policy": "SwitchgearError",  # a circuit or a budget refused another tool within this one
     },
     "trio": {
-        "BrokenResourceError": "transport",
-        "Cancelled": "cancelled",
-        "ClosedResourceError": "transport",
-        "TooSlowError": "timeout",
+        "transport": "BrokenResourceError ClosedResourceError",
+        "timeout": "TooSlowError",
+        "cancelled": "Cancelled",
     },
     "urllib3": {
-        "DecodeError": "server",
-        "HTTPError": "transport",
-        "LocationValueError": "invalid_input",
-        "NameResolutionError": "transport",
-        "NewConnectionError": "transport",  # in version 1 its base is a timeout
-        "ResponseError": "server",
-        "TimeoutError": "timeout",
+        "transport": "HTTPError NameResolutionError NewConnectionError",
+        "timeout": "TimeoutError",
+        "server": "DecodeError ResponseError",
+        "invalid_input": "LocationValueError",
     },
-    "websockets": {"ConnectionClosed": "transport", "InvalidHandshake": "transport"},
+    "websockets": {"transport": "ConnectionClosed InvalidHandshake"},
+}
+
+_CLASSES: Final[dict[tuple[str, str], ErrorClass]] = {
+    (library, name): error_class
+    for library, classes in _NAMES.items()
+    for error_class, names in classes.items()
+    for name in names.split()
 }
 
 _BUILTIN: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorClass], ...]] = (
@@ -180,7 +149,7 @@ def by_builtin(error: BaseException) -> ErrorClass | None:
 def _by_library(found: type[BaseException]) -> ErrorClass | None:
     for kind in found.__mro__:
         library = kind.__module__.partition(".")[0]
-        named = _NAMES.get(_SAME_LIBRARY.get(library, library), {}).get(kind.__name__)
+        named = _CLASSES.get((_SAME_LIBRARY.get(library, library), kind.__name__))
         if named is not None:
             return named
     return None
