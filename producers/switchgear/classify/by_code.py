@@ -44,24 +44,18 @@ def by_aws_code(error: BaseException) -> Classification | None:
     return Classification(found, from_headers(metadata.get("HTTPHeaders", {})) if may_ask else None)
 
 
-_BY_GRPC_CODE: Final[dict[str, ErrorClass]] = {
-    "ABORTED": "tool",
-    "ALREADY_EXISTS": "invalid_input",
-    "CANCELLED": "cancelled",
-    "DATA_LOSS": "server",
-    "DEADLINE_EXCEEDED": "timeout",
-    "FAILED_PRECONDITION": "invalid_input",
-    "INTERNAL": "server",
-    "INVALID_ARGUMENT": "invalid_input",
-    "NOT_FOUND": "invalid_input",
-    "OUT_OF_RANGE": "invalid_input",
-    "PERMISSION_DENIED": "auth",
-    "RESOURCE_EXHAUSTED": "rate_limited",
-    "UNAUTHENTICATED": "auth",
-    "UNAVAILABLE": "transport",
-    "UNIMPLEMENTED": "server",
-    "UNKNOWN": "unknown",
+_GRPC: Final[dict[ErrorClass, str]] = {
+    "auth": "PERMISSION_DENIED UNAUTHENTICATED",
+    "cancelled": "CANCELLED",
+    "invalid_input": "ALREADY_EXISTS FAILED_PRECONDITION INVALID_ARGUMENT NOT_FOUND OUT_OF_RANGE",
+    "rate_limited": "RESOURCE_EXHAUSTED",
+    "server": "DATA_LOSS INTERNAL UNIMPLEMENTED",
+    "timeout": "DEADLINE_EXCEEDED",
+    "tool": "ABORTED",
+    "transport": "UNAVAILABLE",
+    "unknown": "UNKNOWN",
 }
+_BY_GRPC_CODE: Final = {code: error_class for error_class, codes in _GRPC.items() for code in codes.split()}
 
 
 def by_grpc_code(error: BaseException) -> Classification | None:
@@ -162,25 +156,15 @@ def by_mcp_code(error: BaseException) -> Classification | None:
     return Classification(_MCP.get(code, "tool"))
 
 
-_BY_WORD: Final[dict[str, ErrorClass]] = {
-    # codes and types of OpenAI
-    "context_length_exceeded": "invalid_input",
-    "insufficient_quota": "rate_limited",
-    "invalid_request_error": "invalid_input",
-    "rate_limit_exceeded": "rate_limited",
-    "server_error": "server",
-    "tokens": "rate_limited",
-    # types of Anthropic
-    "api_error": "server",
-    "authentication_error": "auth",
-    "billing_error": "auth",
-    "not_found_error": "invalid_input",
-    "overloaded_error": "server",
-    "permission_error": "auth",
-    "rate_limit_error": "rate_limited",
-    "request_too_large": "invalid_input",
-    "timeout_error": "timeout",
+_OF_PROVIDERS: Final[dict[ErrorClass, str]] = {
+    "auth": "authentication_error billing_error permission_error",
+    "invalid_input": "context_length_exceeded invalid_request_error not_found_error request_too_large",
+    "rate_limited": "insufficient_quota rate_limit_error rate_limit_exceeded tokens",
+    "server": "api_error overloaded_error server_error",
+    "timeout": "timeout_error",
 }
+"""Codes and types of OpenAI and Anthropic."""
+_BY_WORD: Final = {word: error_class for error_class, words in _OF_PROVIDERS.items() for word in words.split()}
 
 
 def by_body(error: BaseException) -> Classification | None:

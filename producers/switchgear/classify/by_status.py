@@ -65,17 +65,11 @@ def class_of_digits(code: object) -> ErrorClass | None:
 
 def http_status(error: BaseException) -> int | None:
     """Return the HTTP status of the exception's response or of the exception itself, None without one."""
-    response = getattr(error, "response", None)
-    for holder, name in (
-        (response, "status_code"),
-        (response, "status"),
-        (error, "status_code"),
-        (error, "status"),
-        (error, "code"),
-    ):
-        value = getattr(holder, name, None)
-        if is_whole(value) and 100 <= value <= 599:
-            return int(value)
+    for holder in (getattr(error, "response", None), error):
+        for name in ("status_code", "status", "code"):
+            value = getattr(holder, name, None)
+            if is_whole(value) and 100 <= value <= 599:
+                return int(value)
     return None
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 CircuitOf = Mapping[str, str] | Callable[[str], str] | None
 """Returns the name of the circuit (``mcp:server:tool``) for a name in the list. A mapping leaves names that it lacks unchanged."""
 
-_CALLED_BY_US: Final = frozenset({"function", "custom"})
+_CALLED_BY_US: Final = ("function", "custom")
 _INNER: Final = ("function", "custom", "toolSpec")
 """Keys of OpenAI and Bedrock that hold the tool with its name."""
 _DECLARATIONS: Final = ("function_declarations", "functionDeclarations")
@@ -70,36 +70,28 @@ def name_of(tool: object) -> str | None:
     """Return the name of an item of a tool list, or None."""
     if isinstance(tool, str):
         return tool or None
-    if isinstance(tool, Mapping):
-        return _in_mapping(tool)
-    inner = (getattr(getattr(tool, each, None), "name", None) for each in _INNER)
-    plain = getattr(unwrapped(tool), "__name__", None)
-    hosted = _hosted(getattr(tool, "type", None))
-    return _first((getattr(tool, "name", None), *inner, getattr(tool, "__name__", None), plain, hosted))
+    inner = [_read(tool, key) for key in _INNER]
+    declared = [_read(tool, key) for key in _DECLARATIONS]
+    inner += [each[0] for each in declared if isinstance(each, list) and len(each) == 1]
+    kind = _read(tool, "type")
+    names = (
+        _read(tool, "name"),
+        *(_read(each, "name") for each in inner),
+        _read(tool, "__name__"),
+        _read(unwrapped(tool), "__name__"),
+        None if kind in _CALLED_BY_US else kind,
+        *_alone(tool),
+    )
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
-def _in_mapping(tool: Mapping[Any, Any]) -> str | None:
-    inner = [tool.get(each) for each in _INNER]
-    for each in _DECLARATIONS:
-        declared = tool.get(each)
-        if isinstance(declared, list) and len(declared) == 1:
-            inner += declared
-    names = (each.get("name") for each in inner if isinstance(each, Mapping))
-    return _first((*names, tool.get("name"), _hosted(tool.get("type")), *_alone(tool)))
+def _read(thing: Any, name: str) -> Any:
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-def _hosted(kind: object) -> str | None:
-    """Return the type as the name of a tool that the provider runs."""
-    return kind if isinstance(kind, str) and kind not in _CALLED_BY_US else None
-
-
-def _alone(tool: Mapping[Any, Any]) -> tuple[object, ...]:
+def _alone(tool: object) -> tuple[object, ...]:
     """Return the possible names of a dict with one key that isn't a known place of a name."""
-    if len(tool) != 1:
+    if not isinstance(tool, Mapping) or len(tool) != 1:
         return ()
     ((key, value),) = tool.items()
     return (value.get("name"), key) if isinstance(value, Mapping) and key not in _PLACES else ()
-
-
-def _first(names: Iterable[object]) -> str | None:
-    return next((name for name in names if isinstance(name, str) and name), None)

@@ -9,7 +9,8 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from switchgear.classify import Classification, classify, classify_result, outage_in_text, result_text
+from switchgear.classify import Classification, classify, classify_result, outage_in_text
+from switchgear.classify.result import result_text
 
 
 @pytest.fixture

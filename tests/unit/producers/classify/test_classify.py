@@ -24,7 +24,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
-from switchgear.classify import Classification, classify, retry_after
+from switchgear.classify import Classification, classify
+from switchgear.classify.by_status import retry_after
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.execution import ErrorClass

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.classify import Classification, classify_result, outage_in_text, result_text
-from switchgear.classify.result import MAX_TEXT
+from switchgear.classify import Classification, classify_result, outage_in_text
+from switchgear.classify.result import MAX_TEXT, result_text
 
 
 def failed(text="it failed"):
