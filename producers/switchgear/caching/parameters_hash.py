@@ -49,11 +49,6 @@ def parameters_hash(key: bytes, args: Sequence[Any] = (), kwargs: Mapping[str, A
 
     Equal parameters have the same hash in every process with the same key, whatever the order of keywords.
 
-    Args:
-        key: The deployment's secret, 1 to 64 bytes.
-        args: Positional parameters.
-        kwargs: Keyword parameters.
-
     Raises:
         UnhashableParameterError: A value has no hash.
     """

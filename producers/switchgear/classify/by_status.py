@@ -46,11 +46,7 @@ def by_status(error: BaseException) -> Classification | None:
 
 
 def class_of_status(status: int) -> ErrorClass:
-    """Return the class of a status of 300 or more.
-
-    429 ``rate_limited``; 408, 504 ``timeout``; 401, 402, 403, 407 ``auth``; 499 ``cancelled``; other 5xx ``server``, 4xx
-    ``invalid_input``, 3xx ``tool``.
-    """
+    """Return the class of a status of 300 or more."""
     if status < 400:
         return "tool"
     return _BY_STATUS.get(status) or ("server" if status >= 500 else "invalid_input")

@@ -42,7 +42,7 @@ def classify(error: BaseException) -> Classification:
 
     * A cancelled call, also by ``KeyboardInterrupt`` or a closed generator, is ``cancelled`` and never counts.
     * 429 is ``rate_limited`` and 5xx is ``server``, both with ``Retry-After``. 408 and 504 are ``timeout``. 401, 402, 403 and
-      407 are ``auth``. Other 4xx are ``invalid_input``.
+      407 are ``auth``. 499 is ``cancelled``. Other 4xx are ``invalid_input``. A redirect is ``tool``.
     * ``TimeoutError`` is ``timeout``. ``OSError`` is ``transport``: connections, name lookups, TLS. Of its subclasses,
       ``PermissionError`` is ``auth``, and missing or existing files are ``invalid_input``.
     * ``TypeError`` and ``ValueError`` are ``invalid_input``: the tool works, but its argument is wrong. ``JSONDecodeError``

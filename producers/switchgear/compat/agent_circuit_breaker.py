@@ -43,17 +43,9 @@ class ToolDisabledError(CircuitOpenError):
 class AgentCircuitBreaker:
     """One tool's circuit, for this process and the lifetime of this object: make one per tool and session.
 
-    Names, defaults and the message are those of agentic-patterns.com/patterns/agent-circuit-breaker. The circuit differs from
-    the pattern's code in these points:
-
-    * A success ends a run of failures. In the pattern, three failures in a lifetime open the circuit.
-    * After the cooldown exactly one call probes, and the others are refused until it returns.
-    * A failure of a call that began before the circuit opened doesn't lengthen the cooldown.
-    * A cancelled or interrupted call doesn't count. If it was the probe, the next call probes.
-    * A call whose arguments don't fit the function doesn't count.
-    * Coroutines and generators count when they end.
-
-    Every other ``Exception`` counts as a failure. Thread-safe. ``Switchgear.local()`` adds classification, fallbacks and more.
+    Names, defaults and the message are those of agentic-patterns.com/patterns/agent-circuit-breaker, and every ``Exception``
+    counts as a failure. docs/guide/other-breakers.md says where the circuit differs: a success ends a run of failures, and
+    exactly one call probes. Thread-safe. ``Switchgear.local()`` adds classification, fallbacks and more.
 
     Args:
         failure_threshold: Failures in a row that open the circuit.

@@ -8,7 +8,6 @@ only tools and times: the text of an error comes from a third party and must not
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,7 +106,7 @@ class NoticeBoard:
         wall: Returns seconds since 1970.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._clock = clock
         self._wall = wall
         self._offset_s = wall() - clock()
@@ -193,15 +192,7 @@ def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | Non
 def notice_now(
     runtime: Runtime, board: NoticeBoard, mode: GuardMode, circuits: Mapping[str, CircuitView], name_of: NameOf
 ) -> str:
-    """Return the notice of a client, for the running session if there is one.
-
-    Args:
-        runtime: What the client's calls share.
-        board: The client's board.
-        mode: What decides about calls now.
-        circuits: The fleet's circuits, by circuit id.
-        name_of: See :data:`NameOf`.
-    """
+    """Return the notice of a client, for the running session if there is one."""
     renaming("name_of", name_of)
     mine = session_of(runtime)
     if mine is not None and mine.exhausted is not None:
