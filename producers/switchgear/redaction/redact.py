@@ -25,8 +25,6 @@ MARK: Final = "[redacted]"
 MAX_MESSAGE_CHARACTERS: Final = 2_000
 _CONSIDERED: Final = 2 * MAX_MESSAGE_CHARACTERS
 _LONGEST_SECRET: Final = 600
-_SUSPECT: Final = r"[:=-]|\S{8}"
-"""What every text with a secret has."""
 
 # -- credentials by their form ----------------------------------------------------------------------------------------
 
@@ -116,11 +114,10 @@ def redact(text: str) -> str:
 
     Redacting again changes nothing: the guard, a user's rule and the emitter may each call this.
     """
-    found = text[:_CONSIDERED]
-    if re.search(_SUSPECT, found) is not None:
-        found = without_named(re.sub(_IN_URL, rf"\g<kept>{MARK}@", found))
-        for pattern, replacement in _PATTERNS:
-            found = re.sub(pattern, replacement, found)
+    found = re.sub(_IN_URL, rf"\g<kept>{MARK}@", text[:_CONSIDERED])
+    found = without_named(found)
+    for pattern, replacement in _PATTERNS:
+        found = re.sub(pattern, replacement, found)
     if len(text) > _CONSIDERED:
         found = found[:-_LONGEST_SECRET]  # it may end with half a secret, which has no known form
     if len(found) > MAX_MESSAGE_CHARACTERS or len(text) > _CONSIDERED:
