@@ -12,7 +12,7 @@ import pytest
 from switchgear.fleet.rows import Row
 from switchgear.policies import PolicySet
 from switchgear_cli.operate.policy_values import in_force
-from switchgear_cli.operate.send_command import give as give_all
+from switchgear_cli.operate.send_command import send_command as give_all
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.inspect import read_circuits, read_rows

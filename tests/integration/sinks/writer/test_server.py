@@ -189,7 +189,7 @@ async def test_wrong_settings_end_the_sink_with_a_sentence(there: Settings, tmp_
     embedded = there.model_copy(update={"clickhouse_url": f"chdb:{tmp_path}/x"})
     ended = await asyncio.to_thread(run, "api", settings=embedded)
     assert ended.returncode == 1
-    assert "open in one process only" in ended.stderr
+    assert "Only one process can open the embedded ClickHouse engine" in ended.stderr
     with switchgear("sink", log=tmp_path / "sink.log", settings=there) as sink:
         await asyncio.to_thread(sink.wait_for_output, " ready ")
         ended = await asyncio.to_thread(run, "sink", settings=there)
