@@ -60,14 +60,9 @@ class Step:
 
 
 class GuardPlan:
-    """One tool's options, compiled for its calls.
+    """One tool's options, compiled for its calls. ``steps`` happen around each call, from the outside in.
 
-    Args:
-        runtime: What the client's calls share.
-        tool: The tool that is called.
-        options: Of its guard.
-        steps: What happens around each call, from the outside in.
-        receiver: The first argument is the object that the function is a method of.
+    With ``receiver``, the first argument is the object that the function is a method of.
     """
 
     __slots__ = (

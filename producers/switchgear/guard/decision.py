@@ -114,9 +114,7 @@ class CircuitDecision:
     def refused_at_once(self, tool: str, circuit: LocalCircuit) -> Rejection | None:
         """Return, and report, a refusal that only the time decides. None: ask :meth:`acquire`.
 
-        Args:
-            tool: A tool whose circuits here and in the fleet have the scope ``tool``.
-            circuit: The process's own circuit of the tool.
+        All circuits of the tool, here and in the fleet, have the scope ``tool``.
         """
         view, fleet = self._views.get(tool), self.fleet
         if fleet is None or view is None:
@@ -244,19 +242,7 @@ def make_decision(
     clock: Callable[[], float] = time.monotonic,
     wall: Callable[[], float] = time.time,
 ) -> CircuitDecision:
-    """Connect the parts of a client's decisions.
-
-    Args:
-        local: The process's own circuits.
-        emitter: Sends events; with it a follower is needed.
-        follower: Keeps the fleet's circuits; with it an emitter is needed.
-        classifier: See :class:`~switchgear.guard.reporter.Reporter`, as for the next two.
-        redactor: See above.
-        hooks: See above.
-        silence_s: See :class:`~switchgear.guard.probes.ProbeCoordinator`.
-        clock: Monotonic seconds.
-        wall: Seconds since 1970.
-    """
+    """Connect the parts of a client's decisions. With a fleet, there are an emitter and a follower."""
     probes = ProbeCoordinator(silence_s=silence_s, clock=clock)
     reporter = Reporter(clock, probes, emitter=emitter, classifier=classifier, redactor=redactor, hooks=hooks)
     fleet = None

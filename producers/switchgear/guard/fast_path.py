@@ -85,13 +85,7 @@ def _needs_report(result: Any) -> bool:
 
 
 def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
-    """Return ``function`` behind ``tool``'s circuit, without its name and signature.
-
-    Args:
-        plan: The tool and the client whose circuits decide.
-        function: What is guarded; not a coroutine function.
-        full: ``function`` on the full path.
-    """
+    """Return ``function`` behind its tool's circuit, without its name and signature. ``full`` is it on the full path."""
     decision = plan.runtime.decision
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
@@ -121,7 +115,7 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
 
 
 def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
-    """Return the coroutine function ``function`` behind ``tool``'s circuit, as :func:`plain_guard` does."""
+    """:func:`plain_guard` for coroutine functions."""
     decision = plan.runtime.decision
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)

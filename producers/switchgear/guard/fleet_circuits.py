@@ -21,15 +21,7 @@ FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
 
 
 class FleetCircuits:
-    """Answers what the fleet says about a call, and asks for probes. Thread-safe.
-
-    Args:
-        follower: Keeps the circuits' records.
-        emitter: Sends requests for probes and refusals.
-        probes: Coordinates the requests.
-        clock: Monotonic seconds.
-        wall: Seconds since 1970.
-    """
+    """Answers what the fleet says about a call, and asks for probes. Thread-safe."""
 
     def __init__(
         self,

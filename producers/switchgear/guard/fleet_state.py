@@ -41,14 +41,7 @@ opened and closed again: an older state says less than the process's own breaker
 def mode_of(
     *, loaded: bool, age_s: float | None, on_state_unavailable: OnStateUnavailable, state_max_age_s: float
 ) -> GuardMode:
-    """Return who decides.
-
-    Args:
-        loaded: The circuits were read to the end once.
-        age_s: Seconds since the broker last answered; None if it never did.
-        on_state_unavailable: See the module.
-        state_max_age_s: See the module, in seconds.
-    """
+    """Return who decides, when the circuits were ``loaded`` once and the broker last answered ``age_s`` seconds ago."""
     if loaded and age_s is not None and age_s < STALE_AFTER_S:
         return "fleet"
     if on_state_unavailable == "deny":

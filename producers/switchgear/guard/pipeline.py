@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.caching.call_key import CallKey, token_of
+from switchgear.caching.call_key import token_of
 from switchgear.guard.call import Call, GuardPlan, Step
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import finish, serves_once
@@ -37,14 +37,7 @@ _REPEATED: Final = RepeatedCalls()
 
 
 def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> GuardPlan:
-    """Compile a tool's options to the steps of its calls.
-
-    Args:
-        runtime: What the client's calls share.
-        tool: The tool that is called.
-        options: Of its guard.
-        receiver: The first argument is the object that the function is a method of.
-    """
+    """Compile a tool's options to the steps of its calls."""
     steps: list[Step] = []
     if runtime.sends_hash or options.on_duplicate is not None:
         steps.append(_REPEATED)
@@ -62,7 +55,7 @@ def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, An
         ThreadsBusyError: It has a time limit, and no thread was free.
     """
     call = Call(plan, "function", function, args, kwargs)
-    flight = None if call.key is None else _flight(call, call.key)
+    flight = _flight(call)
     if flight is None:
         return _run(call)
     shared = plan.runtime.stores.flights.do(
@@ -76,7 +69,7 @@ def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, An
 async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
     """:func:`run` for coroutine functions, and for functions that return an awaitable."""
     call = Call(plan, "coroutine", function, args, kwargs)
-    flight = None if call.key is None else _flight(call, call.key)
+    flight = _flight(call)
     if flight is None:
         return await _arun(call)
     shared = await plan.runtime.stores.flights.ado(
@@ -87,13 +80,13 @@ async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[
     return shared.value
 
 
-def _flight(call: Call, key: CallKey) -> Hashable | None:
+def _flight(call: Call) -> Hashable | None:
     """Return what identical calls have in common; None for a call that is always made.
 
     One session's limits and circuits must not answer for another's, so calls of different sessions have nothing in common.
     """
-    plan = call.plan
-    if key.call is None or not plan.options.single_flight:
+    plan, key = call.plan, call.key
+    if not plan.options.single_flight or key is None or key.call is None:
         return None
     session = session_of(plan.runtime)
     return plan.tool, call.kind, key.call, None if session is None else token_of(session)

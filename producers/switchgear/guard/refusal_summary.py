@@ -73,15 +73,7 @@ class RefusalReporter:
         served_by: ServedBy = "none",
         fallback_tool: str | None = None,
     ) -> None:
-        """Report one refused call.
-
-        Args:
-            rejection: Why it was refused.
-            caller: Whose call it was.
-            probe_requested: The event asks the circuit's owner for a probe.
-            served_by: What produced a result instead.
-            fallback_tool: Which tool did.
-        """
+        """Report one refused call. With ``probe_requested`` its event asks the circuit's owner for a probe."""
         now = self._clock()
         refusal = _Refusal(rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source
@@ -98,11 +90,7 @@ class RefusalReporter:
         self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
 
     def sweep(self, *, everything: bool = False) -> None:
-        """Send what has waited for its second, and forget tools that weren't refused for a minute.
-
-        Args:
-            everything: Send what hasn't waited for a second, too.
-        """
+        """Send what has waited for its second, or ``everything``. Forget tools that weren't refused for a minute."""
         now = self._clock()
         ready: list[tuple[_Refusal, int]] = []
         with self._lock:
