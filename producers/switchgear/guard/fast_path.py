@@ -90,7 +90,8 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions = decision.local.circuits, session_stack.get
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -98,7 +99,9 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            off_path.refuse(circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
@@ -120,7 +123,8 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions = decision.local.circuits, session_stack.get
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -128,7 +132,9 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            off_path.refuse(circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))

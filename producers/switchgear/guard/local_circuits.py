@@ -110,8 +110,10 @@ class LocalCircuit:
         until = breaker.open_until
         if until is None or now >= until or breaker.state != "open":
             return None
-        reason, error = self.words()
-        return Rejection(tool, "open", "local", reason, until - now, error, None, generation, "tool", breaker.cause)
+        cause, error, reason, shown = self._words
+        if cause is not breaker.cause or error is not self.last_error:
+            reason, shown = self.words()
+        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
 
     def words(self) -> tuple[str, str | None]:
         """Return the reason for the state, and the last error without secrets. They are made once, not per refusal."""
