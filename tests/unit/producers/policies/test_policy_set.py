@@ -255,6 +255,8 @@ def test_a_thousand_tables_load_within_seconds():
     assert time.process_time() - began < 20
 
 
-def test_tables_that_overlap_in_too_many_ways_are_refused():
-    with pytest.raises(PolicyError, match="overlap in too many ways to check"):
-        PolicySet(tools={f"*{letter}*": {"jitter": 0.1} for letter in "abcdefghijklmnop"})
+def test_a_table_whose_contradiction_was_not_noticed_is_left_out_with_a_line_of_the_log(caplog):
+    policies = PolicySet(tools={"ab*c": {"sliding_window_type": "count", "failure_count": 50}, "a*bc": {"sliding_window_size": 20}})
+    assert policies.effective("abc").sliding_window_size == 20
+    assert policies.explain("abc").tables == ('[tools."a*bc"]',)
+    assert 'tools."ab*c"] is left out for abc' in caplog.text
