@@ -25,13 +25,16 @@ def read_file(path: Path) -> dict[str, Any]:
         raise PolicyError(f"{path} is neither .toml nor .yaml.", hint="Name the file after its format.")
     text = _text(path)
     try:
-        return tomllib.loads(text) if path.suffix == ".toml" else _yaml(path, text)
+        content = tomllib.loads(text) if path.suffix == ".toml" else _yaml(path, text)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{path} is not valid TOML: {error}.") from None
     except RecursionError:
         raise PolicyError(f"{path} is nested too deeply.", hint="A policy file has tables of values.") from None
-    except ValueError as error:  # of a number or a date that matches the grammar and has no value
+    except (ValueError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # of a value unlike its type
         raise PolicyError(f"{path} has a number or a date that can't be read: {error}.") from None
+    if not isinstance(content, dict | None):
+        raise PolicyError(f"{path} holds a {type(content).__name__}.", hint="Give it the keys default and tools.")
+    return content or {}
 
 
 def _text(path: Path) -> str:
@@ -52,17 +55,29 @@ def _text(path: Path) -> str:
         raise PolicyError(f"{path} is not UTF-8: byte {error.start} can't be read.", hint="Save it as UTF-8.") from None
 
 
-def _yaml(path: Path, text: str) -> dict[str, Any]:
+def _yaml(path: Path, text: str) -> Any:
     try:
-        from switchgear.policies.yaml_loader import load_yaml  # noqa: PLC0415 - PyYAML comes with the extra "service"
+        import yaml  # noqa: PLC0415 - PyYAML comes with the extra "service"
     except ModuleNotFoundError:
         raise PolicyError(
             f"{path} is YAML, and PyYAML is not installed.",
             hint="pip install 'switchgear[service]', or write it as TOML.",
         ) from None
-    content = load_yaml(path, text)
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise PolicyError(f"{path} holds a {type(content).__name__}.", hint="Give it the keys default and tools.")
-    return content
+
+    class Loader(yaml.SafeLoader):
+        """Refuses a key that is given twice."""
+
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    raise yaml.composer.ComposerError(None, None, f"the key {key.value} is given twice", key.start_mark)
+                seen.add(str(key.value))
+            return node
+
+    try:
+        return yaml.load(text, Loader=Loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise PolicyError(f"{path} is not valid YAML: {reason}.") from None

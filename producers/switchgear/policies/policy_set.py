@@ -24,9 +24,10 @@ from typing import Any, Final, Self
 
 import pydantic
 
-from switchgear.policies.errors import PolicyError, check_keys, check_pattern, impossible, unknown_key
+from switchgear.policies.errors import PolicyError, impossible, unknown_key
 from switchgear.policies.glob import matches, shared_names, specificity
 from switchgear.policies.load import read_file
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
 log: Final = logging.getLogger("switchgear.policies")
@@ -76,10 +77,13 @@ class PolicySet:
         self._default = self._read(DEFAULT, default or {})
         if len(tools or {}) > MAX_TABLES:
             raise PolicyError(f"{source}: {len(tools or {})} tables are more than {MAX_TABLES}.", hint="Use globs.")
-        named = {
-            check_pattern(source, pattern): self._read(_title(pattern), values)
-            for pattern, values in (tools or {}).items()
-        }
+        for pattern in tools or {}:
+            if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_NAME_LENGTH:
+                raise PolicyError(
+                    f"{source}: tools: {str(pattern)[:60]!r} is not a tool's name.",
+                    hint=f"A name is text of 1 to {MAX_NAME_LENGTH} characters: put a number in quotes.",
+                )
+        named = {pattern: self._read(_title(pattern), values) for pattern, values in (tools or {}).items()}
         # sorted() is stable: among equals the file's order stays
         self._tables = sorted(named.items(), key=lambda item: specificity(item[0]), reverse=True)
         self._merged = lru_cache(maxsize=REMEMBERED_TOOLS)(self._merge)
@@ -158,8 +162,12 @@ class PolicySet:
                 f"{self.source}: {title} is a {type(values).__name__}.", hint="Make it a table of values."
             )
         read = dict(values)
-        check_keys(self.source, title, read)
         for key, value in read.items():
+            if key not in BreakerPolicy.model_fields:
+                raise unknown_key(self.source, title, key, list(BreakerPolicy.model_fields))
+            for part in value if key == "cusum" and isinstance(value, dict) else ():
+                if part not in Cusum.model_fields:
+                    raise unknown_key(self.source, f"{title}.cusum", part, list(Cusum.model_fields))
             if value == "off" or (value is False and key != "honor_retry_after"):
                 if key not in _MAY_BE_OFF:
                     raise PolicyError(f"{self.source}: {title}: {key} can't be turned off.", hint="Leave it out.")

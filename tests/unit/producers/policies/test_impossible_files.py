@@ -42,9 +42,13 @@ def _refused(path) -> str:
         ("p.yaml", "default: {jitter: !!int ''}", "a number or a date that can't be read"),
         ("p.yaml", "default: {jitter: 2024-99-99}", "a number or a date that can't be read"),
         ("p.yaml", "1: 2", "top level: unknown key 1"),
-        ("p.yaml", "tools: {1: {jitter: 0.1}}", "1 is not a tool's name. Put it in quotes"),
+        (
+            "p.yaml",
+            "tools: {1: {jitter: 0.1}}",
+            "'1' is not a tool's name. A name is text of 1 to 256 characters: put a number in quotes",
+        ),
         ("p.yaml", "default: {null: 1}", "unknown key None"),
-        ("p.yaml", "tools: {'': {}}", "has 0 characters"),
+        ("p.yaml", "tools: {'': {}}", "'' is not a tool's name"),
     ],
 )
 def test_a_file_of_damaged_or_hostile_text_is_refused(tmp_path, name, text, says):
