@@ -14,9 +14,7 @@ import faust
 from faust.stores.memory import Store as MemoryStore
 from faust.types import TP, EventT
 
-from switchgear.fleet.policy_overrides import MARK
-from switchgear.fleet.row_check import check_row
-from switchgear.fleet.rows import RowError, applied
+from switchgear.fleet.rows import MARK, RowError, applied, check_row
 
 
 class DurableTable(faust.Table[bytes, bytes]):

@@ -41,7 +41,6 @@ def fold_all(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes], N
         fold.roll_back()
         return _one_by_one(fold, work, store)
     store(changes)
-    fold.settle()
     return changes, 0
 
 
@@ -63,7 +62,6 @@ def _one_by_one(fold: FleetFold, work: Sequence[Work], store: Callable[[Changes]
                 total.dead.append(dead_letter(record, "", reason))
                 continue
             store(changes)
-            fold.settle()
             total.follow(changes)
     return total, unforeseen
 

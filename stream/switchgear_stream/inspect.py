@@ -9,9 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from switchgear.fleet.policy_overrides import is_circuit
-from switchgear.fleet.row_check import check_row
-from switchgear.fleet.rows import Row, RowError, applied
+from switchgear.fleet.rows import Row, RowError, applied, check_row, is_circuit
 from switchgear_schemas import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
-from switchgear.fleet.policy_overrides import PolicyOverrides
+from switchgear.fleet.rows import PolicyOverrides
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -187,7 +187,6 @@ class Owner:
                 self._states = self._fold.take_over(known.fleet)
                 changes = self._fold.take()
                 self._store(changes)
-                self._fold.settle()
                 self._report_refused(changes)
                 await self._publish(changes)
             except (TimeoutError, KafkaError, SwitchgearError) as error:

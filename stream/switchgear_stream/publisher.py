@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from switchgear.fleet import Changes, Published, Rekeyed
 from switchgear.fleet.log import dead_letter
-from switchgear.fleet.policy_overrides import MARK
+from switchgear.fleet.rows import MARK
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, refused_for_size, send_letters
 from switchgear_schemas.partitioner import owner_partition

@@ -128,7 +128,6 @@ class World:
         if crash is not None:
             self.start()
             return
-        self.fold.settle()
         self.committed[place] += len(records)
 
     def write(self, changes: Changes, *, outputs: bool = True) -> None:

@@ -124,7 +124,7 @@ async def in_force(settings: Settings, explained: Explanation, *, timeout_s: flo
         for key, value in json.loads(layer).items():
             for field in (f"{key}.{part}" for part in value) if isinstance(value, dict) else (key,):
                 sources[field] = f"{_SET}{name}"
-    policy = laid_over(explained.policy, [layer for _, layer in layers])
+    policy = laid_over(explained.policy, tuple(layer for _, layer in layers))
     return explained.model_copy(update={"policy": policy, "sources": sources})
 
 

@@ -14,8 +14,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit
-from switchgear.fleet.rows import Row
+from switchgear.fleet.rows import PolicyOverrides, Row, is_circuit
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError

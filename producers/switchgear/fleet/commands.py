@@ -9,14 +9,9 @@ from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import LogRecord, Published, Rekeyed, dead_letter, origin_of
-from switchgear.fleet.policy_overrides import (
-    TooManyGlobsError,
-    laid_over,
-    merged,
-    named_values,
-    sets_glob,
-)
-from switchgear.fleet.registry import CircuitRegistry, TooManyToolsError
+from switchgear.fleet.policy_overrides import after_command, laid_over, merged, named_values, sets_glob
+from switchgear.fleet.registry import CircuitRegistry
+from switchgear.fleet.rows import PolicyOverrides
 from switchgear.policies import PolicyError
 from switchgear.policies.glob import matches, sample_of
 from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
@@ -43,7 +38,7 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
             registry.changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers, record))
         else:
             _fold(record, origin, command, registry)
-    except (InvalidExecutionError, TooManyToolsError) as error:
+    except InvalidExecutionError as error:
         registry.changes.dead.append(dead_letter(record, error.field, error.reason))
 
 
@@ -73,26 +68,32 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
         registry.changes.commands += 1
         return
     tool = registry.tool(command.tool_name, arrived)
+    row = tool.row
     registry.touch(tool)
-    known = tool.remembers(str(command.command_id))
-    # What can fail comes before the fence is raised: after a crash in between, the dead letter is made again.
-    circuits = [] if known else _addressed(registry, tool, command, arrived)
-    layer = tool.row.policy if known or command.policy is None else _with_values(registry, tool, command.policy)
-    if command.policy is not None and layer == tool.row.policy:
-        circuits = []  # the same values again, or none to take back: nothing changes
-    if offset <= tool.row.command_fences.get(partition, -1):
+    repeated = tool.remembers(str(command.command_id))
+    circuits: Sequence[LiveCircuit] = []
+    layer = row.policy
+    if (
+        not repeated
+    ):  # what can fail comes before the fence is raised: after a crash in between, the dead letter is made again
+        circuits = _addressed(registry, tool, command, arrived)
+        if command.policy is not None:
+            layer = _with_values(registry, tool, command.policy)
+            if layer == row.policy:
+                circuits = []  # the same values again, or none to take back: nothing changes
+    if offset <= row.command_fences.get(partition, -1):
         registry.changes.duplicates += 1
         return
-    tool.row.command_fences[partition] = offset
-    tool.row.applied += 1
-    if known:
+    row.command_fences[partition] = offset
+    row.applied += 1
+    if repeated:
         registry.changes.duplicates += 1
         return
     registry.changes.commands += 1
-    tool.row.policy = layer
-    tool.row.clock = max(arrived, tool.row.clock)
+    row.policy = layer
+    row.clock = max(arrived, row.clock)
     tool.remember(str(command.command_id))
-    policy = None if command.policy is None else registry.policy_of(tool.row)
+    policy = None if command.policy is None else registry.policy_of(row)
     for live in circuits:
         registry.publish(_apply(live, command, policy, arrived))
         registry.touch(live)
@@ -137,15 +138,18 @@ def _with_values(registry: CircuitRegistry, tool: LiveCircuit, policy: BreakerPo
     Raises:
         InvalidExecutionError: Together with what is in force they are not a possible policy.
     """
-    row = tool.row
-    layer = merged(row.policy, named_values(policy))
+    name = tool.row.tool_name
+    layer = merged(tool.row.policy, named_values(policy))
     if layer is not None:
-        overrides = registry.overrides(owner_partition(row.tool_name, registry.partitions))
-        try:
-            laid_over(registry.file_policy(row.tool_name), overrides.layers(row.tool_name, layer))
-        except PolicyError as error:
-            raise InvalidExecutionError("policy", error.message) from None
+        _check_possible(registry, name, registry.overrides(owner_partition(name, registry.partitions)), layer)
     return layer
+
+
+def _check_possible(registry: CircuitRegistry, name: str, overrides: PolicyOverrides, own: bytes | None) -> None:
+    try:
+        laid_over(registry.policies.effective(name), overrides.layers(name, own))
+    except PolicyError as error:
+        raise InvalidExecutionError("policy", error.message) from None
 
 
 def _apply(live: LiveCircuit, command: Command, policy: BreakerPolicy | None, arrived: float) -> Published | None:
@@ -187,14 +191,10 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
         changes.commands += 1  # the same values again, or none to take back: nothing changes
         return
     names = [name for name in registry.tools_of(record.partition) if matches(command.tool_name, name)]
-    try:
-        changed = overrides.changed_by(command, values, {partition: offset})
-        for name in names or [sample_of(command.tool_name)]:  # of tools that may come, one is tried
-            found = registry.find(name)
-            layers = changed.layers(name, None if found is None else found.row.policy)
-            laid_over(registry.file_policy(name), layers)
-    except (PolicyError, TooManyGlobsError) as error:
-        raise InvalidExecutionError("policy", error.message) from None
+    changed = after_command(overrides, command, values, partition, offset)
+    for name in names or [sample_of(command.tool_name)]:  # of tools that may come, one is tried
+        found = registry.find(name)
+        _check_possible(registry, name, changed, None if found is None else found.row.policy)
     registry.set_overrides(changed)
     changes.commands += 1
     for name in names:

@@ -30,15 +30,13 @@ MAX_TOKENS: Final = 2**40
 MAX_RETRY_AFTER_S: Final = 86_400.0
 MAX_EMITTER_ID: Final = 128
 """Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
-MAX_COPIED_BYTES: Final = 16_384
-"""Foreign headers that a copy for the tool's own partition keeps, names and values together. With more it has ours alone."""
 
 
 class FleetFold:
     """Folds executions and commands into the rows of the circuits that one worker owns.
 
     Args:
-        rows: The table. It is only read. Write the rows of :meth:`take` into it before you fold on.
+        rows: The table. It is only read.
         policies: The policy file.
         partitions: Number of partitions of the executions topic.
         late_after_s: An execution recorded longer than this before the broker got it is not counted.
@@ -59,12 +57,8 @@ class FleetFold:
         self._late_after_s = late_after_s
 
     def take(self) -> Changes:
-        """Return everything since the last call, rows encoded. The fold begins a new batch."""
+        """Return everything since the last call, rows encoded. Write the rows into the table before you fold on."""
         return self.registry.take()
-
-    def settle(self) -> None:
-        """Note that the rows taken last are in the table."""
-        self.registry.settle()
 
     def roll_back(self) -> None:
         """Undo everything since the last :meth:`take`: the rows stay as they are in the table."""
@@ -219,12 +213,9 @@ class FleetFold:
             self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=emitter_id or None)))
 
     def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
-        headers = [(name, value) for name, value in record.headers if name not in {REKEYED, RESENT}]
-        if sum(len(name) + len(value or b"") for name, value in headers) > MAX_COPIED_BYTES:
-            headers.clear()
+        headers = [(REKEYED, b"%d:%d" % (partition, offset))]
         if any(name == RESENT for name, _ in record.headers):
             headers.append((RESENT, b"1"))
-        headers.append((REKEYED, b"%d:%d" % (partition, offset)))
         assert record.value is not None
         self.registry.changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers, record))
 

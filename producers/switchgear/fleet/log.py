@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from switchgear.fleet.policy_overrides import PolicyOverrides
 from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.headers import REKEYED
 
@@ -63,8 +62,6 @@ class Changes:
 
     rows: dict[bytes, tuple[str, bytes | None]] = field(default_factory=dict)
     """Key of the table to tool name and new value. None deletes the row. :meth:`FleetFold.take` explains the order."""
-    overrides: dict[int, PolicyOverrides] = field(default_factory=dict)
-    """Policies by glob that changed, by partition. :meth:`FleetFold.take` adds their rows last."""
     circuits: list[Published] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     rekeyed: list[Rekeyed] = field(default_factory=list)
@@ -84,7 +81,6 @@ class Changes:
         for key, row in later.rows.items():
             self.rows.pop(key, None)
             self.rows[key] = row
-        self.overrides |= later.overrides
         self.circuits += later.circuits
         self.dead += later.dead
         self.rekeyed += later.rekeyed

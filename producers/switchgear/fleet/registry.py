@@ -17,8 +17,8 @@ from switchgear.breaker.breaker import IDLE_S, may_retire
 from switchgear.breaker.registry import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
-from switchgear.fleet.policy_overrides import PolicyOverrides, is_circuit, laid_over_or_base, partition_key
-from switchgear.fleet.rows import Row, first_applied, first_version
+from switchgear.fleet.policy_overrides import laid_over_or_base, partition_key
+from switchgear.fleet.rows import PolicyOverrides, Row, first_applied, first_version, is_circuit
 from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope, Verb
 from switchgear_schemas.partitioner import owner_partition
 
@@ -129,38 +129,34 @@ class CircuitRegistry:
         """By circuit id."""
         self.touched: dict[str, LiveCircuit] = {}
         """Live circuits whose row differs from the table."""
-        self._policies = policies
+        self.policies = policies
         self._retired: dict[str, LiveCircuit] = {}
-        """Retired since the last :meth:`settle`, so their rows are still in the table."""
+        """Retired in this batch, so their rows are still in the table."""
         self._overrides: dict[int, PolicyOverrides] = {}
+        """Changed in this batch, by partition."""
         self._index: dict[int | str, CircuitIndex] | None = None
         """Partition to its tools, and tool to the circuits of its users or sessions. None until it is read from the table."""
 
     # ---- batches
 
     def take(self) -> Changes:
-        """Return the changes of the batch, with their rows encoded, and begin the next batch.
+        """Return the changes of the batch, with their rows encoded, and begin the next batch. Write the rows into the table before it.
 
         Rows of users and sessions come first, then the tools' (whose fences cover them), then the deleted rows. A crash may leave
         any beginning of that order on the broker, and the replay is exact from each.
         """
         changes, self.changes = self.changes, Changes()
-        for tools in (False, True):
-            for live in self.touched.values():
-                if (live.row.scope == "tool") is tools:
-                    changes.rows[live.row.key] = (live.row.tool_name, live.encode())
+        for live in sorted(self.touched.values(), key=lambda live: live.row.scope == "tool"):
+            changes.rows[live.row.key] = (live.row.tool_name, live.encode())
         for retired in self._retired.values():
             changes.rows[retired.row.key] = (retired.row.tool_name, None)
-        for overrides in changes.overrides.values():
+        for overrides in self._overrides.values():
             changes.rows[overrides.key] = (partition_key(overrides.partition, self.partitions), overrides.encode())
-        self.touched.clear()
-        return changes
-
-    def settle(self) -> None:
-        """Note that the rows taken are in the table. No live circuit differs from it now, so memory may shrink."""
-        self._retired.clear()
+        for cache in (self.touched, self._retired, self._overrides):
+            cache.clear()
         if len(self.live) > MAX_LIVE:
             self.live.clear()
+        return changes
 
     def forget(self) -> None:
         """Drop everything in memory, because the rows changed hands."""
@@ -193,26 +189,18 @@ class CircuitRegistry:
 
     def policy_of(self, row: Row) -> BreakerPolicy:
         """Return the file's policy, under the values that operators set by glob, under those they set for this tool."""
-        base = self._policies.effective(row.tool_name)
         layers = self.overrides(owner_partition(row.tool_name, self.partitions)).layers(row.tool_name, row.policy)
-        return laid_over_or_base(base, layers) if layers else base
+        return laid_over_or_base(self.policies.effective(row.tool_name), layers)
 
     def overrides(self, partition: int) -> PolicyOverrides:
         """Return the values that operators set by glob, as ``partition`` has them."""
-        found = self._overrides.get(partition)
-        if found is None:
-            found = PolicyOverrides(partition=partition)
-            data = self.rows.get(found.key)
-            found = self._overrides[partition] = found if data is None else PolicyOverrides.decode(data)
-        return found
+        found = self._overrides.get(partition) or PolicyOverrides(partition=partition)
+        data = self.rows.get(found.key)
+        return found if partition in self._overrides or data is None else PolicyOverrides.decode(data)
 
     def set_overrides(self, overrides: PolicyOverrides) -> None:
         """Replace the values that operators set by glob in one partition."""
-        self._overrides[overrides.partition] = self.changes.overrides[overrides.partition] = overrides
-
-    def file_policy(self, tool_name: str) -> BreakerPolicy:
-        """Return the policy of the policy file alone."""
-        return self._policies.effective(tool_name)
+        self._overrides[overrides.partition] = overrides
 
     # ---- circuits
 

@@ -1,4 +1,4 @@
-"""The row of a circuit: what its owner keeps in the table and in its changelog.
+"""The rows of the table and its changelog: one per circuit, and one per partition with the policies set by glob.
 
 Layout of the bytes: one byte of schema version, eight bytes of ``applied`` (big-endian), then a msgpack array. The counter
 comes first so that two versions of one row compare without a decode (:func:`applied`).
@@ -6,14 +6,18 @@ comes first so that two versions of one row compare without a decode (:func:`app
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import json
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from switchgear.breaker import snapshot
 from switchgear.breaker.snapshot import MAX_COUNT, Count, Instant
+from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import Mode, Scope, SwitchgearError
 from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.partitioner import owner_partition
 
 SCHEMA: Final = 1
 HEAD: Final = 9
@@ -24,6 +28,10 @@ MAX_ERROR_LENGTH: Final = 500
 """Characters of ``last_error``, which is written with every batch of a failing tool."""
 MAX_ID_LENGTH: Final = 4_096
 """Characters of a circuit's id. New ids have 530 at most. Older versions accepted longer names of users."""
+_NO_CIRCUIT: Final = b"\xff"
+"""First byte of the keys that are not a circuit's. No circuit id in UTF-8 starts with it."""
+MARK: Final = _NO_CIRCUIT + b"mark"
+"""Key of the marks in the changelog. They are tombstones, so compaction removes them."""
 
 Fences = dict[Count, Annotated[int, Meta(ge=-1, lt=MAX_COUNT)]]
 """Partition to the last offset applied from it. A message at or below that offset is a replay."""
@@ -81,7 +89,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
 
     def encode(self) -> bytes:
         """Return the bytes for the table."""
-        return b"%c%b%b" % (SCHEMA, self.applied.to_bytes(8, "big"), _encoder.encode(self))
+        return _encode(self)
 
     @classmethod
     def decode(cls, data: bytes) -> Row:
@@ -90,20 +98,113 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
         Raises:
             RowError: The bytes are of another schema version, or damaged.
         """
-        if len(data) <= HEAD or data[0] != SCHEMA:
-            found = f"version {data[0]}" if data else "no bytes"
-            raise RowError(
-                f"A row of the changelog has {found}, this worker reads version {SCHEMA}.",
-                hint="Run the version of Switchgear that wrote it, or a newer one.",
-            )
-        try:
-            return _decoder.decode(memoryview(data)[HEAD:])
-        except msgspec.MsgspecError as error:
-            raise RowError(f"A row of the changelog is damaged: {error}.") from None
+        return _decode(data, cls)
 
 
+class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
+    """The values that operators set by glob, for the tools of one partition.
+
+    Append new fields with a default: older rows then still load.
+    """
+
+    partition: Count
+    fences: Fences = {}
+    """Of the commands topic."""
+    applied: Count = 0
+    """Rises with every change."""
+    commands: tuple[str, ...] = ()
+    """Ids of the commands applied last."""
+    tables: dict[str, bytes] = {}
+    """Glob to the values set (JSON)."""
+
+    @property
+    def key(self) -> bytes:
+        """Key in the table and its changelog."""
+        return _NO_CIRCUIT + b"%d" % self.partition
+
+    def covering(self, tool_name: str) -> list[str]:
+        """Return the globs that cover the tool, the most specific last."""
+        return sorted((glob for glob in self.tables if matches(glob, tool_name)), key=specificity)
+
+    def layers(self, tool_name: str, own: bytes | None) -> tuple[bytes, ...]:
+        """Return the values for a tool, those that win last. ``own`` are those set for this tool alone, which win over all globs."""
+        layers = [self.tables[glob] for glob in self.covering(tool_name)]
+        return tuple(layers) if own is None else (*layers, own)
+
+    def encode(self) -> bytes:
+        """Return the bytes for the table."""
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> PolicyOverrides:
+        """Return the row in bytes of the table.
+
+        Raises:
+            RowError: The bytes are of another schema version, or damaged.
+        """
+        return _decode(data, cls)
+
+
+AnyRow = TypeVar("AnyRow", Row, PolicyOverrides)
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Row)
+
+
+def _encode(row: Row | PolicyOverrides) -> bytes:
+    return b"%c%b%b" % (SCHEMA, row.applied.to_bytes(8, "big"), _encoder.encode(row))
+
+
+def _decode(data: bytes, kind: type[AnyRow]) -> AnyRow:
+    if len(data) <= HEAD or data[0] != SCHEMA:
+        found = f"version {data[0]}" if data else "no bytes"
+        raise RowError(
+            f"A row of the changelog has {found}, this worker reads version {SCHEMA}.",
+            hint="Run the version of Switchgear that wrote it, or a newer one.",
+        )
+    try:
+        return msgspec.msgpack.decode(memoryview(data)[HEAD:], type=kind)
+    except msgspec.MsgspecError as error:
+        raise RowError(f"A row of the changelog is damaged: {error}.") from None
+
+
+def check_row(key: bytes, data: bytes, partition: int, partitions: int) -> None:
+    """Check that the owner of ``partition`` may have written a row under ``key``. Anyone with access to the changelog may write there.
+
+    Raises:
+        RowError: The row is damaged, of another version, under the key of another row, or in another partition.
+    """
+    try:
+        wrong = _wrong(key, data, partition, partitions)
+    except RowError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever bytes can make a decoder raise
+        reason = error.message if isinstance(error, SwitchgearError) else repr(error)
+        raise RowError(f"A row of the changelog is damaged: {reason}.") from None
+    if wrong is not None:
+        raise RowError(f"A row of the changelog is damaged: {wrong}.")
+
+
+def _wrong(key: bytes, data: bytes, partition: int, partitions: int) -> str | None:
+    row: Row | PolicyOverrides = Row.decode(data) if is_circuit(key) else PolicyOverrides.decode(data)
+    if isinstance(row, Row):
+        if not is_circuit_of(row.circuit_id, row.tool_name, row.scope):
+            return f"a circuit of scope {row.scope} has another name"
+        if row.breaker and snapshot.decode(row.breaker).circuit_id != row.circuit_id:
+            return "the breaker in it is another circuit's"
+        owner, layers = owner_partition(row.tool_name, partitions), [b"{}" if row.policy is None else row.policy]
+    else:
+        owner, layers = row.partition, list(row.tables.values())
+    if row.key != key or owner != partition:
+        return "it belongs under another key or into another partition"
+    if int.from_bytes(applied(data), "big") != row.applied:
+        return "its head says another number of messages applied"
+    if not all(isinstance(json.loads(layer), dict) for layer in layers):
+        return "the values set of a policy are not a JSON object"
+    return None
+
+
+def is_circuit(key: bytes) -> bool:
+    """Return whether a key of the table is a circuit's."""
+    return not key.startswith(_NO_CIRCUIT)
 
 
 def is_circuit_of(circuit_id: str, tool_name: str, scope: Scope) -> bool:

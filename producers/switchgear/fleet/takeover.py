@@ -17,9 +17,8 @@ import msgspec
 from switchgear.breaker.snapshot import Count
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Published
-from switchgear.fleet.policy_overrides import is_circuit
 from switchgear.fleet.registry import CircuitRegistry
-from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit_of
+from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit, is_circuit_of
 from switchgear_schemas import Cause, CircuitState, Scope
 from switchgear_schemas.enums import LATEST, MAX_NAME_LENGTH
 

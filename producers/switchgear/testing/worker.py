@@ -69,7 +69,6 @@ class MemoryWorker:
             self._recover(number)
         self.fold.take_over(self._known())
         self._write(self.fold.take())
-        self.fold.settle()
 
     def step(
         self, partitions: Iterable[int] | None = None, *, crash: CrashPoint | None = None, most: int | None = None
@@ -98,7 +97,6 @@ class MemoryWorker:
                     self.die(changes, crash)
                     return done
                 self._write(changes)
-                self.fold.settle()
                 self.log.committed[topic, number] = records[-1].offset + 1
                 done += len(records)
         return done
@@ -120,7 +118,6 @@ class MemoryWorker:
     def finish(self, changes: Changes) -> None:
         """Write the changes that :meth:`hold` returned, and acknowledge their records."""
         self._write(changes)
-        self.fold.settle()
         self.log.committed.update(self._held)
 
     def die(self, changes: Changes, crash: CrashPoint) -> None:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, read_published
-from switchgear.fleet.row_check import check_row
-from switchgear.fleet.rows import RowError
+from switchgear.fleet.rows import RowError, check_row
 from switchgear.follower.view import UnreadableCircuitError, decode_view
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
@@ -97,7 +96,6 @@ class Owner:
         self.fold = FleetFold(self.rows, self.policies, partitions=PARTITIONS, late_after_s=300)
         self.fold.take_over(Known(self.published))
         self._store(self.fold.take())
-        self.fold.settle()
         for partition in range(PARTITIONS):
             for key, value in list(self.rows.items()):
                 if key.startswith(b"good-") and owner_partition(key.decode(), PARTITIONS) == partition:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.breaker import snapshot
-from switchgear.fleet.policy_overrides import MARK, PolicyOverrides
+from switchgear.fleet.rows import MARK, PolicyOverrides
 from switchgear_schemas import BreakerPolicy, DeadLetter
 from switchgear_schemas.headers import REKEYED, RESENT
 from tests.support.fleet import failed_row

@@ -113,7 +113,6 @@ class Rebuild:
         for key, (_, row) in self._fold.take().rows.items():
             assert row is not None
             self._rows[key] = row
-        self._fold.settle()
 
     def _compare(self) -> None:
         names, log = self._simulation.names, self._simulation.log

@@ -4,8 +4,7 @@ import pytest
 from faust.types import TP
 
 from switchgear.fleet import Row
-from switchgear.fleet.policy_overrides import MARK
-from switchgear.fleet.rows import RowError
+from switchgear.fleet.rows import MARK, RowError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app

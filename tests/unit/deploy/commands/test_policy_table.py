@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from switchgear.fleet.policy_overrides import PolicyOverrides
-from switchgear.fleet.rows import Row
+from switchgear.fleet.rows import PolicyOverrides, Row
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
 from switchgear_cli.operate import policy_values as in_force_module

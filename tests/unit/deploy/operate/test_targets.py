@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear.fleet.policy_overrides import PolicyOverrides
-from switchgear.fleet.rows import Row
+from switchgear.fleet.rows import PolicyOverrides, Row
 from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_cli.operate import send_command as send_command_module
 from switchgear_cli.operate import targets as targets_module

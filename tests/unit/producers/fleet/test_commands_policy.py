@@ -7,7 +7,8 @@ import json
 import pytest
 
 from switchgear.fleet import Row
-from switchgear.fleet.policy_overrides import MAX_GLOBS, PolicyOverrides, laid_over, laid_over_or_base, merged
+from switchgear.fleet.policy_overrides import MAX_GLOBS, laid_over, laid_over_or_base, merged
+from switchgear.fleet.rows import PolicyOverrides
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, COUNTING, OnePolicy, World
@@ -157,7 +158,7 @@ def test_the_same_glob_command_twice_is_applied_once_and_one_too_many_is_refused
     world.rows[full.key] = full.encode()
     world.start()
     _set(world, "b*", {"consecutive_failures": 1})
-    assert "globs have a policy" in world.dead[-1].reason
+    assert "the policies set by glob would be more than 200" in world.dead[-1].reason
 
 
 def test_an_impossible_glob_is_refused_whether_its_tools_are_there_or_not():

@@ -14,7 +14,7 @@ def test_an_event_in_the_wrong_partition_reaches_its_owner_and_is_counted_there(
     world.run_all()
     (copy,) = world.log[EXECUTIONS, OWNER]
     assert copy.key == b"search"
-    assert copy.headers == [("traceparent", b"00"), (REKEYED, b"%d:0" % WRONG)]
+    assert copy.headers == [(REKEYED, b"%d:0" % WRONG)]
     assert world.row().total_calls == 1
     assert world.row().fences == {WRONG: 0}
 

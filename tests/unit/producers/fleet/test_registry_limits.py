@@ -260,7 +260,6 @@ def test_a_hundred_thousand_invented_sessions_leave_table_and_memory_flat():
                 message.offset += start
             world.fold.executions(log)
             world.write(world.fold.take())
-            world.fold.settle()
         world.log.clear()
 
     invent(0, 90_000)
