@@ -55,6 +55,12 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     metadata: dict[str, Any] | None = None
     recorded_at: datetime | None = None
 
+    @property
+    def recorded_s(self) -> float | None:
+        """``recorded_at`` in seconds since 1970. An instant without a time zone is UTC."""
+        at = self.recorded_at
+        return None if at is None else (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
 
 _decoder: Final = msgspec.json.Decoder(Execution)
 

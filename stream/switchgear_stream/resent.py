@@ -16,7 +16,6 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass, field
-from datetime import UTC
 from typing import Final, TypeVar
 
 import structlog
@@ -217,7 +216,4 @@ def _decoded(record: LogRecord) -> Execution | None:
 
 
 def _recorded_ms(event: Execution) -> int | None:
-    at = event.recorded_at
-    if at is None:
-        return None
-    return int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return None if event.recorded_s is None else int(event.recorded_s * 1000)

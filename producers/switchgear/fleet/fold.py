@@ -7,7 +7,6 @@ row and that offset are one value, written at once. Time is the broker's timesta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC
 from typing import Final
 
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, result_kind
@@ -114,7 +113,7 @@ class FleetFold:
         now = row.clock = max(arrived, row.clock)
         if live.breaker.state != "closed":
             self._apply_time(live, now)
-        recorded = _recorded(event)
+        recorded = event.recorded_s
         if recorded is not None and arrived - recorded > self._late_after_s:
             row.late += 1
             changes.late += 1
@@ -228,10 +227,3 @@ def _holds_outdated_record(event: Execution, live: LiveCircuit) -> bool:
 def _probes(breaker: Breaker) -> tuple[tuple[ProbeLease, ...], int] | None:
     """Return the leases that are out and the permits left, or None if the circuit is not half-open."""
     return (breaker.leases, breaker.remaining_probes) if breaker.state == "half_open" else None
-
-
-def _recorded(event: Execution) -> float | None:
-    at = event.recorded_at
-    if at is None:
-        return None
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()

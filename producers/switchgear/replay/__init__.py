@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from switchgear.replay.history import StampedClock, UndatedCallError
-from switchgear.replay.replay import Fold, Summary, replay
+from switchgear.replay.replay import Fold, Summary, UndatedCallError, replay
 
-__all__ = ["Fold", "StampedClock", "Summary", "UndatedCallError", "replay"]
+__all__ = ["Fold", "Summary", "UndatedCallError", "replay"]

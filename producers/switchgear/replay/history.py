@@ -9,17 +9,17 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from switchgear_schemas.enums import EARLIEST, MAX_EVENT_BYTES
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
-from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_schemas.wire import decode_execution
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_LONGEST: Final = MAX_EVENT_BYTES + 1
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -57,9 +57,13 @@ def read_history(path: str | Path) -> Iterator[HistoryLine]:
     number = 0
     try:
         with _open(path) as source:
-            for number, raw in _lines(source):
-                if raw and not raw.isspace():
-                    yield parse_line(number, raw)
+            while raw := source.readline(_LONGEST):
+                number += 1
+                rest = raw
+                while len(rest) == _LONGEST and not rest.endswith(b"\n"):
+                    rest = source.readline(_LONGEST)
+                if not raw.isspace():
+                    yield parse_line(number, raw.rstrip(b"\r\n"))
     except FileNotFoundError:
         raise HistoryError(
             f"There is no file {path}.", hint="Check the path, or give - for the standard input."
@@ -85,54 +89,8 @@ def parse_line(number: int, raw: bytes) -> HistoryLine:
 def _open(path: str | Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         # The standard input stays open: the caller may go on to read it.
-        opened: BinaryIO = sys.stdin.buffer if str(path) == "-" else stack.enter_context(Path(path).open("rb"))
-        source = opened if isinstance(opened, io.BufferedReader) else io.BufferedReader(opened)  # type: ignore[type-var]
-        if source.peek(2)[:2] == _GZIP_MAGIC:
-            yield io.BufferedReader(stack.enter_context(gzip.GzipFile(fileobj=source)))
-        else:
-            yield source
-
-
-def _lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines without their ending. Of a line that is too long, yield the first ``MAX_EVENT_BYTES + 1`` bytes."""
-    number = 0
-    limit = MAX_EVENT_BYTES + 1
-    while line := source.readline(limit):
-        number += 1
-        if len(line) == limit and not line.endswith(b"\n"):
-            while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
-                pass
-        yield number, line.rstrip(b"\r\n")
-
-
-class UndatedCallError(SwitchgearError):
-    """A call has no ``recorded_at``, and the caller gave no interval for such calls."""
-
-
-class StampedClock:
-    """Returns the instants of calls, in seconds since 1970.
-
-    Args:
-        interval_s: Seconds between calls that have no ``recorded_at``, the first at 2000-01-01. None refuses such calls.
-    """
-
-    def __init__(self, interval_s: float | None = None) -> None:
-        self._interval_s = interval_s
-        self.stamped = 0
-        """Number of calls that got a synthetic instant."""
-
-    def end_of(self, call: Execution, line: int) -> float:
-        """Return when ``call`` ended.
-
-        Raises:
-            UndatedCallError: The call has no instant, and there is no interval.
-        """
-        at = call.recorded_at
-        if at is not None:
-            return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
-        if self._interval_s is None:
-            raise UndatedCallError(
-                f"Line {line} has no recorded_at.", hint="Give --stamp SECONDS to lay such calls that far apart."
-            )
-        self.stamped += 1
-        return EARLIEST.timestamp() + (self.stamped - 1) * self._interval_s
+        source: Any = sys.stdin.buffer if str(path) == "-" else stack.enter_context(Path(path).open("rb"))
+        if not isinstance(source, io.BufferedReader):
+            source = io.BufferedReader(source)
+        compressed = source.peek(2)[:2] == _GZIP_MAGIC
+        yield stack.enter_context(gzip.open(source)) if compressed else source

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition, result_kind
 from switchgear.breaker.registry import circuit_id_of
 from switchgear.breaker.states import PASSING
-from switchgear.replay.history import HistoryLine, StampedClock
-from switchgear_schemas.enums import CircuitState
+from switchgear.replay.history import HistoryLine
+from switchgear_schemas.enums import EARLIEST, CircuitState
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution, decode_execution
 
 MAX_PHASES: Final = 64
 """Phases of a circuit in memory: a call that began long ago is decided on by the phase of that time."""
+
+
+class UndatedCallError(SwitchgearError):
+    """A call has no ``recorded_at``, and the caller gave no interval for such calls."""
 
 
 class Refused(msgspec.Struct):
@@ -55,7 +60,7 @@ class Summary(msgspec.Struct):
     refused: Refused = msgspec.field(default_factory=Refused)
 
 
-class _Phase(msgspec.Struct, frozen=True, gc=False):
+class _Phase(NamedTuple):
     since: float
     state: CircuitState
     generation: int
@@ -64,8 +69,6 @@ class _Phase(msgspec.Struct, frozen=True, gc=False):
 
 class _Circuit:
     """One circuit with its latest phases."""
-
-    __slots__ = ("breaker", "phases", "policy")
 
     def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
         self.policy = policy
@@ -79,10 +82,7 @@ class _Circuit:
 
     def phase_at(self, moment: float) -> _Phase:
         """Return the phase at an instant, or the oldest one in memory."""
-        for phase in reversed(self.phases):
-            if phase.since <= moment:
-                return phase
-        return self.phases[0]
+        return next((phase for phase in reversed(self.phases) if phase.since <= moment), self.phases[0])
 
 
 class Fold:
@@ -153,18 +153,18 @@ class Fold:
     def _refuse(self, circuit: _Circuit, result: Result) -> None:
         refused = self.summary.refused
         refused.calls += 1
-        slow_ms = circuit.policy.slow_call_duration_threshold_ms
-        slow = slow_ms is not None and result.duration_ms > slow_ms
         if result.kind is ResultKind.IGNORED:
             refused.ignored += 1
             return
+        slow_ms = circuit.policy.slow_call_duration_threshold_ms
+        slow = slow_ms is not None and result.duration_ms > slow_ms
         refused.slow += slow
-        if result.kind is ResultKind.FAILURE:
-            refused.failed += 1
+        failed = result.kind is ResultKind.FAILURE
+        refused.failed += failed
+        refused.succeeded += not failed
+        if failed:
             refused.tokens_avoided += result.tokens
-        else:
-            refused.succeeded += 1
-        if slow or result.kind is ResultKind.FAILURE:
+        if slow or failed:
             refused.seconds_avoided = round(refused.seconds_avoided + result.duration_ms / 1000, 6)
 
 
@@ -179,7 +179,7 @@ def replay(
     Args:
         history: The calls, in the order in which they ended.
         policies: Name of each set of policies, and the function that returns the policy of a tool.
-        stamp_s: Seconds between calls that have no ``recorded_at``. None refuses such a history.
+        stamp_s: Seconds between calls that have no ``recorded_at``, the first at 2000-01-01. None refuses such a history.
 
     Yields:
         A dict per transition, with ``policy`` (the name of the set), then one ``summary`` per set. The same input gives the same
@@ -189,21 +189,28 @@ def replay(
         UndatedCallError: A call has no instant, and ``stamp_s`` is None.
     """
     folds = {name: Fold(policy_of) for name, policy_of in policies.items()}
-    clock = StampedClock(stamp_s)
-    lines = invalid = 0
+    lines = invalid = stamped = 0
     for line in history:
         lines += 1
         if line.event is None:
             invalid += 1
             continue
         call = decode_execution(line.raw)
-        ended_at = clock.end_of(call, line.number)
+        ended_at = call.recorded_s
+        if ended_at is None:
+            if stamp_s is None:
+                raise UndatedCallError(
+                    f"Line {line.number} has no recorded_at.",
+                    hint="Give --stamp SECONDS to lay such calls that far apart.",
+                )
+            ended_at = EARLIEST.timestamp() + stamped * stamp_s
+            stamped += 1
         for name, fold in folds.items():
             for transition in fold.add(call, ended_at):
                 yield {"policy": name, **_in_json(transition, call.tool_name)}
     for name, fold in folds.items():
         summary = fold.summary
-        summary.lines, summary.invalid, summary.stamped = lines, invalid, clock.stamped
+        summary.lines, summary.invalid, summary.stamped = lines, invalid, stamped
         yield {"policy": name, "summary": msgspec.to_builtins(summary)}
 
 
