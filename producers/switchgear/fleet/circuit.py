@@ -123,6 +123,22 @@ class LiveCircuit:
         actor = (cause and cause.actor) or "switchgear"
         return self.command("auto", now, actor=actor, reason="the time given is over", until=None, policy=None)
 
+    def take_over_command(self, tool: LiveCircuit, now: float) -> None:
+        """Put this new circuit of a user or session into the state that an operator commanded for its tool."""
+        state, cause = tool.breaker.state, tool.breaker.cause
+        verb: Verb
+        if state == self.breaker.state:
+            return
+        if state == "forced_open" or (state == "open" and cause is not None and cause.rule == "command"):
+            verb = "force_open"  # an open circuit: by a command for a time, which probes end
+        elif state in {"disabled", "metrics_only"}:
+            verb = "disable" if state == "disabled" else "metrics_only"
+            self.row.command_until = tool.row.command_until
+        else:
+            return
+        actor, reason = (cause and cause.actor) or "policy", (cause and cause.reason) or ""
+        self.breaker.command(verb, now, actor=actor, reason=reason, until=tool.breaker.open_until)
+
 
 def _instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)

@@ -19,7 +19,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import laid_over_or_base, partition_key
 from switchgear.fleet.rows import PolicyOverrides, Row, first_applied, first_version, is_circuit
-from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope, Verb
+from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope
 from switchgear_schemas.partitioner import owner_partition
 
 MAX_LIVE: Final = 50_000
@@ -28,12 +28,6 @@ MAX_TOOLS: Final = 50_000
 """Tools of one partition, about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
 WEEK_S: Final = 604_800.0
 _DAY_S: Final = 86_400.0
-
-_VERB_OF_STATE: Final[Mapping[str, Verb]] = {
-    "forced_open": "force_open",
-    "disabled": "disable",
-    "metrics_only": "metrics_only",
-}
 
 
 class Policies(Protocol):
@@ -58,18 +52,6 @@ class Limits:
     tools: int = MAX_TOOLS
     scoped: int = MAX_CIRCUITS_PER_TOOL
     tool_idle_s: float = WEEK_S
-
-
-class TooManyToolsError(InvalidExecutionError):
-    """A partition holds as many tools as it may. Events of one more tool go to the dead letters."""
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(
-            "tool_name",
-            f"this is a new tool, and its partition holds {limits.tools:,} already, the most that a worker keeps apart; "
-            "leave ids and arguments out of tool names (they belong into session_id and metadata). "
-            f"Names that were not seen for {limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
-        )
 
 
 class CircuitIndex:
@@ -227,7 +209,7 @@ class CircuitRegistry:
         """Return the tool's own circuit. A new tool gets one.
 
         Raises:
-            TooManyToolsError: The partition holds as many tools as it may, and none of those looked at is idle.
+            InvalidExecutionError: The partition holds as many tools as it may, and none of those looked at is idle.
         """
         found = self.find(tool_name)
         if found is not None:
@@ -236,7 +218,12 @@ class CircuitRegistry:
         tools = self._names(self._group(row))
         if len(tools) >= self.limits.tools:
             if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
-                raise TooManyToolsError(self.limits)
+                raise InvalidExecutionError(
+                    "tool_name",
+                    f"this is a new tool, and its partition holds {self.limits.tools:,} already, the most that a worker keeps "
+                    "apart; leave ids and arguments out of tool names (they belong into session_id and metadata). Names that were "
+                    f"not seen for {self.limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
+                )
             row.applied = first_applied(now)
         return self._add(row, now)
 
@@ -259,7 +246,7 @@ class CircuitRegistry:
         if len(names) >= limit and not self._make_room(names, circuit_id, now, IDLE_S, limit):
             return tool
         live = self._add(_new_row(circuit_id, tool.row.tool_name, scope, now), now, tool.policy)
-        _apply_command_on(tool, live, now)
+        live.take_over_command(tool, now)
         return live
 
     def of_tool(self, tool_name: str) -> Iterator[LiveCircuit]:
@@ -286,16 +273,12 @@ class CircuitRegistry:
 
     def _idle(self, circuit_id: str, now: float, idle_s: float) -> LiveCircuit | None:
         """Return the circuit if it may retire. The look is at a copy of the breaker, because it must not change it."""
-        live = self.live.get(circuit_id)
-        row = Row.decode(self.rows[circuit_id.encode()]) if live is None else live.row
+        live = self.live.get(circuit_id) or self.load(self.rows[circuit_id.encode()])
+        row = live.row
         if now - row.clock < idle_s:
             return None
-        if row.scope == "tool" and (
-            row.record is not None or row.policy is not None or row.commands or len(self._names(circuit_id))
-        ):
+        if row.scope == "tool" and (row.record or row.policy or row.commands or len(self._names(circuit_id))):
             return None
-        if live is None:
-            live = self.load(self.rows[circuit_id.encode()])
         copy = Breaker.restore(live.breaker.snapshot(), live.policy)
         return live if may_retire(copy, now, idle_s) else None
 
@@ -327,25 +310,21 @@ class CircuitRegistry:
         return row if data is None else Row.decode(data)
 
     def _names(self, group: int | str) -> CircuitIndex:
-        """Return the tools of a partition, or the circuits of a tool's users or sessions. To change them, use the two below."""
+        """Return the tools of a partition, or the circuits of a tool's users or sessions."""
         if self._index is None:
             self._index = {}
             for key, data in self.rows.items():
                 if is_circuit(key):
                     self._enter(Row.decode(data))
-        return self._index.get(group) or CircuitIndex()
+        return self._index.setdefault(group, CircuitIndex())
 
     def _enter(self, row: Row) -> None:
-        names = self._names(self._group(row))
-        names.add(row.circuit_id)
-        assert self._index is not None
-        self._index[self._group(row)] = names
+        self._names(self._group(row)).add(row.circuit_id)
 
     def _remove(self, row: Row) -> None:
-        names = self._names(self._group(row))
-        names.discard(row.circuit_id)
-        if not names and self._index is not None:
-            self._index.pop(self._group(row), None)
+        self._names(self._group(row)).discard(row.circuit_id)
+        if row.scope == "tool" and self._index is not None:
+            self._index.pop(row.tool_name, None)
 
     def _group(self, row: Row) -> int | str:
         return owner_partition(row.tool_name, self.partitions) if row.scope == "tool" else row.tool_name
@@ -357,22 +336,3 @@ def _new_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Row:
     if scope != "tool":
         row.applied, row.version = first_applied(now), first_version(now)
     return row
-
-
-def _apply_command_on(tool: LiveCircuit, live: LiveCircuit, now: float) -> None:
-    """Put a new circuit of a user or session into the state that an operator commanded for its tool."""
-    state, cause = tool.breaker.state, tool.breaker.cause
-    verb = _VERB_OF_STATE.get(state)
-    if state == "open" and cause is not None and cause.rule == "command":
-        verb = "force_open"  # for a time: the state is open, and probes end it
-    if verb is None or state == live.breaker.state:
-        return
-    forced = verb == "force_open"
-    live.row.command_until = None if forced else tool.row.command_until
-    live.breaker.command(
-        verb,
-        now,
-        actor=(cause and cause.actor) or "policy",
-        reason=(cause and cause.reason) or "",
-        until=tool.breaker.open_until if forced else None,
-    )
