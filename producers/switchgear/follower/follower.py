@@ -22,6 +22,7 @@ from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
 from switchgear.runtime.fork import call_in_child, importing
+from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames
@@ -80,8 +81,7 @@ class CircuitFollower(FromEnv):
         self._lag = 0
         self._next_lag = 0.0
         self._last_error: str | None = None
-        self._skipped = 0
-        self._next_report = 0.0
+        self._throttle = Throttle(_REPORT_EVERY_S)
 
     def start(self) -> None:
         """Start the background thread, and return at once."""
@@ -216,15 +216,12 @@ class CircuitFollower(FromEnv):
                 if view is not None:
                     for listener in self.listeners:
                         listener(view)
-        self._report(table.malformed - malformed, table.last_malformed)
-
-    def _report(self, skipped: int, why: str | None) -> None:
-        """Log one line every few seconds, however many records are skipped."""
-        self._skipped += skipped
-        now = time.monotonic()
-        if self._skipped and now >= self._next_report:
-            log.warning("%d records of %s are skipped, the last one: %s", self._skipped, self._topic, why)
-            self._skipped, self._next_report = 0, now + _REPORT_EVERY_S
+        skipped = table.malformed - malformed
+        left_out = self._throttle.admit("malformed", skipped) if skipped else None
+        if left_out is not None:
+            log.warning(
+                "%d records of %s are skipped, the last one: %s", left_out + skipped, self._topic, table.last_malformed
+            )
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition. Once a second, count the records not yet read."""

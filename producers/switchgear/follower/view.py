@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -17,37 +17,8 @@ class UnreadableCircuitError(SwitchgearError):
     """The bytes are not a circuit record."""
 
 
-class _Lease(msgspec.Struct, frozen=True):
-    lease_id: str
-    emitter_id: str
-    expires_at: datetime
-
-
-class _Cause(msgspec.Struct, frozen=True):
-    rule: str
-    value: float | None = None
-    threshold: float | None = None
-    sample: int | None = None
-    actor: str | None = None
-    reason: str | None = None
-
-
-class _Circuit(msgspec.Struct, frozen=True):
-    circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
-    tool_name: Annotated[str, msgspec.Meta(min_length=1)]
-    state: CircuitState
-    version: Annotated[int, msgspec.Meta(ge=1)]
-    generation: Annotated[int, msgspec.Meta(ge=0)]
-    changed_at: datetime
-    scope: Scope = "tool"
-    cause: _Cause | None = None
-    open_until: datetime | None = None
-    attempt: int = 0
-    leases: tuple[_Lease, ...] = ()
-    permits_left: int = 0
-    last_error: str | None = None
-    mode: Mode = "enforce"
-    fallback: tuple[str, ...] = ()
+class Instant(float):
+    """Seconds since 1970. In JSON it is a timestamp of RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +27,78 @@ class LeaseView:
 
     lease_id: str
     emitter_id: str
-    expires_at: float
+    expires_at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CauseView:
+    """Why a circuit changed its state."""
+
+    rule: str
+    value: float | None = None
+    threshold: float | None = None
+    sample: int | None = None
+    actor: str | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        if self.actor:
+            return f"{self.rule} by {self.actor}" + (f": {self.reason}" if self.reason else "")
+        if self.value is None:
+            return self.reason or self.rule
+        words = f"{self.rule} {self.value:g}"
+        if self.threshold is not None:
+            words += f" reached {self.threshold:g}"
+        return words + (f" over {self.sample} calls" if self.sample else "")
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """One circuit as the fleet sees it. ``passes`` is the decision about a plain call."""
+    """One circuit as the fleet sees it. The last four fields follow from the others. ``passes`` is the decision about a plain call."""
 
-    circuit_id: str
-    tool_name: str
-    scope: Scope
+    circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
+    tool_name: Annotated[str, msgspec.Meta(min_length=1)]
     state: CircuitState
-    mode: Mode
-    version: int
-    generation: int
-    changed_at: float
-    open_until: float | None
-    attempt: int
-    leases: tuple[LeaseView, ...]
-    reason: str
-    last_error: str | None
-    fallback: tuple[str, ...]
-    passes: bool
-    """Permit every call, as far as the fleet decides."""
-    overrides: bool
-    """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
-    forced: bool
-    """Refuse every call, by an operator's command."""
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    generation: Annotated[int, msgspec.Meta(ge=0)]
+    changed_at: Instant
+    scope: Scope = "tool"
+    cause: CauseView | None = None
+    open_until: Instant | None = None
+    attempt: int = 0
+    leases: tuple[LeaseView, ...] = ()
     permits_left: int = 0
     """Probes that processes may still ask for while the circuit is half-open. 0 in records of older workers."""
+    last_error: str | None = None
+    mode: Mode = "enforce"
+    fallback: tuple[str, ...] = ()
+    reason: str = field(init=False, default="")
+    """The cause in words."""
+    passes: bool = field(init=False, default=False)
+    """Permit every call, as far as the fleet decides."""
+    overrides: bool = field(init=False, default=False)
+    """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
+    forced: bool = field(init=False, default=False)
+    """Refuse every call, by an operator's command."""
+
+    def __post_init__(self) -> None:
+        overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
+        forced = not overrides and "forced_open" in {self.mode, self.state}
+        object.__setattr__(self, "reason", "" if self.cause is None else str(self.cause))
+        object.__setattr__(self, "passes", overrides or (self.state == "closed" and not forced))
+        object.__setattr__(self, "overrides", overrides)
+        object.__setattr__(self, "forced", forced)
 
 
-_decoder: Final = msgspec.json.Decoder(_Circuit)
+_NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})
+
+
+def _instant(_: type, text: str) -> Instant:
+    moment = datetime.fromisoformat(text)
+    return Instant((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
+
+
+_decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=_instant)
 
 
 def decode_view(value: bytes) -> CircuitView:
@@ -97,48 +108,9 @@ def decode_view(value: bytes) -> CircuitView:
         UnreadableCircuitError: The bytes are not a circuit record.
     """
     try:
-        found = _decoder.decode(value)
+        return _decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableCircuitError(f"not a circuit record: {error}") from None
-    overrides = found.mode in {"metrics_only", "disabled"} or found.state in {"metrics_only", "disabled"}
-    forced = not overrides and "forced_open" in {found.mode, found.state}
-    return CircuitView(
-        circuit_id=found.circuit_id,
-        tool_name=found.tool_name,
-        scope=found.scope,
-        state=found.state,
-        mode=found.mode,
-        version=found.version,
-        generation=found.generation,
-        changed_at=_seconds(found.changed_at),
-        open_until=None if found.open_until is None else _seconds(found.open_until),
-        attempt=found.attempt,
-        leases=tuple(LeaseView(lease.lease_id, lease.emitter_id, _seconds(lease.expires_at)) for lease in found.leases),
-        reason=_in_words(found.cause),
-        last_error=found.last_error,
-        fallback=found.fallback,
-        passes=overrides or (found.state == "closed" and not forced),
-        overrides=overrides,
-        forced=forced,
-        permits_left=found.permits_left,
-    )
-
-
-def _seconds(moment: datetime) -> float:
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _in_words(cause: _Cause | None) -> str:
-    if cause is None:
-        return ""
-    if cause.actor:
-        return f"{cause.rule} by {cause.actor}" + (f": {cause.reason}" if cause.reason else "")
-    if cause.value is None:
-        return cause.reason or cause.rule
-    words = f"{cause.rule} {cause.value:g}"
-    if cause.threshold is not None:
-        words += f" reached {cause.threshold:g}"
-    return words + (f" over {cause.sample} calls" if cause.sample else "")
 
 
 UNAVAILABLE: Final = "the fleet's state is unavailable"
@@ -198,19 +170,10 @@ def denial(tool: str) -> CircuitView:
     return CircuitView(
         circuit_id=tool,
         tool_name=tool.partition("|user=")[0].partition("|session=")[0],
-        scope="tool",
         state="open",
-        mode="enforce",
         version=0,
         generation=0,
-        changed_at=0.0,
-        open_until=None,
-        attempt=0,
-        leases=(),
-        reason=UNAVAILABLE,
-        last_error=None,
-        fallback=(),
-        passes=False,
-        overrides=False,
-        forced=True,
+        changed_at=Instant(0),
+        cause=CauseView("state_unavailable", reason=UNAVAILABLE),
+        mode="forced_open",
     )

@@ -92,5 +92,6 @@ def _open(path: str | Path) -> Iterator[BinaryIO]:
         source: Any = sys.stdin.buffer if str(path) == "-" else stack.enter_context(Path(path).open("rb"))
         if not isinstance(source, io.BufferedReader):
             source = io.BufferedReader(source)
-        compressed = source.peek(2)[:2] == _GZIP_MAGIC
-        yield stack.enter_context(gzip.open(source)) if compressed else source
+        if source.peek(2)[:2] == _GZIP_MAGIC:
+            source = stack.enter_context(gzip.open(source))
+        yield source

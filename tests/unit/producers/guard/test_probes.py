@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from switchgear.follower.view import CircuitView, LeaseView
+from switchgear.follower.view import CircuitView, Instant, LeaseView
 from switchgear.guard.probes import ASK_AGAIN_S, ProbeCoordinator
+from switchgear_schemas.enums import CircuitState
 from tests.support.clock import Clock
 
 ME = "me"
@@ -25,13 +26,12 @@ def desk(clock):
 
 
 def view(version: int = 1, *leases: LeaseView, passes: bool = False, tool: str = "t") -> CircuitView:
-    return CircuitView(
-        tool, tool, "tool", "closed" if passes else "open", "enforce", version, 1, 0.0, 50.0, 1, leases, "", None, (), passes, False, False
-    )  # fmt: skip
+    state: CircuitState = "closed" if passes else "open"
+    return CircuitView(tool, tool, state, version, 1, Instant(0), open_until=Instant(50), attempt=1, leases=leases)
 
 
 def lease(who: str = ME, name: str = "l1") -> LeaseView:
-    return LeaseView(name, who, 1e9)
+    return LeaseView(name, who, Instant(1e9))
 
 
 def test_a_second_request_for_a_probe_waits_for_the_first(desk):

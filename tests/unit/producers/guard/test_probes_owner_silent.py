@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from switchgear.follower.view import CircuitView
+from switchgear.follower.view import CircuitView, Instant
 from switchgear.guard.probes import ProbeCoordinator
 
-OPEN = CircuitView(
-    circuit_id="t", tool_name="t", scope="tool", state="open", mode="enforce", version=4, generation=1, changed_at=0.0,
-    open_until=50.0, attempt=1, leases=(), reason="", last_error=None, fallback=(), passes=False, overrides=False, forced=False,
-)  # fmt: skip
+OPEN = CircuitView("t", "t", "open", version=4, generation=1, changed_at=Instant(0), open_until=Instant(50), attempt=1)
 
 
 class Asked:
@@ -51,5 +48,5 @@ def test_a_closed_circuit_has_no_unanswered_requests() -> None:
     asked = Asked()
     for _ in range(4):
         asked.ask()
-    asked.probes.on_view(replace(OPEN, state="closed", passes=True), "me")
+    asked.probes.on_view(replace(OPEN, state="closed"), "me")
     assert asked.probes.unanswered({"t": OPEN}) == {}
