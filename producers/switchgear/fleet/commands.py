@@ -8,14 +8,13 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.log import LogRecord, Published, Rekeyed, dead_letter, origin_of
+from switchgear.fleet.log import LogRecord, Published, dead_letter, origin_of, rekeyed
 from switchgear.fleet.policy_overrides import after_command, laid_over, merged, named_values, sets_glob
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import PolicyOverrides
 from switchgear.policies import PolicyError
 from switchgear.policies.glob import matches, sample_of
 from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
-from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import check_readable, check_time
 
@@ -33,9 +32,7 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
         if sets_glob(command):
             _fold_glob(record, origin, command, registry)
         elif owner_partition(command.tool_name, registry.partitions) != record.partition:
-            assert record.value is not None
-            headers = [(REKEYED, b"%d:%d" % origin)]
-            registry.changes.rekeyed.append(Rekeyed(record.topic, command.tool_name, record.value, headers, record))
+            registry.changes.rekeyed.append(rekeyed(record, command.tool_name, origin))
         else:
             _fold(record, origin, command, registry)
     except InvalidExecutionError as error:

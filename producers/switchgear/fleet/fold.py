@@ -9,26 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, result_kind
+from switchgear.breaker import Breaker, ProbeLease, ResultKind
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
-from switchgear.fleet.log import Changes, LogRecord, Rekeyed, dead_letter, origin_of
+from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
 from switchgear.fleet.rows import describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
-MAX_TOKENS: Final = 2**40
-"""Tokens of one call. A sum over the longest window then fits the 64 bits of a snapshot."""
-MAX_RETRY_AFTER_S: Final = 86_400.0
-MAX_EMITTER_ID: Final = 128
-"""Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
 
 
 class FleetFold:
@@ -94,22 +88,20 @@ class FleetFold:
         return reconcile(self.registry, known)
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
-        tool_name = event.tool_name
         if not 0 <= record.timestamp < LATEST_MS:
             check_time(record)
-        partition, offset = origin_of(record, self._partitions) if record.headers else (record.partition, record.offset)
-        owner = owner_partition(tool_name, self._partitions)
-        if owner != record.partition:
-            self._rekey(record, tool_name, partition, offset)
-            return
         changes = self.registry.changes
-        live = self._circuit(event, record.timestamp * _MS, partition, offset)
+        origin = origin_of(record, self._partitions) if record.headers else (record.partition, record.offset)
+        if owner_partition(event.tool_name, self._partitions) != record.partition:
+            changes.rekeyed.append(rekeyed(record, event.tool_name, origin))
+            return
+        arrived = record.timestamp * _MS
+        live = self._circuit(event, arrived, *origin)
         if live is None:
             changes.duplicates += 1
             return
         row = live.row
         changes.folded += 1
-        arrived = record.timestamp * _MS
         now = row.clock = max(arrived, row.clock)
         if live.breaker.state != "closed":
             self._apply_time(live, now)
@@ -176,24 +168,13 @@ class FleetFold:
 
     def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
         row = live.row
-        emitter_id = (event.emitter_id or "")[:MAX_EMITTER_ID]
         row.total_calls += 1
-        duration_ms = event.execution_time_ms or 0.0
-        kind = result_kind(event.status, event.error_class, live.policy)
-        if kind is ResultKind.FAILURE:
+        result = result_of(event, live.policy)
+        if result.kind is ResultKind.FAILURE:
             row.total_failed += 1
             row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif event.status != "success" or kind is ResultKind.IGNORED:
+        elif event.status != "success" or result.kind is ResultKind.IGNORED:
             row.total_ignored += 1
-        tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
-        wait_s = event.retry_after_s
-        result = Result(
-            kind,
-            duration_ms,
-            min(tokens, MAX_TOKENS),
-            emitter_id,
-            None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
-        )
         # Of an unguarded call only the end is known: by the broker's clock, and by the caller's if that is earlier.
         # The earlier one counts, so that a call made before the wait was over never passes for a probe.
         ended = now if recorded is None or recorded > now else recorded
@@ -203,20 +184,13 @@ class FleetFold:
             result,
             generation=event.generation,
             lease_id=event.lease_id,
-            started_at=ended - duration_ms * _MS,
+            started_at=ended - result.duration_ms * _MS,
         )
         if transition is not None:
             self.registry.publish(live.follow(transition, now))
         elif probes is not None and probes != _probes(live.breaker):
             # A probe came back and decided nothing yet. Without this record its process would keep a used lease.
-            self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=emitter_id or None)))
-
-    def _rekey(self, record: LogRecord, tool_name: str, partition: int, offset: int) -> None:
-        headers = [(REKEYED, b"%d:%d" % (partition, offset))]
-        if any(name == RESENT for name, _ in record.headers):
-            headers.append((RESENT, b"1"))
-        assert record.value is not None
-        self.registry.changes.rekeyed.append(Rekeyed(record.topic, tool_name, record.value, headers, record))
+            self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=result.reporter or None)))
 
 
 def _holds_outdated_record(event: Execution, live: LiveCircuit) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from switchgear_schemas import DeadLetter, InvalidExecutionError
-from switchgear_schemas.headers import REKEYED
+from switchgear.breaker import Result, result_kind
+from switchgear_schemas import BreakerPolicy, DeadLetter, InvalidExecutionError
+from switchgear_schemas.headers import REKEYED, RESENT
+from switchgear_schemas.wire import Execution
 
 
 class LogRecord(Protocol):
@@ -109,6 +111,15 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
     return record.partition, record.offset
 
 
+def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekeyed:
+    """Return a copy of ``record`` for the partition of its tool. Of its headers only the worker's own stay."""
+    headers = [(REKEYED, b"%d:%d" % origin)]
+    if any(name == RESENT for name, _ in record.headers):
+        headers.append((RESENT, b"1"))
+    assert record.value is not None
+    return Rekeyed(record.topic, tool_name, record.value, headers, record)
+
+
 def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
     """Return a dead letter that fits its topic, for a message that can't be folded.
 
@@ -128,3 +139,23 @@ def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
         original_key=record.key,
         value=record.value,
     ).fitted()
+
+
+MAX_TOKENS: Final = 2**40
+"""Tokens of one call. A sum over the longest window then fits the 64 bits of a snapshot."""
+MAX_RETRY_AFTER_S: Final = 86_400.0
+MAX_EMITTER_ID: Final = 128
+"""Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
+
+
+def result_of(event: Execution, policy: BreakerPolicy) -> Result:
+    """Return the result of a call as a breaker counts it, with numbers that fit a snapshot."""
+    tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
+    wait_s = event.retry_after_s
+    return Result(
+        kind=result_kind(event.status, event.error_class, policy),
+        duration_ms=event.execution_time_ms or 0.0,
+        tokens=min(tokens, MAX_TOKENS),
+        reporter=(event.emitter_id or "")[:MAX_EMITTER_ID],
+        retry_after_s=None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
+    )

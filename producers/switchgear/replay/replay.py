@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition, result_kind
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition
 from switchgear.breaker.registry import circuit_id_of
 from switchgear.breaker.states import PASSING
+from switchgear.fleet.log import result_of
 from switchgear.replay.history import HistoryLine
 from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
@@ -111,7 +112,7 @@ class Fold:
             circuit = self._circuits[circuit_id] = _Circuit(circuit_id, policy, began_at)
             self.summary.circuits += 1
         yield from self._noted(circuit, circuit.breaker.advance(ended_at))
-        result = _result_of(call, policy)
+        result = result_of(call, policy)
         self.summary.calls += 1
         self.summary.failed += result.kind is ResultKind.FAILURE
         yield from self._decide(circuit, began_at, ended_at, result)
@@ -212,16 +213,6 @@ def replay(
         summary = fold.summary
         summary.lines, summary.invalid, summary.stamped = lines, invalid, stamped
         yield {"policy": name, "summary": msgspec.to_builtins(summary)}
-
-
-def _result_of(call: Execution, policy: BreakerPolicy) -> Result:
-    return Result(
-        kind=result_kind(call.status, call.error_class, policy),
-        duration_ms=call.execution_time_ms or 0.0,
-        tokens=(call.input_tokens or 0) + (call.output_tokens or 0) + (call.cache_creation_tokens or 0),
-        reporter=call.emitter_id or "",
-        retry_after_s=call.retry_after_s,
-    )
 
 
 def _in_json(transition: Transition, tool_name: str) -> dict[str, Any]:
