@@ -136,6 +136,6 @@ def overridden(explained: Explanation) -> dict[str, str]:
 
 def _layers(known: Known, tool_name: str) -> list[tuple[str, bytes]]:
     """Return each name or glob and its values, the strongest last."""
-    found = [(glob, kept.tables[glob]) for kept in known.standing.values() for glob in kept.covering(tool_name)]
+    found = [(glob, kept.tables[glob]) for kept in known.overrides.values() for glob in kept.covering(tool_name)]
     row = known.circuits.get(tool_name)
     return found if row is None or row.policy is None else [*found, (tool_name, row.policy)]

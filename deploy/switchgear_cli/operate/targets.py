@@ -31,10 +31,10 @@ READ_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The newest rows of the changelog: ``circuits`` by circuit id, ``standing`` by the number of its partition."""
+    """The newest rows of the changelog: ``circuits`` by circuit id, ``overrides`` by the number of its partition."""
 
     circuits: dict[str, Row]
-    standing: dict[int, PolicyOverrides]
+    overrides: dict[int, PolicyOverrides]
 
     def tools(self) -> list[str]:
         """Return the names of the tools, sorted."""
@@ -43,7 +43,7 @@ class Known:
     def policies_set(self) -> list[str]:
         """Return the names and globs that ``policy set`` has values for, sorted."""
         names = {row.circuit_id for row in self.circuits.values() if row.policy is not None}
-        return sorted(names.union(*(standing.tables for standing in self.standing.values())))
+        return sorted(names.union(*(overrides.tables for overrides in self.overrides.values())))
 
 
 async def read_known(
@@ -84,8 +84,8 @@ async def read_known(
             hint="See whether its broker is up, or give --bootstrap-servers.",
         ) from error
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
-    standing = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
-    return Known({row.circuit_id: row for row in rows}, {found.partition: found for found in standing})
+    overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
+    return Known({row.circuit_id: row for row in rows}, {found.partition: found for found in overrides})
 
 
 async def commands_wait(settings: Settings) -> bool:

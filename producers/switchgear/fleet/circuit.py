@@ -25,10 +25,6 @@ class LiveCircuit:
         self.row.breaker = self.breaker.snapshot()
         return self.row.encode()
 
-    def remembers(self, command_id: str) -> bool:
-        """Return whether the command was applied before."""
-        return command_id in self.row.commands
-
     def remember(self, command_id: str) -> None:
         """Note an applied command. Beyond :data:`MAX_COMMANDS`, forget the oldest."""
         self.row.commands = (*self.row.commands, command_id)[-MAX_COMMANDS:]

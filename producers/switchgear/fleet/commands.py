@@ -67,12 +67,11 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
     tool = registry.tool(command.tool_name, arrived)
     row = tool.row
     registry.touch(tool)
-    repeated = tool.remembers(str(command.command_id))
+    repeated = str(command.command_id) in row.commands
     circuits: Sequence[LiveCircuit] = []
     layer = row.policy
-    if (
-        not repeated
-    ):  # what can fail comes before the fence is raised: after a crash in between, the dead letter is made again
+    if not repeated:
+        # What can fail comes before the fence is raised: after a crash in between, the dead letter is made again.
         circuits = _addressed(registry, tool, command, arrived)
         if command.policy is not None:
             layer = _with_values(registry, tool, command.policy)
@@ -201,12 +200,9 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
 
 
 def _follow(live: LiveCircuit, registry: CircuitRegistry, command: Command, arrived: float) -> None:
-    row = live.row
-    now = row.clock = max(arrived, row.clock)
-    row.applied += 1
-    tool = registry.find(row.tool_name)
-    assert tool is not None
-    live.policy = registry.policy_of(tool.row)
+    now = live.row.clock = max(arrived, live.row.clock)
+    live.row.applied += 1
+    live.policy = registry.policy_of(live.row)
     live.breaker.set_policy(live.policy, now)
     if live.differs_from_record():  # callers need a new mode or fallback; thresholds concern the owner alone
         cause = Cause(rule="set_policy", actor=command.actor, reason=command.reason or None)

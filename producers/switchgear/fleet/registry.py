@@ -170,7 +170,8 @@ class CircuitRegistry:
     # ---- policies
 
     def policy_of(self, row: Row) -> BreakerPolicy:
-        """Return the file's policy, under the values that operators set by glob, under those they set for this tool."""
+        """Return the file's policy for a row's tool, under the values that operators set by glob, under those for this tool."""
+        row = self._tool_row(row)
         layers = self.overrides(owner_partition(row.tool_name, self.partitions)).layers(row.tool_name, row.policy)
         return laid_over_or_base(self.policies.effective(row.tool_name), layers)
 
@@ -202,7 +203,7 @@ class CircuitRegistry:
     def load(self, data: bytes) -> LiveCircuit:
         """Return the circuit of a row, without keeping it live."""
         row = Row.decode(data)
-        policy = self.policy_of(self._tool_row(row))
+        policy = self.policy_of(row)
         return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy)
 
     def tool(self, tool_name: str, now: float) -> LiveCircuit:

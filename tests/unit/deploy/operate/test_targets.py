@@ -25,7 +25,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.rows = {name: Row(circuit_id=name, tool_name=name) for name in ("x", "mcp:x")}
-        self.standing: dict[int, PolicyOverrides] = {}
+        self.overrides: dict[int, PolicyOverrides] = {}
         self.stored: list[str] | None = []
         self.unread = False
         self.down = False
@@ -40,7 +40,7 @@ class Fleet:
     async def read_known(self, _settings, _tools=None, **_limits) -> Known:
         if self.down:
             raise BrokerUnavailableError("The topic could not be read.", hint="See whether its broker is up.")
-        return Known(self.rows, self.standing)
+        return Known(self.rows, self.overrides)
 
     async def commands_wait(self, _settings) -> bool:
         return self.unread
@@ -318,7 +318,7 @@ def test_clearing_what_is_not_set_sends_nothing_and_says_what_is(fleet, capsys):
     assert "Nothing is set for 'x': there is nothing to clear, and nothing was sent. No values are set" in (
         capsys.readouterr().err
     )
-    fleet.standing = {0: PolicyOverrides(partition=0, tables={"mcp:*": b"{}"})}
+    fleet.overrides = {0: PolicyOverrides(partition=0, tables={"mcp:*": b"{}"})}
     assert run(["policy", "clear", "mcp:?"]) == FAILED
     assert "Values are set for mcp:*." in capsys.readouterr().err
     assert fleet.sent == []
