@@ -27,8 +27,7 @@ from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping
 from switchgear.runtime.lifetime import Lifetime
 from switchgear.sessions.session import Session, session_stack
-from switchgear.telemetry.dispatch import hook_list
-from switchgear.telemetry.hooks import Hooks
+from switchgear.telemetry.hooks import HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear.transport import Servers, connect
 from switchgear_schemas.ids import mint_metric_id
@@ -86,6 +85,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     _servers, _may_be_local = "bootstrap_servers", True
     _settings = ("service", "topic_prefix", "spool_dir", "parameters_key", "start_wait_s")
+    housekeeping: Housekeeping | None = None
 
     def __init__(
         self,
@@ -128,7 +128,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if defaults is not None and not isinstance(defaults, GuardOptions):
             arguments.impossible("defaults", "GuardOptions", defaults, "defaults=GuardOptions(timeout=5)")
         arguments.whole("timed_threads", timed_threads)
-        self._hooks = hook_list(hooks)
+        hook_list = HookList(hooks)
+        self._hooks = hook_list if hook_list.wants else None
         wire = connect(
             self,
             bootstrap_servers,
@@ -174,7 +175,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._begun = runtime.started = self._background is None
         self._start_wait_s = start_wait_s
         self._availability: Availability | None = None
-        self.housekeeping: Housekeeping | None = None
         if self._emitter is not None and self._follower is not None:
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
             self.housekeeping = Housekeeping(self._decision, self._emitter, self._availability, self._hooks)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.classify import Classification
+from switchgear.emitter.event import Event
 from switchgear.follower.view import decode_view
 from switchgear.guard.decision import make_decision
 from switchgear.guard.local_circuits import LocalBreakers
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
 _decode: Final = lru_cache(maxsize=65_536)(decode_view)
 """A view is immutable, so a thousand followers share the one of a record."""
 _BUFFER: Final = 4_096
+
+
+class _Emitter(MemoryEmitter):
+    """An emitter whose ids of calls are those of the simulation, so that two runs are equal."""
+
+    mint: Callable[[], str]
+
+    def emit(self, event: Event | dict[str, Any], *, urgent: bool = False, ended_at: float | None = None) -> bool:
+        """Give the event an id, and send it."""
+        if isinstance(event, Event) and event.metric_id is None:
+            event.metric_id = self.mint()
+        return super().emit(event, urgent=urgent, ended_at=ended_at)
 
 
 class SimulatedProcess:
@@ -56,9 +70,8 @@ class SimulatedProcess:
         """When it was last deaf or mute."""
         self.received: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, tuple[int, float, float]] = {}
-        self.emitter = MemoryEmitter(
-            self._send, self.wall, service="sim", emitter_id=self.name, mint=simulation.mint, buffer_size=_BUFFER
-        )
+        self.emitter = _Emitter(self._send, self.wall, service="sim", emitter_id=self.name, buffer_size=_BUFFER)
+        self.emitter.mint = simulation.mint
         self.follower = MemoryFollower(self.monotonic)
         self.follower.table.decode = _decode
         self.decision = make_decision(

@@ -141,7 +141,7 @@ class Workers:
     def _thaw(self, number: int, changes: Changes) -> None:
         if not self._up[number]:
             self._simulation.stale_writes = True
-            self._all[number].write_late(changes)
+            self._all[number].die(changes, "after_outputs")
             self._simulation.stale_writes = False
             self._return(number)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from switchgear.breaker import Transition
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.probes import ProbeCoordinator
-    from switchgear.telemetry.dispatch import HookList
+    from switchgear.telemetry.hooks import HookList
 
 
 log: Final = logging.getLogger("switchgear.guard")

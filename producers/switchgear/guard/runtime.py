@@ -29,7 +29,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.sessions.session import Session
-    from switchgear.telemetry.dispatch import HookList
+    from switchgear.telemetry.hooks import HookList
 
 log: Final = logging.getLogger("switchgear.guard")
 T = TypeVar("T")

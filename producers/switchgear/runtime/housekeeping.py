@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.decision import CircuitDecision
     from switchgear.guard.fleet_state import Availability
-    from switchgear.telemetry.dispatch import HookList
+    from switchgear.telemetry.hooks import HookList
 
 
 EVERY_S: Final = 1.0

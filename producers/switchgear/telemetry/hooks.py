@@ -10,15 +10,23 @@ thread, so move long work to your own thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
 
 from switchgear import arguments
 from switchgear.guard.rejections import Rejection
+from switchgear.guard.tool_function import name_of, unwrapped
+from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status
 
-__all__ = ["CallOutcome", "CircuitChange", "FunctionHooks", "Hooks"]
+log: Final = logging.getLogger("switchgear.hooks")
+
+LOG_AGAIN_S: Final = 60.0
+"""The time between two log entries about a hook that fails."""
 
 
 class Hooks:
@@ -64,15 +72,8 @@ class FunctionHooks(Hooks):
         on_outcome: Callable[[CallOutcome], object] | None = None,
         on_drop: Callable[[int], object] | None = None,
     ) -> None:
-        given = {
-            "on_transition": on_transition,
-            "on_rejected": on_rejected,
-            "on_fallback": on_fallback,
-            "on_cached": on_cached,
-            "on_outcome": on_outcome,
-            "on_drop": on_drop,
-        }
-        for name, function in given.items():
+        given = (on_transition, on_rejected, on_fallback, on_cached, on_outcome, on_drop)
+        for name, function in zip(_NAMES, given, strict=False):  # not traceparent
             if function is not None:
                 arguments.function(name, function)
                 setattr(self, name, function)
@@ -118,3 +119,91 @@ class CircuitChange:
     """The rule or command that caused the change."""
     retry_after_s: float | None = None
     """Seconds until a probe may go. None if the circuit isn't open, or is open until further notice."""
+
+
+_NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_cached", "on_outcome", "on_drop", "traceparent")
+
+
+class HookList:
+    """Hooks in the order they were given. Its methods have the names of the hooks and don't raise.
+
+    Args:
+        hooks: Their overridden methods are called.
+        clock: Returns monotonic seconds, for the log.
+
+    Raises:
+        SwitchgearError: One of them isn't a hook, or has a coroutine function as a method.
+
+    Attributes:
+        wants: The names of the methods that a hook overrides. The others need no arguments.
+        failures: The number of exceptions of hooks.
+    """
+
+    def __init__(self, hooks: Iterable[Hooks], *, clock: Callable[[], float] = time.monotonic) -> None:
+        if isinstance(hooks, (Hooks, str)) or not isinstance(hooks, Iterable):
+            arguments.impossible("hooks", "a list of hooks", hooks, "For example hooks=[MyHooks()].")
+        self.hooks = tuple(hooks)
+        self._methods: dict[str, list[Callable[..., Any]]] = {}
+        for position, hook in enumerate(self.hooks):
+            if not isinstance(hook, Hooks):
+                hint = "Derive from Hooks and make an instance, or pass functions to FunctionHooks(on_transition=...)."
+                arguments.impossible(f"hooks[{position}]", "an instance of Hooks", hook, hint)
+            for name in _NAMES:
+                method = getattr(hook, name)
+                if getattr(method, "__func__", None) is not getattr(Hooks, name):
+                    arguments.function(f"{name} of hooks[{position}]", method)
+                    self._methods.setdefault(name, []).append(method)
+        self.wants: frozenset[str] = frozenset(self._methods)
+        self._throttle = Throttle(LOG_AGAIN_S, clock=clock)
+        self.failures = 0
+
+    def on_transition(self, change: CircuitChange) -> None:
+        """Call every ``on_transition``."""
+        self._run("on_transition", change, background=change.source == "fleet")
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        """Call every ``on_rejected``."""
+        self._run("on_rejected", rejection)
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        """Call every ``on_fallback``."""
+        self._run("on_fallback", rejection, tool)
+
+    def on_cached(self, tool: str, rejection: Rejection | None) -> None:
+        """Call every ``on_cached``."""
+        self._run("on_cached", tool, rejection)
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        """Call every ``on_outcome``."""
+        self._run("on_outcome", outcome)
+
+    def on_drop(self, count: int) -> None:
+        """Call every ``on_drop``."""
+        self._run("on_drop", count, background=True)
+
+    def traceparent(self) -> str | None:
+        """Return the trace context of the first hook that has one, or None."""
+        return next((str(found) for found in self._run("traceparent") if found is not None), None)
+
+    def _run(self, name: str, *given: object, background: bool = False) -> list[Any]:
+        """Return what the hooks return. With ``background`` this is the client's own thread, which no ``sys.exit()`` may end."""
+        caught: tuple[type[BaseException], ...] = (Exception, SystemExit) if background else (Exception,)
+        found: list[Any] = []
+        for method in self._methods.get(name, ()):
+            try:
+                result = method(*given)
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise TypeError("The hook returned a coroutine. Hooks aren't awaited.")
+                found.append(result)
+            except caught as error:
+                self._failed(name, method, error)
+        return found
+
+    def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
+        self.failures += 1
+        hook = f"{name_of(unwrapped(method))} ({name})"  # not its repr, which may show arguments of a partial
+        left_out = self._throttle.admit(hook)
+        if left_out is not None:
+            more = f"; {left_out} more since the last report" if left_out else ""
+            log.error("the hook %s failed; the call goes on%s", hook, more, exc_info=error)

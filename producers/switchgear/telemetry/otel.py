@@ -14,6 +14,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span
 
 
 TOOL = "gen_ai.tool.name"
@@ -21,21 +22,13 @@ STATE = "switchgear.circuit.state"
 SOURCE = "switchgear.circuit.source"
 SERVED_BY = "switchgear.served_by"
 PROBE = "switchgear.probe"
-_NAME = "switchgear"
 
 
 class OpenTelemetryHooks(Hooks):
     """Pass it to the client: ``Switchgear(..., hooks=[OpenTelemetryHooks()])``. It writes on the current span and starts none.
 
-    Attributes of the span, for the last call in it: ``gen_ai.tool.name``, ``switchgear.circuit.state``,
-    ``switchgear.served_by``, ``switchgear.probe``.
-
-    Events of the span: ``switchgear.failed`` (with ``error.type`` and ``switchgear.error.class``), ``switchgear.rejected``,
-    ``switchgear.fallback`` and, for the process's own circuits, ``switchgear.circuit.transition``.
-
-    Metrics: ``switchgear.call.duration`` (histogram, s), ``switchgear.rejections``, ``switchgear.fallbacks``,
-    ``switchgear.circuit.transitions`` and ``switchgear.events.dropped`` (counters). They have the tool's name, so don't let
-    users choose tool names.
+    docs/guide/observability.md lists the attributes, events and metrics. They have the tool's name, so don't let users choose
+    tool names.
 
     Args:
         meter_provider: The provider of the metrics, the global one by default.
@@ -51,80 +44,55 @@ class OpenTelemetryHooks(Hooks):
             raise SwitchgearError(
                 "OpenTelemetry isn't installed.", hint='Run `pip install "switchgear[otel]"`.'
             ) from None
-        self._current_span = trace.get_current_span
-        meter = (meter_provider or metrics.get_meter_provider()).get_meter(_NAME)
-        self._duration = meter.create_histogram(
-            "switchgear.call.duration", unit="s", description="Duration of guarded calls."
-        )
-        self._rejections = meter.create_counter(
-            "switchgear.rejections", unit="{call}", description="Calls that a circuit refused."
-        )
-        self._fallbacks = meter.create_counter(
-            "switchgear.fallbacks", unit="{call}", description="Refused calls that something else served."
-        )
-        self._transitions = meter.create_counter(
-            "switchgear.circuit.transitions", unit="{transition}", description="Changes of state."
-        )
-        self._dropped = meter.create_counter(
-            "switchgear.events.dropped", unit="{event}", description="Events that were dropped."
-        )
+        self._current_span, self._no_span = trace.get_current_span, trace.INVALID_SPAN
+        meter = (meter_provider or metrics.get_meter_provider()).get_meter("switchgear")
+        self._duration = meter.create_histogram("switchgear.call.duration", "s", "Duration of guarded calls.")
+        self._rejections = meter.create_counter("switchgear.rejections", "{call}", "Calls that a circuit refused.")
+        self._fallbacks = meter.create_counter("switchgear.fallbacks", "{call}", "Calls that something else served.")
+        self._transitions = meter.create_counter("switchgear.circuit.transitions", "{transition}", "Changes of state.")
+        self._dropped = meter.create_counter("switchgear.events.dropped", "{event}", "Events that were dropped.")
 
     def on_outcome(self, outcome: CallOutcome) -> None:
         """Record the duration, the attributes of the span, and an event for a failure."""
-        failed = outcome.status != "success"
-        kind = outcome.error_type or outcome.error_class or "_OTHER"
-        measured: dict[str, Any] = {TOOL: outcome.tool, "switchgear.status": outcome.status}
-        if failed:
-            measured["error.type"] = kind
+        self._describe(outcome.tool, outcome.state, outcome.served_by, probe=outcome.probe)
+        measured = {TOOL: outcome.tool, "switchgear.status": outcome.status}
+        if outcome.status != "success":
+            measured["error.type"] = outcome.error_type or outcome.error_class or "_OTHER"
+            details = {TOOL: outcome.tool, "error.type": measured["error.type"]}
+            if outcome.error_class is not None:
+                details["switchgear.error.class"] = outcome.error_class
+            self._span().add_event("switchgear.failed", details)
         self._duration.record(outcome.duration_ms / 1000, measured)
-        span = self._current_span()
-        if span.is_recording():
-            span.set_attributes(_of_last(outcome.tool, outcome.state, outcome.served_by, probe=outcome.probe))
-            if failed:
-                details = {TOOL: outcome.tool, "error.type": kind}
-                if outcome.error_class is not None:
-                    details["switchgear.error.class"] = outcome.error_class
-                span.add_event("switchgear.failed", details)
 
     def on_rejected(self, rejection: Rejection) -> None:
         """Count it, and add an event to the span."""
         named = {TOOL: rejection.tool, STATE: rejection.state, SOURCE: rejection.source}
         self._rejections.add(1, named)
-        span = self._current_span()
-        if span.is_recording():
-            details: dict[str, Any] = {**named, "switchgear.reason": rejection.reason}
-            if rejection.retry_after_s is not None:
-                details["switchgear.retry_after"] = rejection.retry_after_s
-            span.add_event("switchgear.rejected", details)
-            span.set_attributes(_of_last(rejection.tool, rejection.state, "none"))
+        details: dict[str, Any] = {**named, "switchgear.reason": rejection.reason}
+        if rejection.retry_after_s is not None:
+            details["switchgear.retry_after"] = rejection.retry_after_s
+        self._span().add_event("switchgear.rejected", details)
+        self._describe(rejection.tool, rejection.state, "none")
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """Count it, and add an event to the span."""
         named = {TOOL: rejection.tool, "switchgear.fallback.tool": tool}
         self._fallbacks.add(1, named)
-        span = self._current_span()
-        if span.is_recording():
-            span.add_event("switchgear.fallback", named)
-            span.set_attribute(SERVED_BY, "fallback")
+        self._span().add_event("switchgear.fallback", named)
+        self._span().set_attribute(SERVED_BY, "fallback")
 
     def on_cached(self, tool: str, rejection: Rejection | None) -> None:
-        """Set the attributes of the span."""
-        span = self._current_span()
-        if span.is_recording():
-            state = (
-                "unknown" if rejection is None else rejection.state
-            )  # a fresh result is served without asking the circuit
-            span.set_attributes(_of_last(tool, state, "cache"))
+        """Set the attributes of the span. A fresh result is served without asking the circuit, so its state is unknown."""
+        self._describe(tool, "unknown" if rejection is None else rejection.state, "cache")
 
     def on_transition(self, change: CircuitChange) -> None:
         """Count it, and add an event to the span of the call that changed the process's own circuit."""
         named = {TOOL: change.tool, STATE: change.state, SOURCE: change.source}
         self._transitions.add(1, named)
-        span = self._current_span()
-        if change.source == "local" and span.is_recording():
+        if change.source == "local":
             previous = change.previous or "unknown"
             details = {**named, "switchgear.circuit.previous": previous, "switchgear.reason": change.reason}
-            span.add_event("switchgear.circuit.transition", details)
+            self._span().add_event("switchgear.circuit.transition", details)
 
     def on_drop(self, count: int) -> None:
         """Count the events."""
@@ -137,7 +105,11 @@ class OpenTelemetryHooks(Hooks):
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
+    def _span(self) -> Span:
+        """Return the current span to write on. One that has ended would log each write."""
+        span = self._current_span()
+        return span if span.is_recording() else self._no_span
 
-def _of_last(tool: str, state: str, served_by: str, *, probe: bool = False) -> dict[str, str | bool]:
-    """Return all attributes of the last call. They replace those of the call before it in the same span."""
-    return {TOOL: tool, STATE: state, SERVED_BY: served_by, PROBE: probe}
+    def _describe(self, tool: str, state: str, served_by: str, *, probe: bool = False) -> None:
+        """Set all attributes of the last call. They replace those of the call before it in the same span."""
+        self._span().set_attributes({TOOL: tool, STATE: state, SERVED_BY: served_by, PROBE: probe})

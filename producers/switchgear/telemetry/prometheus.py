@@ -7,30 +7,170 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, get_args
 
-from switchgear.arguments import shown
+from switchgear.arguments import impossible
 from switchgear.client import Switchgear
-from switchgear.emitter.status import EmitterStatus
+from switchgear.emitter.status import EmitterStatus, SpoolStatus
 from switchgear.follower.status import FollowerStatus
+from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
 from switchgear.runtime.fork import call_in_child
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
+from switchgear.telemetry.status import SwitchgearStatus
+from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
+MOST_CIRCUITS: Final = 1_000
+"""The most circuits to export by name. The number by state is always complete."""
+OTHER: Final = "(other)"
+"""The name for all tools beyond the limit."""
 _LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+_COUNTED: Final = {
+    "calls": ("Calls that were made.", ("tool", "status")),
+    "call_seconds": ("Seconds spent in calls.", ("tool",)),
+    "rejections": ("Calls that were refused.", ("tool", "source")),
+    "fallbacks": ("Fallbacks that were called instead.", ("tool", "fallback")),
+    "transitions": ("Changes of state.", ("tool", "source", "state")),
+}
+
+
+class CallCounts(Hooks):
+    """Count calls since the start of the process: ``Switchgear(..., hooks=[counts])``. Thread-safe.
+
+    With a hook for outcomes a guarded call is slower. Without it, :class:`SwitchgearCollector` exports everything but these counts.
+
+    Args:
+        most_tools: The most tools with their own counts. The others are added up as :data:`OTHER`.
+    """
+
+    def __init__(self, *, most_tools: int = 1_000) -> None:
+        self._most_tools = most_tools
+        self._tools: set[str] = set()
+        self._counts: dict[str, dict[tuple[str, ...], float]] = {name: defaultdict(float) for name in _COUNTED}
+        self._replace_lock()
+        call_in_child(self._replace_lock)
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return the ``calls``, ``call_seconds``, ``rejections``, ``fallbacks`` or ``transitions`` by their labels."""
+        with self._lock:
+            return dict(self._counts[name])
+
+    def on_outcome(self, outcome: CallOutcome) -> None:
+        """Count the call."""
+        self._add("calls", outcome.tool, outcome.status)
+        self._add("call_seconds", outcome.tool, amount=outcome.duration_ms / 1000)
+
+    def on_rejected(self, rejection: Rejection) -> None:
+        """Count the refusal."""
+        self._add("rejections", rejection.tool, rejection.source)
+
+    def on_fallback(self, rejection: Rejection, tool: str) -> None:
+        """Count the fallback."""
+        self._add("fallbacks", rejection.tool, tool)
+
+    def on_transition(self, change: CircuitChange) -> None:
+        """Count the change."""
+        self._add("transitions", change.tool, change.source, change.state)
+
+    def _add(self, name: str, tool: str, *labels: str, amount: float = 1) -> None:
+        with self._lock:
+            if len(self._tools) < self._most_tools:
+                self._tools.add(tool)
+            self._counts[name][tool if tool in self._tools else OTHER, *labels] += amount
+
+    def _replace_lock(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
+
+
+class _Reading(NamedTuple):
+    """The current state of a metric. One whose name ends with ``_total`` is a counter, every other one a gauge."""
+
+    name: str
+    description: str
+    value: float | Mapping[Any, float]
+    """One number, or numbers by the values of the labels."""
+    labels: tuple[str, ...] = ()
+
+
+def _readings(status: SwitchgearStatus, counts: CallCounts | None) -> Iterator[_Reading]:
+    """Return the metrics of one client."""
+    modes = {(mode,): mode == status.mode for mode in get_args(GuardMode)}
+    yield _Reading("switchgear_guard_mode", "1 for the mode: what decides about calls.", modes, ("mode",))
+    yield from _circuits("local", status.local)
+    if status.follower is not None:
+        yield from _circuits("fleet", status.fleet)
+        silent = len(status.owner_silent_s)
+        yield _Reading("switchgear_guard_owner_silent_circuits", "Circuits whose owner doesn't answer.", silent)
+        yield from _follower(status.follower)
+    if status.emitter is not None:
+        yield from _emitter(status.emitter)
+        if status.emitter.spool is not None:
+            yield from _spool(status.emitter.spool)
+    yield _Reading("switchgear_guard_hook_failures_total", "Exceptions of hooks.", status.hook_failures)
+    deaths = len(status.background_deaths)
+    yield _Reading("switchgear_guard_background_failed_jobs", "Background jobs that were restarted.", deaths)
+    if counts is not None:
+        for name, (text, labels) in _COUNTED.items():
+            yield _Reading(f"switchgear_guard_{name}_total", text, counts.values(name), labels)
+
+
+def _circuits(source: str, states: Mapping[str, CircuitState]) -> Iterator[_Reading]:
+    name = f"switchgear_guard_{source}_circuit"
+    by_state = {(state,): count for state, count in Counter(states.values()).items()}
+    text = "Circuits by state. Of the process's own circuits, those that aren't closed."
+    yield _Reading(f"{name}s", text, by_state, ("state",))
+    listed = [each for each in states.items() if each[1] != "closed"][:MOST_CIRCUITS]
+    by_name = dict.fromkeys(listed, 1)
+    yield _Reading(f"{name}_state", "1 for each circuit that isn't closed.", by_name, ("circuit", "state"))
+
+
+def _follower(status: FollowerStatus) -> Iterator[_Reading]:
+    if status.age_s is not None:
+        yield _Reading("switchgear_guard_fleet_age_seconds", "Seconds since the broker last answered.", status.age_s)
+    yield _Reading("switchgear_guard_fleet_stale", "1 while the state may be outdated.", status.stale)
+    yield _Reading("switchgear_guard_fleet_loaded", "1 after every circuit was read.", status.loaded)
+    if status.lag is not None:
+        yield _Reading("switchgear_guard_fleet_lag_records", "Records of circuits not yet read.", status.lag)
+    yield _Reading("switchgear_guard_fleet_malformed_total", "Records that aren't circuits.", status.malformed)
+
+
+def _emitter(status: EmitterStatus) -> Iterator[_Reading]:
+    results = {("acknowledged",): status.acknowledged, ("dropped",): status.dropped, ("failed",): status.failed}
+    away_s = status.away_s or 0
+    yield _Reading("switchgear_emitter_emitted_total", "Events accepted or taken over.", status.emitted)
+    yield _Reading("switchgear_emitter_events_total", "Events by result.", results, ("result",))
+    yield _Reading("switchgear_emitter_buffered_events", "Events in memory or in flight.", status.buffered)
+    yield _Reading("switchgear_emitter_connected", "1 while the producer is connected.", status.connected)
+    yield _Reading("switchgear_emitter_away_seconds", "Seconds for which Kafka has taken no event.", away_s)
+
+
+def _spool(status: SpoolStatus) -> Iterator[_Reading]:
+    yield _Reading("switchgear_spool_records", "Events on disk that aren't acknowledged.", status.records)
+    yield _Reading("switchgear_spool_bytes", "Bytes on disk.", status.bytes)
+    yield _Reading("switchgear_spool_limit_bytes", "The most bytes on disk.", status.limit_bytes)
+    yield _Reading("switchgear_spool_in_use", "1 while events go through the spool.", status.in_use)
+    yield _Reading("switchgear_spool_unusable", "1 while the spool can't be used.", status.error is not None)
+    yield _Reading("switchgear_spool_taken_over_total", "Events of dead processes.", status.taken_over)
+    yield _Reading("switchgear_spool_dropped_total", "Events dropped because it was full.", status.dropped)
+    yield _Reading("switchgear_spool_damaged_total", "Unreadable parts of the spool.", status.damaged)
+
+
+_OWN_LABELS: Final = frozenset({"circuit", "fallback", "mode", "result", "source", "state", "status", "tool"})
 
 
 class _Client(NamedTuple):
     gear: Switchgear
     counts: CallCounts | None
-    labels: dict[str, str]
+    labels: Mapping[str, str]
 
 
 class SwitchgearCollector:
@@ -63,251 +203,57 @@ class SwitchgearCollector:
             SwitchgearError: An argument is impossible, or the labels don't distinguish the client from the others.
         """
         if not isinstance(gear, Switchgear):
-            raise SwitchgearError(f"gear is {shown(gear)}.", hint="Give a Switchgear.")
+            impossible("gear", "a Switchgear", gear)
         if counts is not None and not isinstance(counts, CallCounts):
-            raise SwitchgearError(f"counts is {shown(counts)}.", hint="Give a CallCounts.")
-        found = _checked(labels)
+            impossible("counts", "a CallCounts", counts)
+        labels = {} if labels is None else labels
+        _check(labels)
         for client in self._clients:
-            if client.labels.keys() != found.keys() or client.labels == found:
+            if client.labels.keys() != labels.keys() or client.labels == labels:
                 raise SwitchgearError(
-                    f"The labels {found} don't distinguish this client from the one with {client.labels}.",
+                    f"The labels {labels} don't distinguish this client from the one with {client.labels}.",
                     hint='Give each client the same names with other values: labels={"client": "planner"}.',
                 )
-        ordered = {name: found[name] for name in (self._clients[0].labels if self._clients else found)}
-        self._clients = (*self._clients, _Client(gear, counts, ordered))
+        self._clients = (*self._clients, _Client(gear, counts, dict(labels)))
         return self
 
     def describe(self) -> Iterable[Metric]:
-        """Return every family without values. The registry calls it, perhaps before a client starts."""
-        return [self._family(name) for name in FAMILIES]
+        """Return the metrics. The registry calls it. No client starts."""
+        return self.collect()
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterable[Metric]:
         """Return each metric once, with the current values of every client.
 
         Raises:
             SwitchgearError: prometheus-client isn't installed.
         """
-        found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for client in self._clients:
-            fixed = client.labels.values()
-            for name, values in readings(client.gear, client.counts):
-                metric = found.get(name)
-                if metric is None:
-                    metric = found[name] = self._family(name)
-                for key, value in values.items():
-                    metric.add_metric([_encodable(each) for each in (*fixed, *key)], float(value))
-        yield from found.values()
-
-    def _family(self, name: str) -> CounterMetricFamily | GaugeMetricFamily:
         try:
             from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - optional
         except ImportError:
             raise SwitchgearError(
                 "prometheus-client isn't installed.", hint='Run `pip install "switchgear[prometheus]"`.'
             ) from None
-        family = FAMILIES[name]
-        labels = [*self._clients[0].labels, *family.labels]
-        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        return kind(name, family.description, labels=labels)
+        names = list(self._clients[0].labels)
+        found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for client in self._clients:
+            fixed = [client.labels[name] for name in names]
+            for reading in _readings(client.gear.status(), client.counts):
+                if reading.name not in found:
+                    kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
+                    labels = [*names, *reading.labels]
+                    found[reading.name] = kind(reading.name, reading.description, labels=labels)
+                values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}
+                for key, value in values.items():
+                    found[reading.name].add_metric([*fixed, *key], float(value))
+        return found.values()
 
 
-def _checked(labels: object) -> dict[str, str]:
-    if labels is None:
-        return {}
+def _check(labels: Mapping[str, str]) -> None:
     if not isinstance(labels, Mapping):
-        raise SwitchgearError(f"labels is {shown(labels)}.", hint='Give a dict: labels={"client": "planner"}')
+        impossible("labels", "a dict", labels, 'For example labels={"client": "planner"}.')
     for name, value in labels.items():
-        if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise SwitchgearError(f"{shown(name)} can't be the name of a label.", hint="Use letters, digits and _.")
-        if name in OWN_LABELS:
-            raise SwitchgearError(
-                f"The label {name} is used by the metrics: {', '.join(sorted(OWN_LABELS))}.", hint="Use another name."
-            )
+        if not isinstance(name, str) or not _LABEL.fullmatch(name) or name in _OWN_LABELS:
+            own = ", ".join(sorted(_OWN_LABELS))
+            impossible("The name of a label", f"of letters, digits and _, and none of {own}", name)
         if not isinstance(value, str):
-            raise SwitchgearError(f"The value of the label {name} is {shown(value)}.", hint="Give a string.")
-    return dict(labels)
-
-
-def _encodable(value: str) -> str:
-    """Escape what UTF-8 can't encode. A tool may have such a name, and the scrape must not fail."""
-    return value.encode(errors="backslashreplace").decode()
-
-
-MODES: Final = ("loading", "fleet", "last_known", "local_only", "deny")
-MOST_CIRCUITS: Final = 1_000
-"""The most circuits to export by name. The number by state is always complete."""
-
-Reading = tuple[str, Mapping[Any, float]]
-"""The name of a family, and its values by the values of its labels."""
-_ONE: Final = ()
-
-
-class Family(NamedTuple):
-    """A metric. One whose name ends with ``_total`` is a counter, every other one a gauge."""
-
-    description: str
-    labels: tuple[str, ...] = ()
-
-
-_BY_STATE: Final = Family("Circuits by state. Of the process's own circuits, those that aren't closed.", ("state",))
-_BY_NAME: Final = Family("1 for each circuit that isn't closed.", ("circuit", "state"))
-FAMILIES: Final[Mapping[str, Family]] = {
-    "switchgear_guard_mode": Family("1 for the mode: what decides about calls.", ("mode",)),
-    "switchgear_guard_local_circuits": _BY_STATE,
-    "switchgear_guard_local_circuit_state": _BY_NAME,
-    "switchgear_guard_fleet_circuits": _BY_STATE,
-    "switchgear_guard_fleet_circuit_state": _BY_NAME,
-    "switchgear_guard_fleet_age_seconds": Family("Seconds since the broker last answered the follower."),
-    "switchgear_guard_fleet_stale": Family("1 while the fleet's state may be outdated."),
-    "switchgear_guard_fleet_loaded": Family("1 after every circuit was read."),
-    "switchgear_guard_fleet_lag_records": Family("Records of circuits not yet read."),
-    "switchgear_guard_fleet_malformed_total": Family("Records that aren't valid circuits."),
-    "switchgear_guard_owner_silent_circuits": Family("Circuits whose owner doesn't answer."),
-    "switchgear_emitter_emitted_total": Family("Events accepted from callers or taken over from dead processes."),
-    "switchgear_emitter_events_total": Family("Events by result.", ("result",)),
-    "switchgear_emitter_buffered_events": Family("Events in memory or in flight."),
-    "switchgear_emitter_connected": Family("1 while the producer is connected."),
-    "switchgear_emitter_away_seconds": Family("Seconds for which Kafka has taken no event. 0 while it does."),
-    "switchgear_spool_records": Family("Events on disk that aren't acknowledged."),
-    "switchgear_spool_bytes": Family("Bytes on disk."),
-    "switchgear_spool_limit_bytes": Family("The most bytes on disk."),
-    "switchgear_spool_in_use": Family("1 while events go through the spool."),
-    "switchgear_spool_unusable": Family("1 while the spool can't be used."),
-    "switchgear_spool_taken_over_total": Family("Events taken over from dead processes."),
-    "switchgear_spool_dropped_total": Family("Events dropped because the spool was full."),
-    "switchgear_spool_damaged_total": Family("Unreadable parts of the spool."),
-    "switchgear_guard_hook_failures_total": Family("Exceptions of hooks."),
-    "switchgear_guard_background_failed_jobs": Family("Background jobs that were restarted."),
-    "switchgear_guard_calls_total": Family("Calls that were made.", ("tool", "status")),
-    "switchgear_guard_call_seconds_total": Family("Seconds spent in calls.", ("tool",)),
-    "switchgear_guard_rejections_total": Family("Calls that were refused.", ("tool", "source")),
-    "switchgear_guard_fallbacks_total": Family("Fallbacks that were called instead.", ("tool", "fallback")),
-    "switchgear_guard_transitions_total": Family("Changes of state.", ("tool", "source", "state")),
-}
-OWN_LABELS: Final = frozenset(label for family in FAMILIES.values() for label in family.labels)
-
-
-def readings(gear: Switchgear, counts: CallCounts | None) -> Iterator[Reading]:
-    """Return the current values of one client, in the order of :data:`FAMILIES`."""
-    status = gear.status()
-    yield "switchgear_guard_mode", {(mode,): float(mode == status.mode) for mode in MODES}
-    yield from _circuits("local", dict(status.local))
-    if status.follower is not None:
-        yield from _circuits("fleet", dict(status.fleet))
-        yield from _follower(status.follower)
-        yield "switchgear_guard_owner_silent_circuits", {_ONE: len(status.owner_silent_s)}
-    if status.emitter is not None:
-        yield from _emitter(status.emitter)
-    yield "switchgear_guard_hook_failures_total", {_ONE: status.hook_failures}
-    yield "switchgear_guard_background_failed_jobs", {_ONE: len(status.background_deaths)}
-    if counts is not None:
-        yield from _calls(counts)
-
-
-def _circuits(source: str, states: dict[str, Any]) -> Iterator[Reading]:
-    by_state = Counter(states.values())
-    yield f"switchgear_guard_{source}_circuits", {(state,): count for state, count in by_state.items()}
-    shown = [(each, state) for each, state in states.items() if state != "closed"][:MOST_CIRCUITS]
-    yield f"switchgear_guard_{source}_circuit_state", dict.fromkeys(shown, 1)
-
-
-def _follower(status: FollowerStatus) -> Iterator[Reading]:
-    if status.age_s is not None:
-        yield "switchgear_guard_fleet_age_seconds", {_ONE: status.age_s}
-    yield "switchgear_guard_fleet_stale", {_ONE: status.stale}
-    yield "switchgear_guard_fleet_loaded", {_ONE: status.loaded}
-    if status.lag is not None:
-        yield "switchgear_guard_fleet_lag_records", {_ONE: status.lag}
-    yield "switchgear_guard_fleet_malformed_total", {_ONE: status.malformed}
-
-
-def _emitter(status: EmitterStatus) -> Iterator[Reading]:
-    yield "switchgear_emitter_emitted_total", {_ONE: status.emitted}
-    results = {"acknowledged": status.acknowledged, "dropped": status.dropped, "failed": status.failed}
-    yield "switchgear_emitter_events_total", {(result,): count for result, count in results.items()}
-    yield "switchgear_emitter_buffered_events", {_ONE: status.buffered}
-    yield "switchgear_emitter_connected", {_ONE: status.connected}
-    yield "switchgear_emitter_away_seconds", {_ONE: status.away_s or 0}
-    spool = status.spool
-    if spool is not None:
-        yield "switchgear_spool_records", {_ONE: spool.records}
-        yield "switchgear_spool_bytes", {_ONE: spool.bytes}
-        yield "switchgear_spool_limit_bytes", {_ONE: spool.limit_bytes}
-        yield "switchgear_spool_in_use", {_ONE: spool.in_use}
-        yield "switchgear_spool_unusable", {_ONE: spool.error is not None}
-        yield "switchgear_spool_taken_over_total", {_ONE: spool.taken_over}
-        yield "switchgear_spool_dropped_total", {_ONE: spool.dropped}
-        yield "switchgear_spool_damaged_total", {_ONE: spool.damaged}
-
-
-def _calls(counts: CallCounts) -> Iterator[Reading]:
-    yield "switchgear_guard_calls_total", dict(counts.calls)
-    seconds = {(tool,): spent / 1e6 for tool, spent in dict(counts.microseconds).items()}
-    yield "switchgear_guard_call_seconds_total", seconds
-    yield "switchgear_guard_rejections_total", dict(counts.rejections)
-    yield "switchgear_guard_fallbacks_total", dict(counts.fallbacks)
-    yield "switchgear_guard_transitions_total", dict(counts.transitions)
-
-
-OTHER: Final = "(other)"
-"""The name for all tools beyond the limit."""
-
-Labels = tuple[str, str]
-
-
-class CallCounts(Hooks):
-    """Count calls since the start of the process: ``Switchgear(..., hooks=[counts])``. Thread-safe.
-
-    With a hook for outcomes a guarded call is slower. Without it, :class:`SwitchgearCollector` exports everything but these counts.
-
-    Args:
-        most_tools: The most tools with their own counts. The others are added up as :data:`OTHER`.
-    """
-
-    def __init__(self, *, most_tools: int = 1_000) -> None:
-        self._most_tools = most_tools
-        self._replace_lock()
-        call_in_child(self._replace_lock)
-        self._tools: set[str] = set()
-        self.calls: Counter[Labels] = Counter()
-        """By tool and status."""
-        self.microseconds: Counter[str] = Counter()
-        """Microseconds spent in calls, by tool."""
-        self.rejections: Counter[Labels] = Counter()
-        """By tool and source of the refusal."""
-        self.fallbacks: Counter[Labels] = Counter()
-        """By tool and fallback."""
-        self.transitions: Counter[tuple[str, str, str]] = Counter()
-        """By tool, source and new state."""
-
-    def on_outcome(self, outcome: CallOutcome) -> None:
-        """Count the call."""
-        with self._lock:
-            tool = self._named(outcome.tool)
-            self.calls[tool, outcome.status] += 1
-            self.microseconds[tool] += round(outcome.duration_ms * 1000)
-
-    def on_rejected(self, rejection: Rejection) -> None:
-        """Count the refusal."""
-        with self._lock:
-            self.rejections[self._named(rejection.tool), rejection.source] += 1
-
-    def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """Count the fallback."""
-        with self._lock:
-            self.fallbacks[self._named(rejection.tool), self._named(tool)] += 1
-
-    def on_transition(self, change: CircuitChange) -> None:
-        """Count the change."""
-        with self._lock:
-            self.transitions[self._named(change.tool), change.source, change.state] += 1
-
-    def _replace_lock(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
-
-    def _named(self, tool: str) -> str:
-        if tool not in self._tools:
-            if len(self._tools) >= self._most_tools:
-                return OTHER
-            self._tools.add(tool)
-        return tool
+            impossible(f"The value of the label {name}", "a string", value)

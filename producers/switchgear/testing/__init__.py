@@ -10,9 +10,8 @@ assert gear.is_open("mcp:weather:get_forecast")
 For pytest: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
 """
 
-from switchgear.testing.clock import FakeClock
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
-from switchgear.testing.fleet import InMemoryFleet, memory_gear
+from switchgear.testing.fleet import FakeClock, InMemoryFleet, memory_gear
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker
 

@@ -1,25 +1,24 @@
-"""An emitter and a follower in memory, with the methods of the real ones and without threads or Kafka."""
+"""An emitter and a follower in memory, with the methods that a client calls and without threads or Kafka."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any, Final
 
 from switchgear.emitter.encode import encode_event, encode_fields
 from switchgear.emitter.event import Event
-from switchgear.emitter.status import EmitterStatus, Receipt
+from switchgear.emitter.status import EmitterStatus
 from switchgear.fleet import Message
 from switchgear.follower.clock import BrokerTime
 from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
-from switchgear_schemas.errors import SwitchgearError
+from switchgear.testing.log import MemoryLog
 from switchgear_schemas.ids import mint_emitter_id
 
-log: Final = logging.getLogger("switchgear.emitter")
+logger: Final = logging.getLogger("switchgear.emitter")
 
 Send = Callable[[str, bytes, bool], None]
 """Takes one encoded execution: tool, bytes, and whether it is urgent."""
@@ -33,7 +32,6 @@ class MemoryEmitter:
         wall: Returns seconds since 1970.
         service: The name of the calling service.
         emitter_id: The id of this process. Minted by default.
-        mint: Returns the ``metric_id`` of an event that has none.
         buffer_size: The most events to hold while disconnected. The oldest is dropped first.
     """
 
@@ -47,16 +45,13 @@ class MemoryEmitter:
         *,
         service: str = "",
         emitter_id: str | None = None,
-        mint: Callable[[], str] | None = None,
         buffer_size: int = 65_536,
     ) -> None:
         self._send = send
         self._wall = wall
         self._service = service
-        self.emitter_id = mint_emitter_id(service) if emitter_id is None else emitter_id
-        self._mint = mint
-        self._buffer_size = buffer_size
-        self._waiting: deque[tuple[str, bytes]] = deque()
+        self.emitter_id = emitter_id or mint_emitter_id(service)
+        self._waiting: deque[tuple[str, bytes]] = deque(maxlen=buffer_size)
         self._emitted = self._acknowledged = self._dropped = self._failed = 0
         self.connected = True
         """Whether the broker answers."""
@@ -69,56 +64,25 @@ class MemoryEmitter:
         if self.closed:
             return False
         self._emitted += 1
-        if self._mint is not None and isinstance(event, Event) and event.metric_id is None:
-            event.metric_id = self._mint()
         try:
-            tool, value = self._encoded(event, self._wall() if ended_at is None else ended_at)
+            tool, value = self._encode(event, self._wall() if ended_at is None else ended_at)
         except Exception:  # the real one doesn't raise either
             self._failed += 1
-            log.exception("an event was not sent")
+            logger.exception("an event was not sent")
             return True
         if self.connected:
             self._deliver(tool, value, urgent=urgent)
-            return True
-        if len(self._waiting) >= self._buffer_size:
-            self._waiting.popleft()
-            self._dropped += 1
-        self._waiting.append((tool, value))
+        else:
+            if len(self._waiting) == self._waiting.maxlen:
+                self._dropped += 1
+            self._waiting.append((tool, value))
         return True
 
-    def submit(self, records: Sequence[tuple[str, bytes]]) -> Future[Receipt]:
-        """Send encoded executions. The future is done on return.
-
-        Raises:
-            SwitchgearError: The emitter is closed or disconnected. The real one would wait for the broker.
-        """
-        if self.closed:
-            raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
-        if not self.connected:
-            raise SwitchgearError(
-                "The emitter is disconnected, so nothing is acknowledged.", hint="Call connect() first."
-            )
-        self._emitted += len(records)
-        for tool, value in records:
-            self._deliver(tool, value, urgent=True)
-        done: Future[Receipt] = Future()
-        done.set_result(Receipt(len(records), acknowledged=len(records)))
-        return done
-
-    async def send(self, tool: str, value: bytes) -> None:
-        """Send one encoded execution.
-
-        Raises:
-            SwitchgearError: The emitter is closed or disconnected.
-        """
-        self.submit([(tool, value)])
-
-    def connect(self, timeout: float = 0.0) -> bool:  # noqa: ARG002 - the real one's signature
+    def connect(self) -> None:
         """Connect, and send the events that wait."""
         self.connected = True
         while self._waiting:
             self._deliver(*self._waiting.popleft(), urgent=True)
-        return True
 
     def cut(self) -> None:
         """Disconnect, as if Kafka were down for this process."""
@@ -128,34 +92,31 @@ class MemoryEmitter:
         """Return whether no event waits."""
         return not self._waiting
 
-    async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the real one's signature
-        """Return whether no event waits."""
-        return self.flush(timeout)
-
     def close(self, timeout: float = 10.0) -> bool:
-        """Close the emitter. Events that wait count as dropped."""
+        """Close the emitter. Events that wait are dropped."""
         if not self.closed:
             for callback in self.before_close:
                 callback()
         flushed = self.flush(timeout)
         self.closed = True
+        self._dropped += len(self._waiting)
+        self._waiting.clear()
         return flushed
 
     def status(self) -> EmitterStatus:
         """Return the counts and the condition."""
-        waiting = len(self._waiting)
         return EmitterStatus(
             emitted=self._emitted,
             acknowledged=self._acknowledged,
-            dropped=self._dropped + (waiting if self.closed else 0),
+            dropped=self._dropped,
             failed=self._failed,
-            buffered=0 if self.closed else waiting,
+            buffered=len(self._waiting),
             connected=self.connected,
             alive=not self.closed,
             last_error=None,
         )
 
-    def _encoded(self, event: Event | dict[str, Any], ended_at: float) -> tuple[str, bytes]:
+    def _encode(self, event: Event | dict[str, Any], ended_at: float) -> tuple[str, bytes]:
         if isinstance(event, Event):
             value = encode_event(event, ended_at, emitter_id=self.emitter_id, service=self._service)
             return event.tool_name, value
@@ -176,13 +137,13 @@ class MemoryFollower:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._away_since: float | None = None
+        self._offsets: dict[int, int] = {}
         self.table = CircuitTable()
         self.broker_time = BrokerTime()
         self.listeners: list[Callable[[CircuitView], None]] = []
         """Called with every changed view."""
         self.loaded = False
         """Whether the circuits are loaded. Records that are delivered before are old ones."""
-        self.closed = False
 
     def deliver(self, messages: Sequence[Message]) -> None:
         """Apply records of the circuits topic, in the order of their partition."""
@@ -193,6 +154,13 @@ class MemoryFollower:
             if view is not None:
                 for listener in self.listeners:
                     listener(view)
+
+    def read(self, log: MemoryLog, topic: str) -> None:
+        """Deliver the records of a topic that this follower has not read."""
+        for number in range(log.partitions(topic)):
+            messages = log.read(topic, number, self._offsets.get(number, 0))
+            self._offsets[number] = log.end(topic, number)
+            self.deliver(messages)
 
     @property
     def connected(self) -> bool:
@@ -205,24 +173,19 @@ class MemoryFollower:
             self._away_since = self._clock()
 
     def mend(self) -> None:
-        """Connect again, unless the follower is closed."""
-        if not self.closed:
-            self._away_since = None
-
-    def start(self) -> None:
-        """Do nothing. The real one starts a thread."""
+        """Connect again."""
+        self._away_since = None
 
     def wait_loaded(self, timeout: float) -> bool:  # noqa: ARG002 - the real one's signature
         """Return whether the circuits are loaded."""
         return self.loaded
 
-    async def until_loaded(self, timeout: float) -> bool:  # noqa: ARG002, ASYNC109 - the real one's signature
+    async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the real one's signature
         """Return whether the circuits are loaded."""
-        return self.loaded
+        return self.wait_loaded(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:  # noqa: ARG002 - the real one's signature
         """Disconnect for good."""
-        self.closed = True
         self.cut()
         return True
 

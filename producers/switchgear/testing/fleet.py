@@ -1,22 +1,16 @@
 """A fleet in one process, to test agents with open circuits and without Kafka.
 
-    fleet = InMemoryFleet()
-    gear = Switchgear(fleet, service="planner")     # or fleet.gear("planner")
-    fleet.open_circuit("mcp:weather:get_forecast")
-
 The deciding code is real: guards, breakers, the worker's fold, leases. The log, the network and the clock aren't. An event is
 folded, and every client knows the result, before the call that emitted it returns.
 """
 
 from __future__ import annotations
 
-import difflib
 import threading
-import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -24,10 +18,9 @@ from switchgear import arguments
 from switchgear.arguments import OptionError
 from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
-from switchgear.testing.clock import FakeClock
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog
-from switchgear.testing.worker import LATE_AFTER_S, MemoryWorker, create_topics, newest_circuits
+from switchgear.testing.worker import MemoryWorker, create_topics
 from switchgear.transport import Wire
 from switchgear_schemas import BreakerPolicy, Circuit, Command, ToolExecution, Verb
 from switchgear_schemas.policy import FLEET_DEFAULT
@@ -36,6 +29,49 @@ from switchgear_schemas.topics import TopicNames
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
+
+
+START: Final = 1_800_000_000.0
+"""15 January 2027, 08:00 UTC."""
+_MOST_S: Final = 1e11
+"""About 3,000 years. The calendar of Python ends with the year 9999."""
+
+
+class FakeClock:
+    """A monotonic and a wall clock that advance together.
+
+    Args:
+        start: The first time of the wall clock, in seconds since 1970.
+
+    Raises:
+        SwitchgearError: ``start`` is out of range.
+    """
+
+    def __init__(self, start: float = START) -> None:
+        arguments.number("start", start, most=_MOST_S)
+        self._start = start
+        self._elapsed = 0.0
+
+    def monotonic(self) -> float:
+        """Return the seconds since this clock was made. Replaces :func:`time.monotonic`."""
+        return self._elapsed
+
+    def wall(self) -> float:
+        """Return the seconds since 1970. Replaces :func:`time.time`."""
+        return self._start + self._elapsed
+
+    def now(self) -> datetime:
+        """Return the time of the wall clock in UTC."""
+        return datetime.fromtimestamp(self.wall(), UTC)
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks forward.
+
+        Raises:
+            SwitchgearError: ``seconds`` is negative or out of range. The error is a ValueError too.
+        """
+        arguments.number("seconds", seconds, most=_MOST_S)
+        self._elapsed += seconds
 
 
 FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
@@ -48,30 +84,13 @@ class ByTool:
     """Policies with the interface that the worker needs."""
 
     def __init__(self, policies: FleetPolicies | None) -> None:
-        self._policies = policies
+        self._policies = FLEET_DEFAULT if policies is None else policies
 
     def effective(self, tool_name: str) -> BreakerPolicy:
         """Return the policy of a tool."""
-        found = self._policies
-        if found is None:
-            return FLEET_DEFAULT
-        if isinstance(found, Mapping):
-            return found.get(tool_name, FLEET_DEFAULT)
-        policy = found if isinstance(found, BreakerPolicy) else found(tool_name)
-        if not isinstance(policy, BreakerPolicy):
-            arguments.impossible(f"What policies returns for {tool_name!r}", "a BreakerPolicy", policy)
-        return policy
-
-
-@dataclass(slots=True)
-class _Member:
-    """One client of a fleet."""
-
-    client: weakref.ref[Switchgear]
-    emitter: MemoryEmitter
-    follower: MemoryFollower
-    offsets: dict[int, int] = field(default_factory=dict)
-    """By partition, the next record of the circuits topic to deliver."""
+        if isinstance(self._policies, Mapping):
+            return self._policies.get(tool_name, FLEET_DEFAULT)
+        return self._policies if isinstance(self._policies, BreakerPolicy) else self._policies(tool_name)
 
 
 class InMemoryFleet:
@@ -101,14 +120,12 @@ class InMemoryFleet:
         self.names = TopicNames(prefix=topic_prefix)
         self.log = MemoryLog(self.clock.wall)
         create_topics(self.log, self.names, _PARTITIONS)
-        self._worker = MemoryWorker(self.log, ByTool(policies), names=self.names, late_after_s=LATE_AFTER_S)
+        self._worker = MemoryWorker(self.log, ByTool(policies), names=self.names)
         self._worker.assign(range(_PARTITIONS))
         self._running = True
         self._lock = threading.RLock()
         self._settling = False
-        self._members: list[_Member] = []
-
-    # -- clients ------------------------------------------------------------------------------------------------------
+        self._members: WeakKeyDictionary[Switchgear, tuple[MemoryEmitter, MemoryFollower]] = WeakKeyDictionary()
 
     def gear(self, service: str = "", **options: Any) -> Switchgear:
         """Return a client of this fleet, as if in its own process.
@@ -126,10 +143,9 @@ class InMemoryFleet:
         follower = MemoryFollower(self.clock.monotonic)
         emitter = MemoryEmitter(self._send, self.clock.wall, service=service, buffer_size=buffer_size)
         emitter.before_close.append(follower.close)
-        member = _Member(weakref.ref(client), emitter, follower)
         with self._lock:
-            self._members.append(member)
-            self._deliver(member)
+            self._members[client] = emitter, follower
+            follower.read(self.log, self.names.circuits)
             follower.loaded = True
         return Wire(cast("Emitter", emitter), cast("CircuitFollower", follower), self.clock.monotonic, self.clock.wall)
 
@@ -139,9 +155,8 @@ class InMemoryFleet:
         Raises:
             SwitchgearError: ``gear`` isn't a client of this fleet.
         """
-        member = self._member(gear)
-        member.emitter.cut()
-        member.follower.cut()
+        for connection in self._connections(gear):
+            connection.cut()
 
     def mend(self, gear: Switchgear) -> None:
         """Connect a client again, unless it is closed.
@@ -149,31 +164,21 @@ class InMemoryFleet:
         Raises:
             SwitchgearError: ``gear`` isn't a client of this fleet.
         """
-        member = self._member(gear)
-        if member.follower.closed:
-            return
-        with self._lock:
-            self._deliver(member)
-        member.follower.mend()
-        member.emitter.connect()
-        if gear.housekeeping is not None:
-            gear.housekeeping.look()
-        self.settle()
-
-    # -- time ---------------------------------------------------------------------------------------------------------
+        emitter, follower = self._connections(gear)
+        if not emitter.closed:
+            with self._lock:
+                follower.read(self.log, self.names.circuits)
+            follower.mend()
+            emitter.connect()
+            self.advance(0)
 
     def advance(self, seconds: float) -> None:
         """Move the clock of every client, circuit and session of this fleet forward."""
         self.clock.advance(seconds)
-        with self._lock:
-            self._members = [member for member in self._members if member.client() is not None]
-            gears = [gear for member in self._members if (gear := member.client()) is not None]
-        for gear in gears:
+        for gear in list(self._members):
             if gear.housekeeping is not None:
                 gear.housekeeping.look()
         self.settle()
-
-    # -- the rest of the fleet ----------------------------------------------------------------------------------------
 
     def report(
         self, tool: str, status: str = "error", *, times: int = 1, process: str = "other", **fields: Any
@@ -191,11 +196,8 @@ class InMemoryFleet:
             SwitchgearError: A field is unknown, or its value is out of range.
         """
         arguments.whole("times", times)
-        for name in fields:
-            if name not in ToolExecution.model_fields:
-                near = difflib.get_close_matches(name, ToolExecution.model_fields, n=1)
-                hint = f"Did you mean {near[0]}?" if near else "Put your own fields into metadata."
-                raise OptionError(f"A ToolExecution has no field {name}.", hint=hint)
+        for name in fields.keys() - ToolExecution.model_fields.keys():
+            raise OptionError(f"A ToolExecution has no field {name}.", hint="Put your own fields into metadata.")
         for _ in range(times):
             found = {"tool_name": tool, "status": status, **fields}
             _, value = encode_fields(found, self.clock.wall(), emitter_id=process, service="")
@@ -212,10 +214,8 @@ class InMemoryFleet:
         with self._lock:
             self._running = True
             self._worker.assign(range(_PARTITIONS))
-            self._deliver_all()
+            self._deliver()
         self.settle()
-
-    # -- operators ----------------------------------------------------------------------------------------------------
 
     def open_circuit(self, tool: str, *, for_s: float | None = None, reason: str = "opened by a test") -> None:
         """Open the tool's circuit for the whole fleet, as an operator does.
@@ -231,10 +231,7 @@ class InMemoryFleet:
         until = None
         if for_s is not None:
             arguments.number("for_s", for_s, least=0.001)
-            try:
-                until = datetime.fromtimestamp(self.clock.wall() + for_s, UTC)
-            except (ValueError, OverflowError, OSError):
-                arguments.impossible("for_s", "a number of seconds until some year before 10000", for_s)
+            until = self.clock.now() + timedelta(seconds=for_s)
         self.command(tool, "force_open", until=until, reason=reason)
 
     def close_circuit(self, tool: str, *, reason: str = "closed by a test") -> None:
@@ -248,12 +245,12 @@ class InMemoryFleet:
             self.log.append(self.names.commands, tool.encode(), command.model_dump_json().encode())
         self.settle()
 
-    # -- looking ------------------------------------------------------------------------------------------------------
-
     def circuits(self) -> Mapping[str, Circuit]:
         """Return the newest record of every circuit, by circuit id. A circuit that never opened has none."""
         with self._lock:
-            return newest_circuits(self.log, self.names)
+            found = self.log.compacted(self.names.circuits).values()
+        circuits = [Circuit.model_validate_json(message.value or b"") for message in found]
+        return {circuit.circuit_id: circuit for circuit in circuits}
 
     def state(self, tool: str) -> str:
         """Return the state of the tool's circuit: ``closed`` if it has no record."""
@@ -262,14 +259,11 @@ class InMemoryFleet:
 
     def events(self, tool: str | None = None) -> list[dict[str, Any]]:
         """Return the executions in the log as JSON fields, of all tools or of one. Those of one tool are in order."""
+        topic = self.names.executions
         with self._lock:
-            values = [
-                message.value
-                for number in range(_PARTITIONS)
-                for message in self.log.read(self.names.executions, number, 0)
-                if message.value is not None
-            ]
-        return [event for value in values if (event := _decode(value)) and tool in {None, event.get("tool_name")}]
+            messages = [message for number in range(_PARTITIONS) for message in self.log.read(topic, number, 0)]
+        events = [_decode(message.value) for message in messages if message.value is not None]
+        return [event for event in events if tool in {None, event["tool_name"]}]
 
     def settle(self) -> None:
         """Fold all events and deliver the records to every client. Called automatically after every event and command."""
@@ -279,47 +273,30 @@ class InMemoryFleet:
             self._settling = True
             try:
                 while self._running and self._worker.step():
-                    self._deliver_all()
+                    self._deliver()
             finally:
                 self._settling = False
-
-    # -- inside -------------------------------------------------------------------------------------------------------
 
     def _send(self, tool: str, value: bytes, urgent: bool) -> None:  # noqa: ARG002 - events never linger here
         with self._lock:
             self.log.append(self.names.executions, tool.encode(), value)
         self.settle()
 
-    def _deliver_all(self) -> None:
-        for member in list(self._members):
-            if member.follower.connected:
-                self._deliver(member)
+    def _deliver(self) -> None:
+        for _, follower in list(self._members.values()):
+            if follower.connected:
+                follower.read(self.log, self.names.circuits)
 
-    def _deliver(self, member: _Member) -> None:
-        for number in range(_PARTITIONS):
-            found = self.log.read(self.names.circuits, number, member.offsets.get(number, 0))
-            if found:
-                member.offsets[number] = found[-1].offset + 1
-                member.follower.deliver(found)
-
-    def _member(self, gear: Switchgear) -> _Member:
-        with self._lock:
-            found = next((member for member in self._members if member.client() is gear), None)
-        if found is None:
+    def _connections(self, gear: Switchgear) -> tuple[MemoryEmitter, MemoryFollower]:
+        if gear not in self._members:
             hint = "Make it with fleet.gear(...) or Switchgear(fleet)."
             arguments.impossible("gear", "a client of this fleet", gear, hint)
-        return found
+        return self._members[gear]
 
 
 def memory_gear(
     service: str = "", *, policies: FleetPolicies | None = None, **options: Any
 ) -> tuple[Switchgear, InMemoryFleet]:
-    """Return a client and its fleet, which has no other members.
-
-    Args:
-        service: The name of the service.
-        policies: The policies of the fleet's circuits.
-        options: Arguments of :class:`~switchgear.Switchgear`.
-    """
+    """Return a client and its fleet, which has no other members. ``options`` are arguments of :class:`~switchgear.Switchgear`."""
     fleet = InMemoryFleet(policies)
     return fleet.gear(service, **options), fleet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
@@ -12,13 +12,30 @@ from switchgear.fleet import Message
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.partitioner import owner_partition
 
-_DIGEST_BYTES: Final = 16
 _DIRTY: Final = 2_000
 """Superfluous records after which a compacted partition is compacted."""
 
 
 class NoSuchPartitionError(SwitchgearError):
     """The topic or partition doesn't exist."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    records: list[Message] = field(default_factory=list)
+    end: int = 0
+    compact_at: float = float("inf")
+    """The number of records at which it is compacted."""
+
+    def index(self, offset: int) -> int:
+        """Return the position of the first record from ``offset`` on."""
+        return bisect_left(self.records, offset, key=attrgetter("offset"))
+
+    def compact(self) -> None:
+        """Keep the newest record of each key."""
+        newest = {message.key: message.offset for message in self.records}
+        self.records = [message for message in self.records if newest[message.key] == message.offset]
+        self.compact_at = 2 * len(self.records) + _DIRTY
 
 
 class MemoryLog:
@@ -30,26 +47,18 @@ class MemoryLog:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._partitions: dict[tuple[str, int], list[Message]] = {}
-        self._ends: dict[tuple[str, int], int] = {}
-        self._counts: dict[str, int] = {}
-        self._compact_at: dict[tuple[str, int], int] = {}
-        self._digest = blake2b(digest_size=_DIGEST_BYTES)
+        self._topics: dict[str, list[_Partition]] = {}
         self.committed: dict[tuple[str, int], int] = {}
         """The next offset of the workers' group by topic and partition. Without an entry: the start."""
 
     def create(self, topic: str, partitions: int, *, compact: bool = False) -> None:
         """Create a topic, unless it exists. A compacted topic keeps at least the newest record of every key."""
-        if self._counts.setdefault(topic, partitions) == partitions:
-            for number in range(partitions):
-                self._partitions.setdefault((topic, number), [])
-                self._ends.setdefault((topic, number), 0)
-                if compact:
-                    self._compact_at.setdefault((topic, number), _DIRTY)
+        compact_at = _DIRTY if compact else float("inf")
+        self._topics.setdefault(topic, [_Partition(compact_at=compact_at) for _ in range(partitions)])
 
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic, 0 if it doesn't exist."""
-        return self._counts.get(topic, 0)
+        return len(self._topics.get(topic, ()))
 
     def append(
         self,
@@ -66,17 +75,15 @@ class MemoryLog:
             NoSuchPartitionError: The topic or partition doesn't exist.
         """
         number = owner_partition((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
-        records = self._of(topic, number)
+        found = self._of(topic, number)
         at = int(self._clock() * 1000)
-        if records and records[-1].timestamp > at:
-            at = records[-1].timestamp
-        message = Message(topic, number, self._ends[topic, number], at, key, value, headers)
-        records.append(message)
-        self._ends[topic, number] += 1
-        if len(records) >= self._compact_at.get((topic, number), len(records) + 1):
-            self._compact(topic, number)
-        self._digest.update(b"%b:%d:%d:%d:" % (topic.encode(), number, message.offset, at))
-        self._digest.update(value or b"")
+        if found.records:
+            at = max(at, found.records[-1].timestamp)
+        message = Message(topic, number, found.end, at, key, value, headers)
+        found.records.append(message)
+        found.end += 1
+        if len(found.records) >= found.compact_at:
+            found.compact()
         return message
 
     def read(self, topic: str, partition: int, offset: int, most: int | None = None) -> list[Message]:
@@ -85,48 +92,33 @@ class MemoryLog:
         Raises:
             NoSuchPartitionError: The topic or partition doesn't exist.
         """
-        records = self._of(topic, partition)
-        first = bisect_left(records, offset, key=attrgetter("offset"))
-        return records[first:] if most is None else records[first : first + most]
+        found = self._of(topic, partition)
+        first = found.index(offset)
+        return found.records[first:] if most is None else found.records[first : first + most]
 
     def end(self, topic: str, partition: int) -> int:
         """Return the offset of the next record."""
-        self._of(topic, partition)
-        return self._ends[topic, partition]
+        return self._of(topic, partition).end
 
     def forget_before(self, topic: str, partition: int, offset: int) -> None:
         """Remove the records below ``offset``, as retention does. The others keep their offsets."""
-        records = self._of(topic, partition)
-        del records[: bisect_left(records, offset, key=attrgetter("offset"))]
+        found = self._of(topic, partition)
+        del found.records[: found.index(offset)]
 
     def compacted(self, topic: str) -> dict[bytes, Message]:
         """Return the newest record of every key, without keys whose newest record has no value."""
-        newest: dict[bytes, Message] = {}
-        for number in range(self.partitions(topic)):
-            for message in self._of(topic, number):
-                if message.key is None:
-                    continue
-                if message.value is None:
-                    newest.pop(message.key, None)
-                else:
-                    newest[message.key] = message
-        return newest
+        newest = {
+            message.key: message
+            for number in range(self.partitions(topic))
+            for message in self._of(topic, number).records
+            if message.key is not None
+        }
+        return {key: message for key, message in newest.items() if message.value is not None}
 
-    def digest(self) -> str:
-        """Return a hash of everything ever appended, with offsets and times. Equal logs have equal digests."""
-        return self._digest.hexdigest()
-
-    def _compact(self, topic: str, partition: int) -> None:
-        records = self._partitions[topic, partition]
-        newest = {message.key: message.offset for message in records}
-        records[:] = [message for message in records if newest[message.key] == message.offset]
-        self._compact_at[topic, partition] = 2 * len(records) + _DIRTY
-
-    def _of(self, topic: str, partition: int) -> list[Message]:
-        try:
-            return self._partitions[topic, partition]
-        except KeyError:
-            known = ", ".join(f"{name} ({count})" for name, count in sorted(self._counts.items())) or "none"
+    def _of(self, topic: str, partition: int) -> _Partition:
+        if not 0 <= partition < self.partitions(topic):
+            known = ", ".join(f"{name} ({len(found)})" for name, found in sorted(self._topics.items())) or "none"
             raise NoSuchPartitionError(
                 f"The topic {topic} has no partition {partition}.", hint=f"Topics and their partitions: {known}."
-            ) from None
+            )
+        return self._topics[topic][partition]

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switchgear.testing.clock import FakeClock
-from switchgear.testing.fleet import InMemoryFleet
+from switchgear.testing.fleet import FakeClock, InMemoryFleet
 
 
 @pytest.fixture

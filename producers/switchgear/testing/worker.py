@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_published
-from switchgear.fleet.registry import Limits, Policies
+from switchgear.fleet.registry import Policies
 from switchgear.fleet.rows import applied
 from switchgear.testing.log import MemoryLog
-from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
 
@@ -35,102 +33,64 @@ class MemoryWorker:
         log: Holds the topics; see :func:`create_topics`.
         policies: The policy file.
         names: The names of the topics.
-        late_after_s: See :class:`~switchgear.fleet.FleetFold`.
-        limits: The most circuits.
     """
 
-    def __init__(
-        self,
-        log: MemoryLog,
-        policies: Policies,
-        *,
-        names: TopicNames,
-        late_after_s: float = LATE_AFTER_S,
-        limits: Limits | None = None,
-    ) -> None:
+    def __init__(self, log: MemoryLog, policies: Policies, *, names: TopicNames) -> None:
         self.log = log
         self.names = names
         self.partitions = log.partitions(names.executions)
         self.owned: tuple[int, ...] = ()
         self.rows: dict[bytes, bytes] = {}
         self._held: dict[tuple[str, int], int] = {}
-        self.leases = 0
-        """Probe leases granted and written."""
-        self.fold = FleetFold(
-            self.rows, policies, partitions=self.partitions, late_after_s=late_after_s, limits=limits or Limits()
-        )
+        self.fold = FleetFold(self.rows, policies, partitions=self.partitions, late_after_s=LATE_AFTER_S)
 
     def assign(self, partitions: Iterable[int]) -> None:
         """Own exactly these partitions: recover their rows, and publish what the circuits topic lacks."""
+        self.revoke()
         self.owned = tuple(sorted(partitions))
-        self.rows.clear()
-        self.fold.forget()
         for number in self.owned:
             self._recover(number)
         self.fold.take_over(self._known())
         self._write(self.fold.take())
 
-    def step(
-        self, partitions: Iterable[int] | None = None, *, crash: CrashPoint | None = None, most: int | None = None
-    ) -> int:
-        """Fold everything new in the owned partitions, one batch per partition and topic.
+    def step(self, partitions: Collection[int] | None = None) -> int:
+        """Fold the new commands and write what follows from them, then the new executions. Return the number of both.
 
         Args:
             partitions: Fold only these. All owned partitions by default.
-            crash: Crash there in the first batch that isn't empty. The worker owns nothing afterwards.
-            most: The largest batch.
-
-        Returns:
-            Records folded and acknowledged.
         """
-        done = 0
-        numbers = self.owned if partitions is None else sorted(set(partitions) & set(self.owned))
-        for topic, fold in ((self.names.commands, self.fold.commands), (self.names.executions, self.fold.executions)):
-            for number in numbers:
-                start = self.log.committed.get((topic, number), 0)
-                if start >= self.log.end(topic, number):
-                    continue
-                records = self.log.read(topic, number, start, most)
-                fold(records)
-                changes = self.fold.take()
-                if crash is not None:
-                    self.die(changes, crash)
-                    return done
-                self._write(changes)
-                self.log.committed[topic, number] = records[-1].offset + 1
-                done += len(records)
-        return done
+        commands = self.finish(self.hold(partitions, topics=[self.names.commands]))
+        return commands + self.finish(self.hold(partitions, topics=[self.names.executions]))
 
-    def hold(self) -> Changes:
-        """Fold everything new without writing it, as a worker in the middle of a batch.
+    def hold(self, partitions: Collection[int] | None = None, *, topics: Iterable[str] | None = None) -> Changes:
+        """Fold the new records without writing, as a worker in the middle of a batch.
 
-        Then call :meth:`finish`, :meth:`die` or, after the worker was replaced, :meth:`write_late`.
+        Then call :meth:`finish` or :meth:`die`.
         """
         self._held.clear()
-        for topic, fold in ((self.names.commands, self.fold.commands), (self.names.executions, self.fold.executions)):
-            for number in self.owned:
+        numbers = self.owned if partitions is None else sorted(set(partitions) & set(self.owned))
+        for topic in topics or (self.names.commands, self.names.executions):
+            fold = self.fold.commands if topic == self.names.commands else self.fold.executions
+            for number in numbers:
                 records = self.log.read(topic, number, self.log.committed.get((topic, number), 0))
                 if records:
                     fold(records)
                     self._held[topic, number] = records[-1].offset + 1
         return self.fold.take()
 
-    def finish(self, changes: Changes) -> None:
-        """Write the changes that :meth:`hold` returned, and acknowledge their records."""
+    def finish(self, changes: Changes) -> int:
+        """Write the changes that :meth:`hold` returned, acknowledge their records, and return the number of these."""
         self._write(changes)
+        acknowledged = sum(offset - self.log.committed.get(place, 0) for place, offset in self._held.items())
         self.log.committed.update(self._held)
+        return acknowledged
 
     def die(self, changes: Changes, crash: CrashPoint) -> None:
-        """Write as much of the changes as a worker that crashes there. The worker owns nothing afterwards."""
+        """Write as much of the changes as a worker that crashes there, perhaps after it was replaced. It then owns nothing."""
         if crash == "during_rows":  # the first ones, in their order
             changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
         if crash != "before_rows":
             self._write(changes, outputs=crash == "after_outputs")
-        self.revoke()
-
-    def write_late(self, changes: Changes) -> None:
-        """Write the changes without the offset, as a paused worker that was replaced in the meantime."""
-        self._write(changes)
         self.revoke()
 
     def revoke(self) -> None:
@@ -158,11 +118,10 @@ class MemoryWorker:
                     newest.pop((message.key or b"").decode(), None)
                 elif circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
                     newest[circuit.circuit_id] = circuit
-        ends: dict[str, dict[int, int]] = defaultdict(dict)
-        for topic in (self.names.executions, self.names.commands):
-            for number in range(self.partitions):
-                ends[topic][number] = self.log.end(topic, number)
-        return Known(newest, ends[self.names.executions], ends[self.names.commands])
+        return Known(newest, self._ends(self.names.executions), self._ends(self.names.commands))
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        return {number: self.log.end(topic, number) for number in range(self.partitions)}
 
     def _write(self, changes: Changes, *, outputs: bool = True) -> None:
         for key, (tool_name, row) in changes.rows.items():
@@ -171,7 +130,6 @@ class MemoryWorker:
             else:
                 self.rows[key] = row
             self.log.append(self.names.changelog, key, row, partition=owner_partition(tool_name, self.partitions))
-        self.leases += changes.leases
         if not outputs:
             return
         for published in changes.circuits:
@@ -181,18 +139,3 @@ class MemoryWorker:
             self.log.append(self.names.dead, letter.key, letter.body, headers=letter.headers())
         for copy in changes.rekeyed:
             self.log.append(copy.topic, copy.tool_name.encode(), copy.value, headers=copy.headers)
-
-
-def newest_circuits(log: MemoryLog, names: TopicNames) -> dict[str, Circuit]:
-    """Return the highest version of every circuit in the log, by circuit id."""
-    found: dict[str, Circuit] = {}
-    for number in range(log.partitions(names.circuits)):
-        for message in log.read(names.circuits, number, 0):
-            if message.value is None:
-                found.pop((message.key or b"").decode(), None)
-                continue
-            circuit = Circuit.model_validate_json(message.value)
-            known = found.get(circuit.circuit_id)
-            if known is None or known.version < circuit.version:
-                found[circuit.circuit_id] = circuit
-    return found

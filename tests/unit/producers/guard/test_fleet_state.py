@@ -13,8 +13,8 @@ from switchgear.guard.decision import make_decision
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.testing import FakeClock, InMemoryFleet
-from switchgear.testing.clock import START
 from switchgear.testing.fakes import MemoryEmitter
+from switchgear.testing.fleet import START
 from switchgear_schemas.circuit import Circuit
 
 NOBODY = "127.0.0.1:1"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from switchgear import CircuitChange, FunctionHooks, Switchgear
-from switchgear.telemetry.dispatch import HookList
+from switchgear.telemetry.hooks import HookList
 from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:1"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -238,6 +239,16 @@ def test_trace_context_is_that_of_the_current_span(telemetry: Telemetry) -> None
     with telemetry.tracer.start_as_current_span("agent step"):
         TraceContextTextMapPropagator().inject(carrier)
         assert telemetry.hooks.traceparent() == carrier["traceparent"]
+
+
+def test_does_not_write_on_a_span_that_has_ended(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
+    """A task keeps the span of the request that started it, which may end first. The SDK logs each write on such a span."""
+    with trace.use_span(telemetry.tracer.start_span("request"), end_on_exit=False) as span:
+        span.end()
+        telemetry.gear.call("search", lambda: 1)
+        with pytest.raises(ConnectionError):
+            telemetry.gear.call("search", broken)
+    assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
 def test_event_of_a_call_has_the_trace_context_of_its_span(telemetry: Telemetry) -> None:

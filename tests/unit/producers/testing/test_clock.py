@@ -4,7 +4,7 @@ import pytest
 
 from switchgear import SwitchgearError
 from switchgear.testing import FakeClock
-from switchgear.testing.clock import START
+from switchgear.testing.fleet import START
 
 
 def test_clocks_advance_together():

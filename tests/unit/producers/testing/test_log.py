@@ -78,17 +78,6 @@ def test_compaction_keeps_the_newest_record_of_each_key_at_its_offset(log, monke
     assert log.end("states", 0) == 100
 
 
-def test_digest_is_equal_for_equal_logs_only():
-    def digest(value, at):
-        log = MemoryLog(lambda: at)
-        log.create("calls", 1)
-        log.append("calls", b"k", value)
-        return log.digest()
-
-    assert digest(b"v", 1.0) == digest(b"v", 1.0)
-    assert len({digest(b"v", 1.0), digest(b"w", 1.0), digest(b"v", 2.0)}) == 3
-
-
 def test_error_names_the_missing_topic_and_the_existing_ones(log):
     with pytest.raises(NoSuchPartitionError, match=r"topic cals has no partition 0.*calls \(4\)"):
         log.append("cals", b"k", b"v", partition=0)

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from switchgear.fleet import Row
-from switchgear.testing import FakeClock, MemoryLog, MemoryWorker
+from switchgear.testing import FakeClock, MemoryFollower, MemoryLog, MemoryWorker
 from switchgear.testing.fleet import ByTool
-from switchgear.testing.worker import create_topics, newest_circuits
+from switchgear.testing.worker import create_topics
 from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
@@ -32,6 +32,13 @@ class Place:
         value = msgspec.json.encode({"tool_name": tool, "status": status, "error_class": "server", **fields})
         self.log.append(NAMES.executions, tool.encode(), value, partition=partition)
 
+    def circuits(self):
+        """Return the circuits as a guard sees them."""
+        follower = MemoryFollower(self.clock.monotonic)
+        for number in range(self.partitions):
+            follower.deliver(self.log.read(NAMES.circuits, number, 0))
+        return follower.table.views
+
     def row(self, tool="search"):
         return Row.decode(self.log.compacted(NAMES.changelog)[tool.encode()].value)
 
@@ -50,16 +57,9 @@ def test_worker_folds_new_records_and_acknowledges_them(place):
     for _ in range(3):
         place.say()
     assert worker.step() == 3
-    assert newest_circuits(place.log, NAMES)["search"].state == "open"
+    assert place.circuits()["search"].state == "open"
     assert place.row().total_calls == 3
     assert worker.step() == 0
-
-
-def test_step_takes_the_largest_batch(place):
-    worker = place.worker()
-    for _ in range(5):
-        place.say("success")
-    assert [worker.step(most=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 @pytest.mark.parametrize("crash", CRASHES)
@@ -70,7 +70,7 @@ def test_next_worker_counts_each_call_once_after_a_crash(place, crash):
     for _ in range(2):
         place.say()
     place.say("success", tool="other")
-    worker.step(crash=crash)
+    worker.die(worker.hold(), crash)
     assert worker.owned == ()
     place.clock.advance(8)
     place.worker().step()
@@ -83,7 +83,7 @@ def test_takeover_publishes_a_record_that_a_crash_lost(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
-    worker.step(crash="after_rows")
+    worker.die(worker.hold(), "after_rows")
     assert place.records() == []
     place.worker()
     assert [(record["state"], record["version"]) for record in place.records()] == [("open", 1)]
@@ -100,10 +100,10 @@ def test_replaced_worker_that_resumes_changes_nothing_for_readers(place):
     place.clock.advance(60)
     place.say("rejected", probe_requested=True, emitter_id="p1", error_class=None)
     successor.step()
-    assert newest_circuits(place.log, NAMES)["search"].version == 2
-    paused.write_late(changes)
+    assert place.circuits()["search"].version == 2
+    paused.die(changes, "after_outputs")
     assert paused.owned == ()
-    circuit = newest_circuits(place.log, NAMES)["search"]
+    circuit = place.circuits()["search"]
     assert (circuit.version, circuit.state, circuit.leases[0].emitter_id) == (2, "half_open", "p1")
     recovered = place.worker()
     assert Row.decode(recovered.rows[b"search"]).version == 2
@@ -128,7 +128,7 @@ def test_worker_forwards_a_call_in_the_wrong_partition(place):
     while worker.step():
         pass
     assert place.row().total_calls == 3
-    assert newest_circuits(place.log, NAMES)["search"].state == "open"
+    assert place.circuits()["search"].state == "open"
 
 
 def test_invalid_execution_becomes_a_dead_letter(place):
@@ -151,16 +151,5 @@ def test_two_workers_share_partitions_and_take_over(place):
     one.revoke()
     other.assign(range(4))
     assert {key.decode() for key in other.rows} == set(tools)
-    assert {circuit.state for circuit in newest_circuits(place.log, NAMES).values()} == {"open"}
+    assert {circuit.state for circuit in place.circuits().values()} == {"open"}
     assert all(len(place.records(tool)) == 1 for tool in tools)
-
-
-def test_worker_counts_leases(place):
-    worker = place.worker()
-    for _ in range(3):
-        place.say()
-    worker.step()
-    place.clock.advance(60)
-    place.say("rejected", probe_requested=True, emitter_id="p1", error_class=None)
-    worker.step()
-    assert worker.leases == 1
