@@ -219,12 +219,12 @@ def _counted(answer: Permit | Rejection, session: Session) -> Permit | Rejection
     """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
     if isinstance(answer, Rejection):
         return answer
-    refusal = session.begin(answer.tool)
-    if refusal is None:
-        answer.sessions = session.nested()
-        return answer
-    answer.release()
-    return refusal
+    counted_in = session.begin(answer.tool)
+    if isinstance(counted_in, Rejection):
+        answer.release()
+        return counted_in
+    answer.sessions = counted_in
+    return answer
 
 
 class PermitContext:

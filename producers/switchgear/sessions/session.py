@@ -187,21 +187,22 @@ class Session:
 
     def check_limits(self, tool: str) -> Rejection | None:
         """Return the refusal of a call of ``tool`` if a limit is reached. The call is not counted."""
-        for session in self.nested():
-            reason = session.limit_reached
-            if reason is not None:
-                session.add_calls(refused=1)
-                return Rejection(tool, "open", "session", reason)
-        return None
+        return _refusal(self.nested(), tool)
 
-    def begin(self, tool: str) -> Rejection | None:
-        """Count a call of ``tool`` that nothing else refuses, or return its refusal if a limit is reached."""
+    def begin(self, tool: str) -> tuple[Session, ...] | Rejection:
+        """Count a call of ``tool`` that nothing else refuses.
+
+        Returns:
+            The sessions that it counts in, or its refusal if a limit is reached.
+        """
+        sessions = self.nested()
         with self.owner.session_lock:
-            refusal = self.check_limits(tool)
-            if refusal is None:
-                for session in self.nested():
-                    session.add_calls(1)
-            return refusal
+            refusal = _refusal(sessions, tool)
+            if refusal is not None:
+                return refusal
+            for session in sessions:
+                session.add_calls(1)
+        return sessions
 
     def not_made(self) -> None:
         """Take back a call that had begun, in this session alone: it was never made."""
@@ -219,6 +220,15 @@ class Session:
             with self.owner.session_lock:
                 self._spent += usage
                 self._failures += failed
+
+
+def _refusal(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
+    for session in sessions:
+        reason = session.limit_reached
+        if reason is not None:
+            session.add_calls(refused=1)
+            return Rejection(tool, "open", "session", reason)
+    return None
 
 
 def session_of(owner: object) -> Session | None:
