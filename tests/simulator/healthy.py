@@ -60,23 +60,22 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
     pane_calls = round(window.width * CALLS_PER_S)
     while first < end:
         calm = window.calls >= limits.minimum_calls and window.failed < limits.rate * window.calls
-        if not calm or evidence.cusum >= limits.height:
+        if not calm or evidence.cusum >= limits.cusum.height:
             breaker.record_event(first / CALLS_PER_S, _by(first, ResultKind.SUCCESS), generation=None, lease_id=None)
             first += 1
             continue
         last = min(end, (first // pane_calls + 1) * pane_calls) - 1
         now, number = last / CALLS_PER_S, last - first + 1
         window.roll(now)
-        window.ring[window._base] += number
+        window.newest[0] += number
         window.calls += number
         evidence.streak = 0
         if evidence.cusum:
-            evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.down))
-            evidence.cusum = max(0, evidence.cusum - number * limits.down)
-        assert evidence.callers is not None
+            evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.cusum.down))
+            evidence.cusum = max(0, evidence.cusum - number * limits.cusum.down)
         for index in range(max(first, last - 1), last + 1):
             evidence.callers.add(_name(index), window.stamp)
-        breaker._clock = now
+        breaker.clock = now
         breaker._total_calls += number
         first = last + 1
 

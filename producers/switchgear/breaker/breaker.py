@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from switchgear.breaker import snapshot
-from switchgear.breaker.core import Core
+from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES
-from switchgear.breaker.values import BreakerPermit, BreakerRejection, Cause, ProbeLease, Result, Transition
+from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES, IllegalTransitionError
+from switchgear.breaker.states import open_until as end_of_wait
+from switchgear.breaker.values import (
+    BreakerPermit,
+    BreakerRejection,
+    Cause,
+    Counts,
+    ProbeLease,
+    Result,
+    ResultKind,
+    Transition,
+)
 from switchgear_schemas.enums import CircuitState, Verb
-from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
+_IGNORED: Final = ResultKind.IGNORED
+_FAILURE: Final = ResultKind.FAILURE
 
-class Breaker(Core):
+
+class Breaker:
     """The state machine of one circuit.
 
-    Times are float seconds of one clock, monotonic or since 1970. If ``now`` goes backwards, the latest instant counts on. If it
-    goes back by more than an hour, the latest instant was wrong. Folding the same calls gives the same state to the byte. A breaker
-    is not thread-safe: its owner serialises calls.
+    Times are float seconds of one clock, monotonic or since 1970. If ``now`` goes backwards, the latest instant counts on. Folding
+    the same calls gives the same state to the byte. A breaker is not thread-safe: its owner serialises calls.
 
     A probe is permitted at ``now >= open_until``. Rules compare by ``>=`` and are evaluated on every result. A call is slow if it
     took *more* than the threshold. An ignored result changes nothing.
@@ -33,13 +47,37 @@ class Breaker(Core):
         previous_state: The state before. None until the first change.
         generation: Number of changes of state so far.
         attempt: Opens in a row without a close between them.
+        clock: The latest instant at which something was recorded, or asked and not simply permitted.
         changed_at: When the state changed.
         open_until: When the first probe is permitted. A half-open circuit keeps it.
         cause: Why the last transition happened.
-        quiet: The permit for calls that need not ask, see :class:`Core`.
+        on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
+        quiet: The permit of a closed circuit in which one more success would change no decision, else None. You may read it
+            without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
+            success: they change only the number of calls in :meth:`counts`.
     """
 
-    __slots__ = ()
+    def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
+        self.circuit_id = circuit_id
+        self.policy = policy
+        self.state: CircuitState = STATE_OF_MODE[policy.mode]
+        self.previous_state: CircuitState | None = None
+        self.generation = 0
+        self.attempt = 0
+        self.clock = now
+        self.changed_at = now
+        self.open_until: float | None = None
+        self.cause: Cause | None = None
+        self.on_move: Callable[[Transition], None] | None = None
+        self._retry_at: float | None = None
+        self._rejected = 0
+        self._total_calls = 0
+        self._total_failed = 0
+        self._half_open: HalfOpen | None = None
+        self._evidence = Evidence(policy, now)
+        self._pass: BreakerPermit | None
+        self.quiet: BreakerPermit | None
+        self._settle()
 
     # ---- deciding in one process
 
@@ -48,62 +86,46 @@ class Breaker(Core):
 
         An open circuit whose wait is over becomes half-open here. The first callers get the probes.
         """
-        passing = self._pass
-        if passing is not None:
-            return passing
-        return self._acquire(now)
+        if self._pass is not None:
+            return self._pass
+        if self.state in PASSING:  # a fixed window: the permit names its instant
+            self.advance(now)
+            return BreakerPermit(self.circuit_id, self.generation, None, self.clock)
+        if self.state == "open" and self.open_until is not None and now < self.open_until:
+            return self._reject(self.open_until - now)
+        self.advance(now)
+        self._end_wait()
+        if self.remaining_probes > 0:
+            assert self._half_open is not None
+            return BreakerPermit(self.circuit_id, self.generation, self._half_open.lease(self.generation))
+        return self._reject(self.retry_after_s(now))
 
-    def _acquire(self, now: float) -> BreakerPermit | BreakerRejection:
-        state = self.state
-        if state in PASSING:  # a fixed window: the permit names it
-            now = self._latest(now)
-            self._evidence.window.roll(now)
-            return BreakerPermit(self.circuit_id, self.generation, None, self._evidence.window.stamp)
-        until = self.open_until
-        if state == "open" and until is not None and now < until:
-            self._rejected += 1
-            return BreakerRejection(self.circuit_id, state, self.generation, until - now, self.cause)
-        now = self._latest(now)
-        self._expire(now)
-        self._end_wait(now)
-        half_open = self._half_open
-        if half_open is not None and half_open.room(self.policy) > 0:
-            return BreakerPermit(self.circuit_id, self.generation, half_open.lease(self.generation))
+    def _reject(self, retry_after_s: float | None) -> BreakerRejection:
         self._rejected += 1
-        return BreakerRejection(self.circuit_id, self.state, self.generation, self.retry_after_s(now), self.cause)
+        return BreakerRejection(self.circuit_id, self.state, self.generation, retry_after_s, self.cause)
 
     def would_refuse(self, now: float) -> bool:
-        """Return whether :meth:`try_acquire` would refuse at ``now``. It takes no probe and changes nothing."""
-        half_open = self._half_open
-        if half_open is not None and self._ended_stay(now) is None:
-            return half_open.room(self.policy) <= 0
-        if half_open is not None or (self.state == "open" and self.open_until is not None):
-            return self.open_at(now) is not None
-        return self.state not in PASSING
+        """Return whether :meth:`try_acquire` would refuse at ``now``. It takes no probe."""
+        if self.open_at(now) is not None:
+            return True
+        return self.state == "forced_open" or (self._half_open is not None and self.remaining_probes == 0)
 
     def open_at(self, now: float) -> tuple[float, float] | None:
-        """Return since when and until when calls are refused at ``now``, or None if they are not, or no instant is known.
-
-        A half-open stay that ended since the last call counts as open. Nothing changes.
-        """
-        since, until = self.changed_at, self.open_until
-        if self.state != "open":
-            ended = self._ended_stay(now)
-            if ended is None:
-                return None
-            since, until, now = ended
-        return (since, until) if until is not None and now < until else None
+        """Apply timers, and return since when and until when calls are refused. Return None if no such instant is known."""
+        self.advance(now)
+        until = self.open_until
+        return (self.changed_at, until) if self.state == "open" and until is not None and now < until else None
 
     def release(self, permit: BreakerPermit, now: float) -> None:
         """Give a permit back, because the call was not made."""
-        self._expire(self._latest(now))
+        self.advance(now)
         if self._half_open is not None and permit.generation == self.generation:
             self._half_open.give_back(permit.lease_id)
 
     def abandon_probes(self) -> None:
         """Drop the probes that are out, because their holders are gone. Others may go in their place."""
         if self._half_open is not None:
-            self._half_open.outstanding.clear()
+            self._half_open.leases.clear()
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None = None) -> Transition | None:
         """Count a finished call.
@@ -119,18 +141,9 @@ class Breaker(Core):
         Returns:
             The transition that followed, if any.
         """
-        if now < self._clock:
-            now = self._go_back(now)
-        else:
-            self._clock = now
-        if self.state in COUNTING:
-            if permit is not None and permit is not self._pass and self._is_void(now, permit):
-                return None
-            return self._count(now, result)
-        expired = self._expire(now)
-        if permit is None or permit.generation != self.generation:
-            return expired
-        return self._probe(now, result, permit.lease_id) or expired
+        if permit is None:
+            return self.record_event(now, result, None, None)
+        return self.record_event(now, result, permit.generation, permit.lease_id, permit.started_at)
 
     # ---- deciding for the fleet
 
@@ -140,7 +153,7 @@ class Breaker(Core):
         if self._half_open is None:
             return ()
         end = self._half_open_until()
-        return tuple(ProbeLease(lease_id, emitter, end) for lease_id, emitter in self._half_open.outstanding.items())
+        return tuple(ProbeLease(lease_id, emitter, end) for lease_id, emitter in self._half_open.leases)
 
     @property
     def remaining_probes(self) -> int:
@@ -154,20 +167,19 @@ class Breaker(Core):
             The transition to publish, with the lease among :attr:`leases`. None if nothing changed: the circuit is not open, its
             wait is not over, every permit is out, or the process holds a lease already.
         """
-        now = self._latest(now)
-        moved = self._expire(now)
-        moved = self._end_wait(now) or moved
-        half_open = self._half_open
-        if half_open is None or half_open.held_by(emitter_id) or half_open.room(self.policy) <= 0:
+        moved = self.advance(now)
+        moved = self._end_wait() or moved
+        holders = [lease.emitter_id for lease in self.leases]
+        if self._half_open is None or emitter_id in holders or self.remaining_probes == 0:
             return moved
-        half_open.lease(self.generation, emitter_id)
-        return moved or self._stay(now, Cause(rule="lease_granted", actor=emitter_id))
+        self._half_open.lease(self.generation, emitter_id)
+        granted = Cause(rule="lease_granted", actor=emitter_id)
+        return moved or self._transition(self.state, granted, self.counts(self.clock))
 
     def record_event(
         self,
         now: float,
         result: Result,
-        *,
         generation: int | None,
         lease_id: str | None,
         started_at: float | None = None,
@@ -185,44 +197,66 @@ class Breaker(Core):
         Returns:
             The transition that followed, if any.
         """
-        now = self._latest(now)
+        moved = self.advance(now)
         if self.state in COUNTING:
             if generation is not None and generation < self.generation:
                 return None
-            window = self._evidence.window
-            if window.fixed and started_at is not None and window.stamp_of(started_at) < window.stamp_of(now):
+            if started_at is not None and self._evidence.window.began_earlier(started_at, self.clock):
                 return None
-            return self._count(now, result)
-        expired = self._expire(now)
+            return self._count(result)
         if generation is None:
-            return self._unguarded(now, result, started_at) or expired
-        if generation != self.generation:
-            return expired
-        return self._probe(now, result, lease_id) or expired
+            until = self.open_until
+            if until is None or started_at is None or started_at < until or result.kind is _IGNORED:
+                return moved
+            moved = self._end_wait() or moved
+        elif generation != self.generation or self._half_open is None or not self._half_open.give_back(lease_id):
+            return moved
+        return self._count_probe(result) or moved
 
     # ---- both
 
-    @property
-    def last_seen(self) -> float:
-        """The latest instant at which something was recorded, or asked and not simply permitted."""
-        return self._clock
+    def counts(self, now: float) -> Counts:
+        """Return the counts of the window at ``now``. An open circuit has those that opened it, and the calls rejected since."""
+        evidence = self._evidence
+        window = evidence.window
+        window.roll(max(now, self.clock))
+        return Counts(
+            calls=window.calls,
+            failed=window.failed,
+            slow=window.slow,
+            ignored=window.ignored,
+            rejected=self._rejected,
+            wasted_tokens=window.tokens,
+            consecutive_failures=evidence.streak,
+            total_calls=self._total_calls,
+            total_failed=self._total_failed,
+        )
 
-    def is_idle(self, now: float) -> bool:
-        """Return whether the circuit is as it began, without evidence."""
-        return self.is_stale(now) and self._evidence.streak == 0 and self._evidence.cusum == 0
+    def retry_after_s(self, now: float) -> float | None:
+        """Return the seconds until the first probe, or None if that is not known. Only an open circuit knows it."""
+        if self.state != "open" or self.open_until is None:
+            return None
+        return max(0.0, self.open_until - max(now, self.clock))
 
-    def is_stale(self, now: float) -> bool:
-        """Return whether the circuit is as it began, but for an old run of failures."""
+    def may_retire(self, now: float) -> bool:
+        """Return whether forgetting the circuit changes no decision. It is False for an open, commanded or counting circuit."""
         if self.state != STATE_OF_MODE[self.policy.mode] or self.state not in PASSING:
             return False
-        self._evidence.window.roll(max(now, self._clock))
-        return self._evidence.window.calls == 0
+        evidence = self._evidence
+        needed_s = STALE_S if evidence.streak or evidence.cusum else IDLE_S
+        return now - self.clock >= needed_s and self.counts(now).calls == 0
 
     def advance(self, now: float) -> Transition | None:
         """Apply timers up to ``now``. An undecided half-open stay ends in open, dated at the instant at which it was due."""
-        return self._expire(self._latest(now))
+        if now > self.clock:  # noqa: PLR1730 - max() is slower
+            self.clock = now
+        if self._half_open is None or self.clock < self._half_open_until():
+            return None
+        limit = float(self.policy.max_wait_duration_in_half_open_state_s)
+        cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
+        return self._move("open", cause, at=self._half_open_until())
 
-    def command(  # noqa: PLR0911 - one return per verb
+    def command(
         self, verb: Verb, now: float, *, actor: str, reason: str = "", until: float | None = None
     ) -> Transition | None:
         """Apply an operator's command.
@@ -230,7 +264,7 @@ class Breaker(Core):
         Args:
             verb: ``force_open`` (until the next command, or with ``until`` until then, followed by probes), ``close``, ``reset``
                 (close and forget the evidence), ``disable``, ``metrics_only``, or ``auto`` (end a command: return to the state of
-                the policy's mode).
+                the policy's mode). For ``set_policy`` call :meth:`set_policy`.
             now: When the command applies.
             actor: Who commands.
             reason: Why.
@@ -238,72 +272,60 @@ class Breaker(Core):
 
         Returns:
             The transition to publish, or None if nothing changed.
-
-        Raises:
-            SwitchgearError: The verb is ``set_policy``. Call :meth:`set_policy`, which takes the policy.
         """
-        now = self._latest(now)
+        self.clock = max(now, self.clock)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
-        if verb == "reset":
+        if verb == "reset" and self.state == "closed":
             self._evidence.clear()
-            self.attempt, self._retry_at = 0, None
-            if self.state == "closed":
-                self._rejected = 0
-                self._settle()
-                return self._stay(now, cause)
-            return self._move("closed", now, cause)
-        if verb == "force_open":
-            if until is None:
-                return self._move_if_other("forced_open", now, cause)
-            if self.state == "open":
-                self.open_until = until
-                return self._stay(now, cause)
-            return self._move("open", now, cause, open_until=until)
+            self._retry_at = None
+            self._rejected = 0
+            self._settle()
+            return self._stay(cause)
+        if verb == "force_open" and until is not None:
+            if self.state != "open":
+                return self._move("open", cause, open_until=until)
+            self.open_until = until
+            return self._stay(cause)
         if verb == "auto":
             commanded = self.cause is not None and self.cause.rule == "command"
             if self.state in ("closed", "half_open") or (self.state == "open" and not commanded):
                 return None
-            return self._move_if_other(STATE_OF_MODE[self.policy.mode], now, cause)
-        target = _STATE_OF_VERB.get(verb)
-        if target is None:
-            raise SwitchgearError(f"The command {verb} needs a policy.", hint="Call set_policy with it.")
-        return self._move_if_other(target, now, cause)
+            return self._move_if_other(STATE_OF_MODE[self.policy.mode], cause)
+        return self._move_if_other(_STATE_OF_VERB[verb], cause)
 
     def transition_to(
         self, state: CircuitState, now: float, *, actor: str, reason: str = "", open_for_s: float | None = None
     ) -> Transition | None:
-        """Move to a state directly. If it is the present state, nothing changes.
+        """Move to a state directly, by a command. If it is the present state, nothing changes.
 
-        Args:
-            state: The new state.
-            now: When it applies.
-            actor: Who commands.
-            reason: Why.
-            open_for_s: For ``open``: seconds until the first probe, in place of the policy's wait.
+        ``open_for_s`` is for ``open``: the seconds until the first probe, in place of the policy's wait.
 
         Raises:
-            IllegalTransitionError: The table of transitions does not have this change.
+            IllegalTransitionError: The circuit is closed and ``state`` is ``half_open``.
         """
-        now = self._latest(now)
-        self._expire(now)
+        self.advance(now)
+        if self.state == "closed" and state == "half_open":
+            raise IllegalTransitionError(self.circuit_id)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
-        return self._move_if_other(state, now, cause, None if open_for_s is None else now + open_for_s)
+        return self._move_if_other(state, cause, None if open_for_s is None else self.clock + open_for_s)
 
     def set_policy(self, policy: BreakerPolicy, now: float) -> Transition | None:
-        """Go on under another policy. State, wait and probes stay, and the evidence that still has a meaning.
+        """Go on under another policy. State, wait and probes stay.
+
+        The evidence stays as far as the new policy counts in the same way: see :func:`~switchgear.breaker.snapshot.load_evidence`.
 
         Returns:
             The transition after a change of ``mode``, or None. A state that an operator commanded stays.
         """
-        now = self._latest(now)
+        self.clock = max(now, self.clock)
         old, self.policy = self.policy.mode, policy
-        self._evidence.adapt(policy, now)
+        self._evidence = snapshot.load_evidence(snapshot.save_evidence(self._evidence), policy, self.clock)
         self._settle()
-        return self._follow_mode(old, now)
+        return self._follow_mode(old)
 
     def snapshot(self) -> bytes:
         """Return the whole circuit as compact versioned bytes."""
-        cause, cause_details = snapshot.save_cause(self.cause)
+        cause = None if self.cause is None else msgspec.structs.astuple(self.cause)
         return snapshot.encode(
             snapshot.Saved(
                 format=snapshot.FORMAT,
@@ -313,17 +335,17 @@ class Breaker(Core):
                 mode=self.policy.mode,
                 generation=self.generation,
                 attempt=self.attempt,
-                changed_at=float(self.changed_at),
-                open_until=_float(self.open_until),
-                clock=float(self._clock),
-                retry_at=_float(self._retry_at),
+                changed_at=self.changed_at,
+                open_until=self.open_until,
+                clock=self.clock,
+                retry_at=self._retry_at,
                 rejected=self._rejected,
                 total_calls=self._total_calls,
                 total_failed=self._total_failed,
-                cause=cause,
-                half_open=None if self._half_open is None else self._half_open.dump(),
+                cause=None if cause is None else cause[:7],
+                half_open=self._half_open,
                 evidence=snapshot.save_evidence(self._evidence),
-                cause_details=cause_details,
+                cause_details=None if cause is None else cause[7:],
             )
         )
 
@@ -342,40 +364,139 @@ class Breaker(Core):
         breaker.changed_at, breaker.open_until = saved.changed_at, saved.open_until
         breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
-        breaker.cause = snapshot.load_cause(saved.cause, saved.cause_details)
-        if saved.half_open is not None:
-            breaker._half_open = HalfOpen.load(saved.half_open)
+        breaker.cause = None if saved.cause is None else Cause(*saved.cause, *(saved.cause_details or ()))
+        breaker._half_open = saved.half_open
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
         breaker._settle()
-        breaker._follow_mode(saved.mode, saved.clock)
+        breaker._follow_mode(saved.mode)
         return breaker
 
+    # ---- inside
 
-def _float(moment: float | None) -> float | None:
-    return None if moment is None else float(moment)  # an int would be restored as a float, and its bytes would differ
+    def _settle(self) -> None:
+        """After a change of state, policy or evidence, prepare the answers for calls that need no decision."""
+        passes = self.state in PASSING and not self._evidence.window.fixed
+        self._pass = BreakerPermit(self.circuit_id, self.generation) if passes else None
+        self.quiet = self._pass if self._evidence.clean or self.state == "disabled" else None
+
+    def _add(self, result: Result) -> bool:
+        """Add a result to the evidence. Return whether some rule is breached."""
+        if result.kind is _IGNORED:
+            self._evidence.window.add_ignored(self.clock)
+            return False
+        self._total_calls += 1
+        if result.kind is _FAILURE:
+            self._total_failed += 1
+            if result.retry_after_s is not None:
+                self._retry_at = max(self._retry_at or 0.0, self.clock + result.retry_after_s)
+        return self._evidence.add(self.clock, result)
+
+    def _count(self, result: Result) -> Transition | None:
+        if result.kind is _FAILURE:
+            self.quiet = None
+        if self._add(result):
+            return self._judge()
+        if self.quiet is None and self._evidence.clean:
+            self.quiet = self._pass
+        return None
+
+    def _judge(self) -> Transition | None:
+        cause = self._evidence.breach(self.policy)
+        if cause is None:
+            return None
+        if self.state != "metrics_only":
+            return self._move("open", cause)
+        if self.open_until is not None and self.clock < self.open_until:
+            return None  # an enforcing circuit would be open now
+        self._begin_wait(self.clock)
+        return self._stay(msgspec.structs.replace(cause, reason="would have opened"))
+
+    def _count_probe(self, result: Result) -> Transition | None:
+        half_open = self._half_open
+        if half_open is None:
+            return None
+        self._add(result)
+        if result.kind is _IGNORED:
+            half_open.ignored += 1
+        else:
+            half_open.add(failed=result.kind is _FAILURE, slow=result.duration_ms > self._evidence.limits.slow_ms)
+        verdict = half_open.verdict(self.policy)
+        if verdict is None:
+            return None
+        closes, cause = verdict
+        return self._move("closed" if closes else "open", cause)
+
+    def _half_open_until(self) -> float:
+        return self.changed_at + self.policy.max_wait_duration_in_half_open_state_s
+
+    def _begin_wait(self, at: float) -> None:
+        self.attempt += 1
+        self.open_until = end_of_wait(self.circuit_id, self.attempt, self.policy, at, self._retry_at)
+
+    def _end_wait(self) -> Transition | None:
+        if self.state != "open" or self.open_until is None or self.clock < self.open_until:
+            return None
+        return self._move("half_open", Cause(rule="wait_elapsed"))
+
+    def _follow_mode(self, old: str) -> Transition | None:
+        mode = self.policy.mode
+        if mode == old or (mode == "enforce" and self.state != old):
+            return None
+        return self._move_if_other(STATE_OF_MODE[mode], Cause(rule="policy", reason=f"mode {mode}"))
+
+    def _move_if_other(self, state: CircuitState, cause: Cause, until: float | None = None) -> Transition | None:
+        if state == self.state:
+            return None
+        return self._move(state, cause, open_until=until)
+
+    def _move(
+        self, state: CircuitState, cause: Cause, *, at: float | None = None, open_until: float | None = None
+    ) -> Transition:
+        counts, at = self.counts(self.clock), self.clock if at is None else at
+        self.previous_state, self.state = self.state, state
+        self.generation += 1
+        self.changed_at = at
+        self.cause = cause
+        self._rejected = 0
+        self._half_open = None
+        if state == "open":
+            self._begin_wait(at)
+            self.open_until = self.open_until if open_until is None else open_until
+        else:
+            self._evidence.clear()
+            if state == "half_open":
+                self._half_open = HalfOpen()
+                self.open_until = at if self.open_until is None else self.open_until
+            else:
+                self.open_until = None
+                self.attempt, self._retry_at = 0, None
+        self._settle()
+        moved = self._transition(self.previous_state, cause, counts)
+        if self.on_move is not None:
+            self.on_move(moved)
+        return moved
+
+    def _stay(self, cause: Cause) -> Transition:
+        self.cause = cause
+        return self._transition(self.state, cause, self.counts(self.clock))
+
+    def _transition(self, previous: CircuitState, cause: Cause, counts: Counts) -> Transition:
+        at = self.clock if previous == self.state else self.changed_at
+        return Transition(
+            self.circuit_id, previous, self.state, self.generation, at, cause, self.open_until, self.attempt, counts
+        )
 
 
 _STATE_OF_VERB: Final[dict[Verb, CircuitState]] = {
+    "force_open": "forced_open",
     "close": "closed",
+    "reset": "closed",
     "disable": "disabled",
     "metrics_only": "metrics_only",
 }
-
 
 IDLE_S: Final = 3_600.0
 """Seconds without a result after which a closed circuit without evidence may retire. It must not retire at once: the failure of a
 slow call that is still running would be lost."""
 STALE_S: Final = 86_400.0
 """The same for a closed circuit with an empty window that still has a run of failures."""
-
-
-def may_retire(breaker: Breaker, now: float, idle_s: float = IDLE_S) -> bool:
-    """Return whether forgetting a circuit changes no decision. It is False for an open, commanded or counting circuit.
-
-    Args:
-        breaker: The circuit. Its owner holds the lock.
-        now: Seconds on the breaker's clock.
-        idle_s: Seconds without a result.
-    """
-    quiet_s = now - breaker.last_seen
-    return quiet_s >= idle_s and (breaker.is_idle(now) or (quiet_s >= STALE_S and breaker.is_stale(now)))

@@ -12,7 +12,10 @@ exact, because the chain *is* the detector.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -46,11 +49,16 @@ class Detector(msgspec.Struct, frozen=True, gc=False):
     calls_between_false_opens: float
 
 
+OFF: Final = Detector(up=0, down=0, height=1, unit=1.0, calls_between_false_opens=math.inf)
+"""The detector of a policy without the rule: its sum stays zero."""
+
+
 @lru_cache(maxsize=256)
 def solve(rule: Cusum) -> Detector:
     """Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one."""
     up, down, unit = _weights(rule)
-    height, length = _height(up, down, rule.tolerable_failure_rate, rule.calls_between_false_opens)
+    lengths = enumerate(_run_lengths(up, down, rule.tolerable_failure_rate))
+    height, length = next(found for found in lengths if found[1] >= rule.calls_between_false_opens)
     return Detector(up=up, down=down, height=height, unit=unit, calls_between_false_opens=length)
 
 
@@ -58,7 +66,8 @@ def run_length(detector: Detector, failure_rate: float) -> float:
     """Return the exact mean number of calls from zero to an open, at a steady ``failure_rate`` in (0, 1]."""
     if failure_rate >= 1:
         return float(math.ceil(detector.height / detector.up))
-    return _Chain(detector.up, detector.down, failure_rate).length(detector.height)
+    lengths = _run_lengths(detector.up, detector.down, failure_rate)
+    return next(islice(lengths, detector.height, None))
 
 
 def _weights(rule: Cusum) -> tuple[int, int, float]:
@@ -87,66 +96,39 @@ def _weights(rule: Cusum) -> tuple[int, int, float]:
     return up, down, small / steps
 
 
-def _height(up: int, down: int, rate: float, wanted: float) -> tuple[int, float]:
-    chain = _Chain(up, down, rate)
-    height, length = 0, 0.0
-    while length < wanted:
-        length += chain.extend()
-        height += 1
-    return height, length
+def _run_lengths(up: int, down: int, rate: float) -> Iterator[float]:
+    """Yield the mean run length of the walk 0..height-1 for the heights 0, 1, 2 …, by one elimination without pivoting.
 
-
-class _Chain:
-    """The mean run length of the walk 0..height-1 for rising heights, by one elimination without pivoting.
-
-    The equations ``L(i) = 1 + p L(i+up) + (1-p) L(max(0, i-down))`` for the heights 1, 2, 3 … are the leading minors of one band
-    matrix ``A``. With ``A = LU``, ``L(0) = sum(z[i] * y[i])`` where ``Ly = 1`` and ``zU = e0``. So each further state takes one
-    row, and adds one term to the sum.
+    The equations ``L(i) = 1 + p L(i+up) + (1-p) L(max(0, i-down))`` of these heights are the leading minors of one band matrix
+    ``A``. With ``A = LU``, ``L(0) = sum(z[i] * y[i])`` where ``Ly = 1`` and ``zU = e0``. So each further state takes one row, and
+    adds one term to the sum.
     """
-
-    def __init__(self, up: int, down: int, rate: float) -> None:
-        self.up, self.down, self.rate = up, down, rate
-        self.upper: list[dict[int, float]] = []  # rows of U from the diagonal on, as far as they are still needed
-        self.column: list[list[tuple[int, float]]] = []  # of U, above the diagonal
-        self.y: list[float] = []
-        self.z: list[float] = []
-
-    def length(self, height: int) -> float:
-        """Return L(0) for ``height``."""
-        return sum(self.extend() for _ in range(height))
-
-    def extend(self) -> float:
-        """Add one state. Return its term of L(0)."""
-        i = len(self.y)
-        row = self._eliminated(i)
-        while len(self.column) <= i + self.up:
-            self.column.append([])
-        for j, entry in row.items():
-            if j > i:
-                self.column[j].append((i, entry))
-        start = 1.0 if i == 0 else 0.0
-        z = (start - sum(self.z[k] * entry for k, entry in self.column[i])) / row[i]
-        self.z.append(z)
-        self.upper.append(row)
-        if i > self.down:
-            self.upper[i - self.down - 1] = {}
-        return z * self.y[i]
-
-    def _eliminated(self, i: int) -> dict[int, float]:
-        row = {i: 1.0}
-        back = max(0, i - self.down)
-        row[back] = row.get(back, 0.0) - (1 - self.rate)
-        row[i + self.up] = row.get(i + self.up, 0.0) - self.rate
-        right = 1.0
+    upper: dict[int, dict[int, float]] = {}  # the rows of U that are still needed
+    y: dict[int, float] = {}
+    above: defaultdict[int, float] = defaultdict(
+        float
+    )  # of each column of U, the sum of the entries above the diagonal times z
+    length = 0.0
+    for i in count():
+        yield length
+        back = max(0, i - down)
+        row = defaultdict(float, {i: 1.0})
+        row[back] -= 1 - rate
+        row[i + up] -= rate
+        y[i] = 1.0
         for k in range(back, i):
             entry = row.pop(k, 0.0)
             if not entry:
                 continue
-            above = self.upper[k]
-            factor = entry / above[k]
-            for j, value in above.items():
+            factor = entry / upper[k][k]
+            for j, value in upper[k].items():
                 if j > k:
-                    row[j] = row.get(j, 0.0) - factor * value
-            right -= factor * self.y[k]
-        self.y.append(right)
-        return row
+                    row[j] -= factor * value
+            y[i] -= factor * y[k]
+        z = ((i == 0) - above.pop(i, 0.0)) / row[i]
+        for j, entry in row.items():
+            if j > i:
+                above[j] += z * entry
+        upper[i] = row
+        upper.pop(i - down - 1, None)
+        length += z * y[i]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from switchgear.breaker.values import Cause
+import msgspec
+
+from switchgear.breaker.values import Cause, Count
 
 if TYPE_CHECKING:
-    from switchgear.breaker.snapshot import SavedHalfOpen
     from switchgear_schemas.policy import BreakerPolicy
 
 IGNORED_PER_PERMIT: Final = 10
@@ -15,21 +16,22 @@ IGNORED_PER_PERMIT: Final = 10
 ignored still gets probes (erpc/erpc#1118)."""
 
 
-class HalfOpen:
-    """The probes that are out and those that came back.
+class HalfOpen(msgspec.Struct, array_like=True):
+    """The probes that are out and those that came back. A snapshot holds it as it is.
 
     With ``first_failure`` one bad probe opens the circuit again, and ``success_threshold_to_close`` good ones close it. No more
     probes go out than could still be needed. With ``rate`` the rates decide once as many probes came back as there are permits. A
     slow probe is bad if the policy has a slow-call rule. An ignored probe gives its permit back and decides nothing.
     """
 
-    __slots__ = ("bad", "failed", "good", "ignored", "outstanding", "serial", "slow")
-
-    def __init__(self) -> None:
-        self.outstanding: dict[str, str] = {}
-        """Lease id to the emitter that holds it. The emitter of this process's own permits is empty."""
-        self.serial = 0
-        self.good = self.bad = self.failed = self.slow = self.ignored = 0
+    serial: Count = 0
+    good: Count = 0
+    bad: Count = 0
+    failed: Count = 0
+    slow: Count = 0
+    ignored: Count = 0
+    leases: list[tuple[str, str]] = []
+    """Id of each probe that is out, and the emitter that holds it. The emitter of this process's own permits is empty."""
 
     @property
     def finished(self) -> int:
@@ -37,29 +39,28 @@ class HalfOpen:
         return self.good + self.bad
 
     def room(self, policy: BreakerPolicy) -> int:
-        """Return how many more probes are permitted now."""
+        """Return how many more probes are permitted now. It may be negative after a change of policy."""
         permits = policy.permitted_number_of_calls_in_half_open_state
-        flying = len(self.outstanding)
         if self.ignored >= permits * IGNORED_PER_PERMIT:
             return 0
         if policy.half_open_decision == "rate":
-            return permits - flying - self.finished
-        return min(permits, max(permits, policy.success_threshold_to_close) - self.good) - flying
+            return permits - len(self.leases) - self.finished
+        needed = max(permits, policy.success_threshold_to_close) - self.good
+        return min(permits, needed) - len(self.leases)
 
     def lease(self, generation: int, emitter_id: str = "") -> str:
         """Permit a probe. Return its id, which is unique in all generations of the circuit."""
         self.serial += 1
         lease_id = f"{generation}.{self.serial}"
-        self.outstanding[lease_id] = emitter_id
+        self.leases.append((lease_id, emitter_id))
         return lease_id
 
     def give_back(self, lease_id: str | None) -> bool:
         """End a lease. Return False if there is no such lease."""
-        return lease_id is not None and self.outstanding.pop(lease_id, None) is not None
-
-    def held_by(self, emitter_id: str) -> bool:
-        """Return whether a process holds a lease."""
-        return emitter_id in self.outstanding.values()
+        others = [lease for lease in self.leases if lease[0] != lease_id]
+        found = len(others) < len(self.leases)
+        self.leases = others
+        return found
 
     def add(self, *, failed: bool, slow: bool) -> None:
         """Count a probe that came back."""
@@ -70,58 +71,30 @@ class HalfOpen:
         else:
             self.good += 1
 
-    def verdict(self, policy: BreakerPolicy) -> tuple[bool, Cause] | None:  # noqa: PLR0911 - one return per decision
+    def verdict(self, policy: BreakerPolicy) -> tuple[bool, Cause] | None:
         """Return whether to close (True) or to open again (False) and why. Return None while it is undecided."""
         permits = policy.permitted_number_of_calls_in_half_open_state
         if self.ignored >= permits * IGNORED_PER_PERMIT:
             return False, _cause("probes_ignored", self.ignored, permits * IGNORED_PER_PERMIT, self.ignored)
-        if policy.half_open_decision == "first_failure":
-            if self.bad:
-                if self.failed:
-                    return False, _cause("probe_failed", self.bad, 1, self.finished)
-                return False, _cause("probe_slow", self.bad, 1, self.finished, policy.slow_call_duration_threshold_ms)
-            needed = policy.success_threshold_to_close
-            if self.good >= needed:
-                return True, _cause("probe_succeeded", self.good, needed, self.finished)
-            return None
-        if self.finished < permits:
-            return None
+        if policy.half_open_decision == "rate":
+            return self._verdict_by_rate(policy) if self.finished >= permits else None
+        if self.failed:
+            return False, _cause("probe_failed", self.bad, 1, self.finished)
+        if self.slow:
+            return False, _cause("probe_slow", self.bad, 1, self.finished, policy.slow_call_duration_threshold_ms)
+        needed = policy.success_threshold_to_close
+        return (True, _cause("probe_succeeded", self.good, needed, self.finished)) if self.good >= needed else None
+
+    def _verdict_by_rate(self, policy: BreakerPolicy) -> tuple[bool, Cause]:
         rate, slow = self.failed / self.finished, self.slow / self.finished
         threshold, slow_threshold = policy.failure_rate_threshold, policy.slow_call_rate_threshold
-        if threshold is not None and rate >= threshold:
-            return False, _cause("probe_failure_rate", rate, threshold, self.finished)
-        if slow_threshold is not None and slow >= slow_threshold:
+        failing = threshold is not None and rate >= threshold
+        if not failing and slow_threshold is not None and slow >= slow_threshold:
             slow_ms = policy.slow_call_duration_threshold_ms
             return False, _cause("probe_slow_call_rate", slow, slow_threshold, self.finished, slow_ms)
-        return True, _cause("probe_failure_rate", rate, threshold, self.finished)
-
-    def dump(self) -> SavedHalfOpen:
-        """Return the numbers and leases for a snapshot."""
-        leases = list(self.outstanding.items())
-        return self.serial, self.good, self.bad, self.failed, self.slow, self.ignored, leases
-
-    @classmethod
-    def load(cls, saved: SavedHalfOpen) -> HalfOpen:
-        """Return the probes that :meth:`dump` saved."""
-        half_open = cls()
-        (
-            half_open.serial,
-            half_open.good,
-            half_open.bad,
-            half_open.failed,
-            half_open.slow,
-            half_open.ignored,
-            leases,
-        ) = saved
-        half_open.outstanding = dict(leases)
-        return half_open
+        return not failing, _cause("probe_failure_rate", rate, threshold, self.finished)
 
 
 def _cause(rule: str, value: float, threshold: float | None, sample: int, slow_ms: float | None = None) -> Cause:
-    return Cause(
-        rule,
-        float(value),
-        None if threshold is None else float(threshold),
-        sample,
-        slow_call_duration_threshold_ms=slow_ms,
-    )
+    limit = None if threshold is None else float(threshold)
+    return Cause(rule, float(value), limit, sample, slow_call_duration_threshold_ms=slow_ms)

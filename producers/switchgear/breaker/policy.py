@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
 
-class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The values of a BreakerPolicy. It equals any object with the same values."""
+class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The values of a BreakerPolicy."""
 
     consecutive_failures: int | None = None
     failure_count: int | None = None
@@ -43,12 +43,6 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     scope: Scope = "tool"
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        return all(getattr(other, name, self) == getattr(self, name) for name in self.__struct_fields__)
-
-    def __hash__(self) -> int:
-        return hash(msgspec.structs.astuple(self))
 
 
 def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from switchgear.breaker.evidence import Evidence, Reporters
+from switchgear.breaker.evidence import Evidence
+from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.states import STATES
-from switchgear.breaker.values import Cause
-from switchgear.breaker.windows import CountWindow, TimeWindow
+from switchgear.breaker.values import Count, Instant
+from switchgear.breaker.windows import FAILED, SLOW
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
 
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 """The format that is written. A reader knows this one and every smaller one."""
-MAX_COUNT: Final = 2**62
-"""Bound of a count, an offset or a version. It leaves room to count on for centuries within 64 bits."""
-LATEST_S: Final = 253_000_000_000.0
-"""Seconds since 1970, in the year 9987. Later instants have no date."""
 
-Count = Annotated[int, Meta(ge=0, lt=MAX_COUNT)]
-Instant = Annotated[float, Meta(ge=0, lt=LATEST_S)]
 _State = Annotated[int, Meta(ge=0, lt=len(STATES))]
 _Measure = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 
@@ -41,7 +36,7 @@ class SnapshotError(SwitchgearError):
 
 
 class SavedEvidence(msgspec.Struct, array_like=True):
-    """The evidence in the shape in which it was counted. Another policy takes over what still has a meaning."""
+    """The evidence in the shape in which it was counted."""
 
     window_type: Literal["time", "count"]
     size: Annotated[float, Meta(gt=0, le=86_400)]
@@ -61,18 +56,10 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     cusum_failed: Count = 0
 
 
-SavedCause = tuple[str, _Measure | None, _Measure | None, Count | None, Count | None, str | None, str | None]
-"""The first seven fields of a cause."""
-SavedCauseDetails = tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None]
-"""The fields of a cause that were added later. ``SavedCause`` keeps its length, which older readers check."""
-SavedHalfOpen = tuple[Count, Count, Count, Count, Count, Count, list[tuple[str, str]]]
-"""The numbers of a :class:`~switchgear.breaker.half_open.HalfOpen`, and its leases with their holders."""
-
-
 class Saved(msgspec.Struct, array_like=True):
     """Format 1. You may append fields that have a default. Any other change is a new format."""
 
-    format: int
+    format: Annotated[int, Meta(ge=1, le=FORMAT)]
     circuit_id: str
     state: _State
     previous_state: _State | None
@@ -86,146 +73,101 @@ class Saved(msgspec.Struct, array_like=True):
     rejected: Count
     total_calls: Count
     total_failed: Count
-    cause: SavedCause | None
-    half_open: SavedHalfOpen | None
+    cause: tuple[str, _Measure | None, _Measure | None, Count | None, Count | None, str | None, str | None] | None
+    """The first seven fields. The others were added later, and older readers check this length."""
+    half_open: HalfOpen | None
     evidence: SavedEvidence
-    cause_details: SavedCauseDetails | None = None
+    cause_details: tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None] | None = None
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
+encode: Final = msgspec.msgpack.Encoder().encode
 _decoder: Final = msgspec.msgpack.Decoder(Saved)
 
 
-def encode(saved: Saved) -> bytes:
-    """Return the bytes of a snapshot."""
-    return _encoder.encode(saved)
-
-
 def decode(data: bytes) -> Saved:
-    """Return the snapshot that :func:`encode` made.
+    """Return the snapshot in ``data``.
 
     Raises:
         SnapshotError: The bytes are not a snapshot, are of a newer format, or hold a state that no circuit can be in.
     """
     try:
         saved = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise SnapshotError(f"Not a circuit snapshot of format {FORMAT} or older: {error}.") from error
-    if not 1 <= saved.format <= FORMAT:
+        _check(saved, STATES[saved.state])
+    except (msgspec.MsgspecError, ValueError) as error:
         raise SnapshotError(
-            f"Not a circuit snapshot of format {FORMAT} or older, but of {saved.format}.",
-            hint="A newer release wrote it: upgrade this process too.",
-        )
-    wrong = _contradiction(saved) or _contradiction_of_evidence(saved.evidence)
-    if wrong is not None:
-        raise SnapshotError(
-            f"The circuit snapshot of {saved.circuit_id!r} is damaged: {wrong}.",
-            hint="Drop it: the circuit then starts closed and without evidence.",
-        )
+            f"Not a circuit snapshot of format {FORMAT} or older: {error}.",
+            hint="If a newer release wrote it, upgrade this process too. If it is damaged, drop it: the circuit then starts "
+            "closed and without evidence.",
+        ) from error
     return saved
 
 
-def _contradiction(saved: Saved) -> str | None:
-    state = STATES[saved.state]
-    if saved.total_failed > saved.total_calls:
-        return f"total_failed {saved.total_failed} is more than total_calls {saved.total_calls}"
+def _check(saved: Saved, state: str) -> None:
+    evidence = saved.evidence
     if state == "open" and saved.open_until is None:
-        return "it is open without open_until"
+        raise ValueError("it is open without open_until")
     if (state == "half_open") != (saved.half_open is not None):
-        return f"it is {state} {'without' if saved.half_open is None else 'with'} probes"
-    return None
+        raise ValueError(f"it is {state} {'without' if saved.half_open is None else 'with'} probes")
+    if max(len(evidence.failers), len(evidence.callers)) > evidence.reporters:
+        raise ValueError(f"it has more reporters than {evidence.reporters}")
+    is_possible = _is_pane if evidence.window_type == "time" else _is_call
+    for entry in evidence.window:
+        if not is_possible(entry):
+            raise ValueError(f"its window holds {entry}")
 
 
-def _contradiction_of_evidence(saved: SavedEvidence) -> str | None:
-    if max(len(saved.failers), len(saved.callers)) > saved.reporters:
-        return f"it has more reporters than {saved.reporters}"
-    if saved.window_type == "time":
-        if not saved.panes:
-            return "its window has no panes"
-        wrong = [pane for pane in saved.window if len(pane) != _PANE or max(pane[2], pane[3]) > pane[1]]
-    else:
-        if saved.size < 1 or len(saved.window) > saved.size or saved.stamp < len(saved.window):
-            return (
-                f"its window holds {len(saved.window)} calls of {saved.size:g}, the last with the number {saved.stamp}"
-            )
-        wrong = [call for call in saved.window if len(call) != _CALL or call[0] > _MAX_FLAGS]
-    return f"its window holds {wrong[0]}" if wrong else None
+def _is_pane(entry: tuple[int, ...]) -> bool:
+    return len(entry) == 6 and max(entry[2], entry[3]) <= entry[1]  # neither more failed nor more slow than all calls
 
 
-_PANE: Final = 6
-"""Numbers in a pane, its index included."""
-_CALL: Final = 2
-_MAX_FLAGS: Final = 3
-
-_CAUSE: Final = Cause.__struct_fields__[:7]
-_CAUSE_DETAILS: Final = Cause.__struct_fields__[7:]
-
-
-def save_cause(cause: Cause | None) -> tuple[SavedCause | None, SavedCauseDetails | None]:
-    """Return a cause without the names of its fields, and the details if it has any."""
-    if cause is None:
-        return None, None
-    details = tuple(getattr(cause, name) for name in _CAUSE_DETAILS)
-    known = any(detail is not None for detail in details)
-    return tuple(getattr(cause, name) for name in _CAUSE), details if known else None
-
-
-def load_cause(saved: SavedCause | None, details: SavedCauseDetails | None) -> Cause | None:
-    """Return the cause that :func:`save_cause` saved."""
-    return None if saved is None else Cause(*saved, *(details or ()))
+def _is_call(entry: tuple[int, ...]) -> bool:
+    return len(entry) == 2 and entry[0] <= FAILED | SLOW
 
 
 def save_evidence(evidence: Evidence) -> SavedEvidence:
     """Return the evidence as it is, without empty panes."""
     window, limits = evidence.window, evidence.limits
-    is_time = isinstance(window, TimeWindow)
+    is_time = bool(window.panes)
     return SavedEvidence(
         window_type="time" if is_time else "count",
         size=float(window.size),
-        panes=window.panes if isinstance(window, TimeWindow) else 0,
+        panes=window.panes,
         stamp=window.stamp,
         ignored=0 if is_time else window.ignored,
-        window=[tuple(entry) for entry in window],
-        slow_ms=None if limits.slow_ms == math.inf else float(limits.slow_ms),
-        up=limits.up,
-        down=limits.down,
+        window=window.dump(),
+        slow_ms=None if limits.slow_ms == math.inf else limits.slow_ms,
+        up=limits.cusum.up,
+        down=limits.cusum.down,
         cusum=evidence.cusum,
         streak=evidence.streak,
         reporters=limits.minimum_reporters,
-        failers=[] if evidence.failers is None else list(evidence.failers.seen.items()),
-        callers=[] if evidence.callers is None else list(evidence.callers.seen.items()),
+        failers=list(evidence.failers.seen.items()),
+        callers=list(evidence.callers.seen.items()),
         cusum_calls=evidence.cusum_calls if evidence.cusum else 0,
         cusum_failed=evidence.cusum_failed if evidence.cusum else 0,
     )
 
 
 def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Evidence:
-    """Return the evidence as it was counted, then adapted to ``policy``."""
+    """Return the evidence under a policy, which may be another one than it was counted under.
+
+    A run of failures stays. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,
+    slow calls and number of reporters.
+    """
     evidence = Evidence(policy, now)
-    evidence.limits = msgspec.structs.replace(
-        evidence.limits,
-        slow_ms=math.inf if saved.slow_ms is None else saved.slow_ms,
-        up=saved.up,
-        down=saved.down,
-        minimum_reporters=saved.reporters,
-    )
-    evidence.streak, evidence.cusum = saved.streak, saved.cusum
-    evidence.cusum_calls, evidence.cusum_failed = saved.cusum_calls, saved.cusum_failed
-    if saved.window_type == "time":
-        evidence.window = time = TimeWindow(saved.size, saved.panes, now)
-        time.stamp = saved.stamp
-        time.clear()
-        for index, calls, failed, slow, ignored, tokens in saved.window:
-            time.put((index, calls, failed, slow, ignored, tokens))
-    else:
-        evidence.window = count = CountWindow(int(saved.size))
-        count.stamp = saved.stamp - len(saved.window)
-        for flags, tokens in saved.window:
-            count.put((flags, tokens))
-        count.ignored = saved.ignored
-    evidence.failers = evidence.callers = None
-    if saved.reporters > 1:
-        evidence.failers = Reporters(saved.reporters, saved.failers)
-        evidence.callers = Reporters(saved.reporters, saved.callers)
-    evidence.adapt(policy, now)
+    empty = save_evidence(evidence)
+    evidence.streak = saved.streak
+    if (saved.up, saved.down) == (empty.up, empty.down):
+        evidence.cusum = min(saved.cusum, evidence.limits.cusum.height)
+        evidence.cusum_calls, evidence.cusum_failed = saved.cusum_calls, saved.cusum_failed
+    if _shape(saved) == _shape(empty):
+        evidence.window.load(saved.stamp, saved.window)
+        if saved.window_type == "count":
+            evidence.window.ignored = saved.ignored
+        evidence.failers.seen = dict(saved.failers)
+        evidence.callers.seen = dict(saved.callers)
     return evidence
+
+
+def _shape(saved: SavedEvidence) -> tuple[object, ...]:
+    return saved.window_type, saved.size, saved.panes, saved.slow_ms, saved.reporters

@@ -1,4 +1,4 @@
-"""The states of a circuit, the transitions between them, and the wait in the open state."""
+"""The states of a circuit, and the wait in the open state."""
 
 from __future__ import annotations
 
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 STATES: Final[tuple[CircuitState, ...]] = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
 """The position is the number in snapshots and in the ``state`` gauge: only append."""
 
-_OPERATOR: Final[frozenset[CircuitState]] = frozenset({"forced_open", "disabled", "metrics_only"})
-
-TRANSITIONS: Final[Mapping[CircuitState, frozenset[CircuitState]]] = {
-    "closed": _OPERATOR | {"open"},
-    "open": _OPERATOR | {"half_open", "closed"},
-    "half_open": _OPERATOR | {"open", "closed"},
-    "forced_open": frozenset({"closed", "open", "half_open", "disabled", "metrics_only"}),
-    "disabled": frozenset({"closed", "open", "half_open", "forced_open", "metrics_only"}),
-    "metrics_only": frozenset({"closed", "open", "half_open", "forced_open", "disabled"}),
-}
-"""The same set as resilience4j's ``StateTransition``: the only change left out is closed to half-open."""
-
 PASSING: Final[frozenset[CircuitState]] = frozenset({"closed", "disabled", "metrics_only"})
 """States in which every call is permitted."""
 
@@ -44,27 +32,13 @@ STATE_OF_MODE: Final[Mapping[Mode, CircuitState]] = {
 
 
 class IllegalTransitionError(SwitchgearError):
-    """The table of transitions does not have this change of state."""
+    """A closed circuit cannot become half-open. Every other change of state is legal, as with resilience4j."""
 
-    def __init__(self, circuit_id: str, state: CircuitState, wanted: CircuitState) -> None:
-        allowed = ", ".join(sorted(TRANSITIONS[state]))
-        super().__init__(f"{circuit_id} is {state} and cannot become {wanted}.", hint=f"From {state}: {allowed}.")
-        self.state = state
-        self.wanted = wanted
-
-
-def check_transition(circuit_id: str, state: CircuitState, wanted: CircuitState) -> None:
-    """Check that a change of state is legal.
-
-    Raises:
-        IllegalTransitionError: :data:`TRANSITIONS` does not have it. Staying in a state is not a transition.
-    """
-    if wanted not in TRANSITIONS[state]:
-        raise IllegalTransitionError(circuit_id, state, wanted)
-
-
-_MOST_DOUBLINGS: Final = 10_000
-"""Beyond so many attempts the wait is the cap in any case. The bound keeps the power finite."""
+    def __init__(self, circuit_id: str) -> None:
+        super().__init__(
+            f"{circuit_id} is closed and cannot become half_open.",
+            hint="From closed: disabled, forced_open, metrics_only, open.",
+        )
 
 
 def spread(circuit_id: str, attempt: int) -> float:
@@ -84,11 +58,10 @@ def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
         policy: Has the wait, the multiplier, the cap and the jitter.
     """
     wait, cap = policy.wait_duration_in_open_state_s, policy.max_wait_duration_in_open_state_s
-    if policy.backoff_multiplier > 1 and attempt > 1:
-        try:
-            wait *= policy.backoff_multiplier ** min(attempt - 1, _MOST_DOUBLINGS)
-        except OverflowError:
-            wait = cap
+    try:
+        wait *= float(policy.backoff_multiplier) ** (attempt - 1)
+    except OverflowError:
+        wait = cap
     return min(wait, cap) * (1 - policy.jitter * spread(circuit_id, attempt))
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from switchgear_schemas.enums import CircuitState, ErrorClass, Status
 
 if TYPE_CHECKING:
-    import switchgear_schemas
-    from switchgear_schemas.circuit import Counts
     from switchgear_schemas.policy import BreakerPolicy
+
+
+MAX_COUNT: Final = 2**62
+"""Bound of a count, an offset or a version. It leaves room to count on for centuries within 64 bits."""
+LATEST_S: Final = 253_000_000_000.0
+"""Seconds since 1970, in the year 9987. Later instants have no date."""
+
+Count = Annotated[int, Meta(ge=0, lt=MAX_COUNT)]
+Instant = Annotated[float, Meta(ge=0, lt=LATEST_S)]
 
 
 class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
@@ -22,13 +30,13 @@ class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
         circuit_id: The circuit that permitted the call.
         generation: The circuit's generation at that time. A result of an older generation is dropped.
         lease_id: Id of the probe, if the call is one.
-        window: Number of the fixed window in which the call began. None if the window slides.
+        started_at: When the call was permitted, if the window is fixed: in another window its result is dropped.
     """
 
     circuit_id: str
     generation: int
     lease_id: str | None = None
-    window: int | None = None
+    started_at: float | None = None
 
     @property
     def probe(self) -> bool:
@@ -77,7 +85,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
         cause: The rule with its value, threshold and sample, or the actor with a reason.
         open_until: When the first probe is permitted, in seconds.
         attempt: Opens in a row without a close between them.
-        tally: See :attr:`counts`.
+        counts: The evidence at that instant, before it was cleared.
     """
 
     circuit_id: str
@@ -88,12 +96,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     cause: Cause
     open_until: float | None
     attempt: int
-    tally: Tally
-
-    @property
-    def counts(self) -> Counts:
-        """The evidence at that instant, before it was cleared."""
-        return self.tally.for_record()
+    counts: Counts
 
 
 ANSWERED: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input"})
@@ -154,7 +157,7 @@ def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerP
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The rule with its value, threshold and sample, or the actor with a reason."""
+    """The rule with its value, threshold and sample, or the actor with a reason. See the contract of the circuits topic."""
 
     rule: str
     value: float | None = None
@@ -169,15 +172,9 @@ class Cause(msgspec.Struct, frozen=True):
     tolerable_failure_rate: float | None = None
     calls_between_false_opens: float | None = None
 
-    def for_record(self) -> switchgear_schemas.Cause:
-        """Return the same values as part of a circuit's record."""
-        from switchgear_schemas.circuit import Cause as RecordedCause  # noqa: PLC0415 - imports pydantic
 
-        return RecordedCause(**msgspec.structs.asdict(self))
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """The counts of a circuit at one instant."""
+class Counts(msgspec.Struct, frozen=True):
+    """The counts of a circuit at one instant: of its window, and in total."""
 
     calls: int
     failed: int
@@ -188,9 +185,3 @@ class Tally(msgspec.Struct, frozen=True):
     consecutive_failures: int
     total_calls: int
     total_failed: int
-
-    def for_record(self) -> switchgear_schemas.Counts:
-        """Return the same values as part of a circuit's record."""
-        from switchgear_schemas.circuit import Counts  # noqa: PLC0415 - imports pydantic
-
-        return Counts(**msgspec.structs.asdict(self))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from switchgear.breaker import Breaker, Transition
 from switchgear.fleet.log import Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
-from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
+from switchgear_schemas import BreakerPolicy, Cause, Circuit, Counts, Lease, Verb
 
 
 class LiveCircuit:
@@ -48,9 +50,10 @@ class LiveCircuit:
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         row.version += 1
-        counts = breaker.counts(now).model_copy(
-            update={"rejected": row.rejected, "total_calls": row.total_calls, "total_failed": row.total_failed}
-        )
+        counts = msgspec.structs.asdict(breaker.counts(now))
+        counts |= {"rejected": row.rejected, "total_calls": row.total_calls, "total_failed": row.total_failed}
+        if cause is None and breaker.cause is not None:
+            cause = Cause(**msgspec.structs.asdict(breaker.cause))
         record = Circuit(
             circuit_id=row.circuit_id,
             tool_name=row.tool_name,
@@ -59,7 +62,7 @@ class LiveCircuit:
             previous_state=breaker.previous_state,
             version=row.version,
             generation=breaker.generation,
-            cause=cause or (None if breaker.cause is None else breaker.cause.for_record()),
+            cause=cause,
             changed_at=_instant(breaker.changed_at),
             open_until=None if breaker.open_until is None else _instant(breaker.open_until),
             attempt=breaker.attempt,
@@ -68,7 +71,7 @@ class LiveCircuit:
                 for lease in breaker.leases
             ),
             permits_left=breaker.remaining_probes,
-            counts=counts,
+            counts=Counts(**counts),
             last_error=row.last_error,
             mode=policy.mode,
             fallback=policy.fallback,

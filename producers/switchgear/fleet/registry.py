@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from switchgear.breaker import Breaker
-from switchgear.breaker.breaker import IDLE_S, may_retire
+from switchgear.breaker.breaker import IDLE_S
 from switchgear.breaker.registry import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
@@ -281,7 +281,7 @@ class CircuitRegistry:
         if row.scope == "tool" and (row.record or row.policy or row.commands or len(self._names(circuit_id))):
             return None
         copy = Breaker.restore(live.breaker.snapshot(), live.policy)
-        return live if may_retire(copy, now, idle_s) else None
+        return live if copy.may_retire(now) else None
 
     def _retire(self, live: LiveCircuit) -> None:
         row = live.row

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from switchgear.breaker import snapshot
-from switchgear.breaker.snapshot import MAX_COUNT, Count, Instant
+from switchgear.breaker.values import MAX_COUNT, Count, Instant
 from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import Mode, Scope, SwitchgearError
 from switchgear_schemas.enums import MAX_NAME_LENGTH

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from switchgear.breaker.snapshot import Count
+from switchgear.breaker.values import Count
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Published
 from switchgear.fleet.registry import CircuitRegistry

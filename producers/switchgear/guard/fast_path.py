@@ -5,7 +5,7 @@ Everything that a call needs is bound once, when the function is decorated. A ca
 background thread makes the event of it. All other calls take the full path: in a session, with a hook, through an open
 circuit or one that counts failures, or with an exception.
 
-The breaker's :meth:`~switchgear.breaker.core.Core.counts` don't include these successes; no rule of such a circuit uses them.
+The breaker's :meth:`~switchgear.breaker.Breaker.counts` don't include these successes; no rule of such a circuit uses them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
-from switchgear.breaker.breaker import may_retire
 from switchgear.breaker.policy import PlainPolicy, policy_in_force
 from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
 from switchgear.breaker.values import Cause
@@ -196,7 +195,7 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
 
     def _may_retire(self, circuit: LocalCircuit, now: float) -> bool:
         with circuit.lock:
-            retires = may_retire(circuit.breaker, now, self._idle_s)
+            retires = circuit.breaker.may_retire(now)
         circuit_id = circuit.breaker.circuit_id
         if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
             del self.circuits[circuit_id]

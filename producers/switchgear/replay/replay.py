@@ -225,9 +225,11 @@ def _in_json(transition: Transition, tool_name: str) -> dict[str, Any]:
         "state": transition.state,
         "generation": transition.generation,
         "attempt": transition.attempt,
-        "cause": transition.cause.for_record().model_dump(exclude_none=True),
+        "cause": {name: value for name, value in msgspec.structs.asdict(transition.cause).items() if value is not None},
         "open_until": None if until is None else _rfc3339(until),
-        "counts": transition.counts.model_dump(exclude={"rejected"}),
+        "counts": {
+            name: value for name, value in msgspec.structs.asdict(transition.counts).items() if name != "rejected"
+        },
     }
 
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from switchgear.breaker.core import Core
+from switchgear.breaker import Breaker
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.rules import Breach
+from switchgear.breaker.values import Cause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
 from switchgear.follower.clock import BrokerTime
@@ -92,13 +92,13 @@ def test_a_version_that_does_not_rise_is_noticed(monkeypatch):
 
 
 def test_a_generation_that_does_not_rise_is_noticed(monkeypatch):
-    move = Core._move
+    move = Breaker._move
 
     def stuck(self, *args, **options):
         self.generation -= 1
         return move(self, *args, **options)
 
-    monkeypatch.setattr(Core, "_move", stuck)
+    monkeypatch.setattr(Breaker, "_move", stuck)
     error = broken()
     assert error.invariant == "versions-rise"
     assert "generation 0" in str(error)
@@ -125,7 +125,7 @@ def test_a_take_over_that_publishes_nothing_is_noticed(monkeypatch):
 def test_an_open_without_evidence_is_noticed(monkeypatch):
     add = Evidence.add
     monkeypatch.setattr(Evidence, "add", lambda self, now, result: add(self, now, result) or bool(self.window.failed))
-    monkeypatch.setattr(Evidence, "breach", lambda _: (Breach("cusum", 12.0, 12.0, 1), 2))
+    monkeypatch.setattr(Evidence, "breach", lambda *_: Cause("cusum", 12.0, 12.0, 1, 2))
     error = broken()
     assert error.invariant == "opens-with-evidence"
     assert "the log has no such evidence" in str(error)

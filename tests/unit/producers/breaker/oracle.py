@@ -231,12 +231,13 @@ class Oracle:
         if generation == self.generation:
             self.out = [probe for probe in self.out if probe.lease != lease]
 
-    def record(self, now: float, result: Result, permit: tuple[int, str | None, int | None] | None) -> None:
+    def record(self, now: float, result: Result, permit: tuple[int, str | None, float | None] | None) -> None:
         self.at(now)
         if self.state in ("closed", "metrics_only"):
             if permit is not None:
-                generation, _, window = permit
-                if generation != self.generation or (window is not None and window != self.pane(self.clock)):
+                generation, _, started_at = permit
+                late = started_at is not None and self.pane(started_at) != self.pane(self.clock)
+                if generation != self.generation or late:
                     return
             self.count(result)
             return

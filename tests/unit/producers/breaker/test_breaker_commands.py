@@ -1,7 +1,6 @@
 import pytest
 
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
-from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 
 BAD = Result(ResultKind.FAILURE)
@@ -99,11 +98,6 @@ def test_a_command_that_changes_nothing_returns_no_transition():
     breaker.command("disable", 0.0, actor="ana")
     assert breaker.command("disable", 1.0, actor="bo") is None
     assert breaker.cause.actor == "ana"
-
-
-def test_refuses_set_policy_without_a_policy():
-    with pytest.raises(SwitchgearError, match="needs a policy"):
-        closed().command("set_policy", 0.0, actor="ana")
 
 
 def test_drops_results_of_calls_that_began_before_a_command():

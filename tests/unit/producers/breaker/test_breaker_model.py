@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -218,7 +219,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def _finish(self, permit: BreakerPermit, result: Result) -> None:
         transition = self.breaker.record(self.now, result, permit)
         generation = self.oracle.generation
-        self.oracle.record(self.now, result, (permit.generation, permit.lease_id, permit.window))
+        self.oracle.record(self.now, result, (permit.generation, permit.lease_id, permit.started_at))
         if self.oracle.generation > generation:
             assert transition is not None
 
@@ -234,7 +235,7 @@ class BreakerMachine(RuleBasedStateMachine):
             "changed_at": breaker.changed_at,
             "open_until": breaker.open_until,
             "leases": [(lease.lease_id, lease.emitter_id) for lease in breaker.leases],
-            "counts": breaker.counts(self.oracle.clock).model_dump(),
+            "counts": msgspec.structs.asdict(breaker.counts(self.oracle.clock)),
         } == self.oracle.seen()
         if self.oracle.rule and breaker.cause is not None and breaker.cause.rule in _OPENING:
             assert breaker.cause.rule in self.oracle.rule.split("|")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from switchgear.breaker.evidence import thresholds_of
 from switchgear.breaker.policy import PlainPolicy
-from switchgear.breaker.rules import thresholds_of
-from switchgear.breaker.values import Cause, Tally
+from switchgear.breaker.values import Cause, Counts
 from switchgear.guard.local_circuits import policy_of
-from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit, Counts
+from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit
 from switchgear_schemas.circuit import Cause as RecordedCause
+from switchgear_schemas.circuit import Counts as RecordedCounts
 
 
 def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
@@ -22,21 +24,13 @@ def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
 
 def test_the_local_default_is_the_contracts():
     found = policy_of(None)("any tool")
-    assert found == LOCAL_DEFAULT
+    assert msgspec.structs.asdict(found) == LOCAL_DEFAULT.model_dump()
     assert thresholds_of(found) == thresholds_of(LOCAL_DEFAULT)
-    assert policy_of({})("any tool") == LOCAL_DEFAULT
+    assert policy_of({})("any tool") == found
 
 
-def test_a_plain_policy_is_equal_to_what_has_its_values_and_to_nothing_else():
-    assert PlainPolicy(mode="disabled") == BreakerPolicy(mode="disabled")
-    assert hash(PlainPolicy(mode="disabled")) == hash(PlainPolicy(mode="disabled"))
-    assert PlainPolicy() != PlainPolicy(mode="disabled")
-    assert PlainPolicy() != BreakerPolicy(consecutive_failures=1)
-    assert PlainPolicy() != "a policy"
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(Cause, RecordedCause), (Tally, Counts)])
-def test_cause_and_tally_have_every_field_of_the_record(ours, theirs):
+@pytest.mark.parametrize(("ours", "theirs"), [(Cause, RecordedCause), (Counts, RecordedCounts)])
+def test_cause_and_counts_have_every_field_of_the_record(ours, theirs):
     assert set(ours.__struct_fields__) == set(theirs.model_fields)
 
 
@@ -45,7 +39,6 @@ def test_a_cause_becomes_part_of_a_record_as_it_is():
     recorded = RecordedCause(
         rule="failure_rate", value=0.5, threshold=0.4, sample=20, reporters=2, actor="ana", reason="because"
     )
-    assert cause.for_record() == recorded
     fields = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1}
     record = Circuit.model_validate({**fields, "cause": cause, "changed_at": "2026-01-01T00:00:00Z"})
     assert record.cause == recorded

@@ -1,25 +1,10 @@
+from itertools import permutations
+
 import pytest
 
 from switchgear.breaker import Breaker, IllegalTransitionError
-from switchgear.breaker.states import STATE_OF_MODE, STATES, TRANSITIONS, check_transition
+from switchgear.breaker.states import STATE_OF_MODE, STATES
 from switchgear_schemas.policy import LOCAL_DEFAULT
-
-
-def test_the_table_names_every_state_and_no_state_becomes_itself():
-    assert set(TRANSITIONS) == set(STATES)
-    for state, reachable in TRANSITIONS.items():
-        assert reachable <= set(STATES)
-        assert state not in reachable
-
-
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("wanted", STATES)
-def test_a_transition_is_legal_exactly_where_the_table_holds_it(state, wanted):
-    if wanted in TRANSITIONS[state]:
-        check_transition("c", state, wanted)
-    else:
-        with pytest.raises(IllegalTransitionError, match=f"c is {state} and cannot become {wanted}"):
-            check_transition("c", state, wanted)
 
 
 def test_a_closed_circuit_cannot_jump_to_half_open():
@@ -37,8 +22,8 @@ def test_a_policys_mode_is_the_state_a_circuit_starts_in(mode, state):
 
 
 def test_every_legal_transition_can_be_made_and_is_reported():
-    for state in STATES:
-        for wanted in TRANSITIONS[state]:
+    for state, wanted in permutations(STATES, 2):
+        if (state, wanted) != ("closed", "half_open"):
             breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
             for step in ("open", "half_open") if state == "half_open" else (state,):
                 breaker.transition_to(step, 0.0, actor="me")
