@@ -41,16 +41,13 @@ class Breaker:
     took *more* than the threshold. An ignored result changes nothing.
 
     Attributes:
-        circuit_id: The circuit's id, which is also the seed of the jitter.
         policy: The policy in force. Change it with :meth:`set_policy`.
         state: The state as of the last call. Call :meth:`advance` first to apply timers.
         previous_state: The state before. None until the first change.
         generation: Number of changes of state so far.
         attempt: Opens in a row without a close between them.
         clock: The latest instant at which something was recorded, or asked and not simply permitted.
-        changed_at: When the state changed.
         open_until: When the first probe is permitted. A half-open circuit keeps it.
-        cause: Why the last transition happened.
         on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
         quiet: The permit of a closed circuit in which one more success would change no decision, else None. You may read it
             without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
@@ -290,8 +287,8 @@ class Breaker:
             commanded = self.cause is not None and self.cause.rule == "command"
             if self.state in ("closed", "half_open") or (self.state == "open" and not commanded):
                 return None
-            return self._move_if_other(STATE_OF_MODE[self.policy.mode], cause)
-        return self._move_if_other(_STATE_OF_VERB[verb], cause)
+            return self._move(STATE_OF_MODE[self.policy.mode], cause)
+        return self._move(_STATE_OF_VERB[verb], cause)
 
     def transition_to(
         self, state: CircuitState, now: float, *, actor: str, reason: str = "", open_for_s: float | None = None
@@ -307,7 +304,7 @@ class Breaker:
         if self.state == "closed" and state == "half_open":
             raise IllegalTransitionError(self.circuit_id)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
-        return self._move_if_other(state, cause, None if open_for_s is None else self.clock + open_for_s)
+        return self._move(state, cause, open_until=None if open_for_s is None else self.clock + open_for_s)
 
     def set_policy(self, policy: BreakerPolicy, now: float) -> Transition | None:
         """Go on under another policy. State, wait and probes stay.
@@ -381,19 +378,19 @@ class Breaker:
 
     def _add(self, result: Result) -> bool:
         """Add a result to the evidence. Return whether some rule is breached."""
-        if result.kind is _IGNORED:
+        kind = result.kind
+        if kind is _IGNORED:
             self._evidence.window.add_ignored(self.clock)
             return False
         self._total_calls += 1
-        if result.kind is _FAILURE:
+        if kind is _FAILURE:
+            self.quiet = None
             self._total_failed += 1
             if result.retry_after_s is not None:
                 self._retry_at = max(self._retry_at or 0.0, self.clock + result.retry_after_s)
         return self._evidence.add(self.clock, result)
 
     def _count(self, result: Result) -> Transition | None:
-        if result.kind is _FAILURE:
-            self.quiet = None
         if self._add(result):
             return self._judge()
         if self.quiet is None and self._evidence.clean:
@@ -442,16 +439,13 @@ class Breaker:
         mode = self.policy.mode
         if mode == old or (mode == "enforce" and self.state != old):
             return None
-        return self._move_if_other(STATE_OF_MODE[mode], Cause(rule="policy", reason=f"mode {mode}"))
-
-    def _move_if_other(self, state: CircuitState, cause: Cause, until: float | None = None) -> Transition | None:
-        if state == self.state:
-            return None
-        return self._move(state, cause, open_until=until)
+        return self._move(STATE_OF_MODE[mode], Cause(rule="policy", reason=f"mode {mode}"))
 
     def _move(
         self, state: CircuitState, cause: Cause, *, at: float | None = None, open_until: float | None = None
-    ) -> Transition:
+    ) -> Transition | None:
+        if state == self.state:
+            return None
         counts, at = self.counts(self.clock), self.clock if at is None else at
         self.previous_state, self.state = self.state, state
         self.generation += 1

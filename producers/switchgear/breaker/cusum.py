@@ -15,7 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -57,17 +57,9 @@ OFF: Final = Detector(up=0, down=0, height=1, unit=1.0, calls_between_false_open
 def solve(rule: Cusum) -> Detector:
     """Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one."""
     up, down, unit = _weights(rule)
-    lengths = enumerate(_run_lengths(up, down, rule.tolerable_failure_rate))
+    lengths = enumerate(run_lengths(up, down, rule.tolerable_failure_rate))
     height, length = next(found for found in lengths if found[1] >= rule.calls_between_false_opens)
     return Detector(up=up, down=down, height=height, unit=unit, calls_between_false_opens=length)
-
-
-def run_length(detector: Detector, failure_rate: float) -> float:
-    """Return the exact mean number of calls from zero to an open, at a steady ``failure_rate`` in (0, 1]."""
-    if failure_rate >= 1:
-        return float(math.ceil(detector.height / detector.up))
-    lengths = _run_lengths(detector.up, detector.down, failure_rate)
-    return next(islice(lengths, detector.height, None))
 
 
 def _weights(rule: Cusum) -> tuple[int, int, float]:
@@ -96,7 +88,7 @@ def _weights(rule: Cusum) -> tuple[int, int, float]:
     return up, down, small / steps
 
 
-def _run_lengths(up: int, down: int, rate: float) -> Iterator[float]:
+def run_lengths(up: int, down: int, rate: float) -> Iterator[float]:
     """Yield the mean run length of the walk 0..height-1 for the heights 0, 1, 2 …, by one elimination without pivoting.
 
     The equations ``L(i) = 1 + p L(i+up) + (1-p) L(max(0, i-down))`` of these heights are the leading minors of one band matrix

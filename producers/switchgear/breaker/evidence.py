@@ -203,11 +203,6 @@ class Reporters:
         seen[name] = stamp
 
     def count(self, oldest: int) -> int:
-        """Return the number of distinct reporters at ``oldest`` or later, at most ``limit``."""
-        seen = self.seen
-        while seen:
-            first = next(iter(seen))
-            if seen[first] >= oldest:
-                break
-            del seen[first]
-        return len(seen)
+        """Forget those before ``oldest``, and return the number of the others."""
+        self.seen = {name: stamp for name, stamp in self.seen.items() if stamp >= oldest}
+        return len(self.seen)

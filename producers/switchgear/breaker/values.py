@@ -27,7 +27,6 @@ class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
     """Permission to make a call. Hand it back with the call's result, or release it.
 
     Attributes:
-        circuit_id: The circuit that permitted the call.
         generation: The circuit's generation at that time. A result of an older generation is dropped.
         lease_id: Id of the probe, if the call is one.
         started_at: When the call was permitted, if the window is fixed: in another window its result is dropped.
@@ -47,12 +46,8 @@ class BreakerPermit(msgspec.Struct, frozen=True, gc=False):
 class BreakerRejection(msgspec.Struct, frozen=True, gc=False):
     """Refusal of a call. It is a value, because an exception would cost many times more.
 
-    Attributes:
-        circuit_id: The circuit that refused.
-        state: The circuit's state.
-        generation: The circuit's generation.
-        retry_after_s: Seconds until the first probe. None if that is not known.
-        cause: Why the circuit is in that state.
+    ``retry_after_s`` are the seconds until the first probe, or None if that is not known. ``cause`` is why the circuit is in its
+    state.
     """
 
     circuit_id: str
@@ -77,10 +72,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     ``open_until``, a reset of a closed circuit, or an open that a ``metrics_only`` circuit only reports.
 
     Attributes:
-        circuit_id: The circuit.
-        previous: Its state before.
-        state: Its state now.
-        generation: Its generation now.
+        previous: The state before.
         at: Seconds on the breaker's clock. The transition of a timer has the instant at which it was due.
         cause: The rule with its value, threshold and sample, or the actor with a reason.
         open_until: When the first probe is permitted, in seconds.
@@ -137,12 +129,7 @@ def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerP
     error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, ``tool`` and
     ``invalid_input`` are successes, because the tool answered: three answers "bad URL" in a row must not open the circuit of a
     healthy server (NousResearch/hermes-agent#11113). The rest is ignored. So is a success of class ``policy``, which the
-    caller's rule excluded.
-
-    Args:
-        status: How the call ended. A ``rejected`` call was never made and is ignored.
-        error_class: The kind of failure, if it was one.
-        policy: Decides by its ``counted_error_classes``.
+    caller's rule excluded, and a ``rejected`` call, which was never made.
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
-from switchgear.breaker.cusum import run_length, solve
+from switchgear.breaker.cusum import solve
 from switchgear_schemas.circuit import Cause, Counts
 from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.policy import Cusum
+from tests.support.cusum import run_length
 from tests.support.snippets import snippets
 
 CUSUM = {

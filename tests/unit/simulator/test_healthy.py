@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from switchgear.breaker import Breaker, ResultKind
-from switchgear.breaker.cusum import run_length, solve
+from switchgear.breaker.cusum import solve
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 from tests.simulator.healthy import (
     CALLS_PER_S,
@@ -13,6 +13,7 @@ from tests.simulator.healthy import (
     feed_successes,
     steady,
 )
+from tests.support.cusum import run_length
 
 
 @pytest.mark.parametrize("failure_rate", [0.01, 0.05, 0.3, 0.6])

@@ -4,8 +4,9 @@ import random
 import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
-from switchgear.breaker.cusum import Detector, run_length, solve
+from switchgear.breaker.cusum import Detector, solve
 from switchgear_schemas.policy import BreakerPolicy, Cusum
+from tests.support.cusum import run_length
 
 DEFAULT = solve(Cusum())
 
