@@ -125,18 +125,10 @@ class Breaker:
             self._half_open.leases.clear()
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None = None) -> Transition | None:
-        """Count a finished call.
+        """Count a call that finished at ``now``. Return the transition that followed, if any.
 
         The result is dropped if its permit is used, of an older generation or of an earlier fixed window. Without a permit it counts
         only in a closed circuit.
-
-        Args:
-            now: When the call finished.
-            result: How it ended.
-            permit: What :meth:`try_acquire` returned for it.
-
-        Returns:
-            The transition that followed, if any.
         """
         if permit is None:
             return self.record_event(now, result, None, None)
@@ -181,7 +173,7 @@ class Breaker:
         lease_id: str | None,
         started_at: float | None = None,
     ) -> Transition | None:
-        """Count a call that a process of the fleet reports.
+        """Count a call that a process of the fleet reports. Return the transition that followed, if any.
 
         Args:
             now: The time of the event in the log.
@@ -190,9 +182,6 @@ class Breaker:
                 the caller has no guard: its calls count in a closed circuit, and like a probe if they began after the wait.
             lease_id: The probe's lease. In a half-open circuit nothing counts without a lease that is out.
             started_at: When the call began, by the same clock.
-
-        Returns:
-            The transition that followed, if any.
         """
         moved = self.advance(now)
         if self.state in COUNTING:
@@ -256,7 +245,7 @@ class Breaker:
     def command(
         self, verb: Verb, now: float, *, actor: str, reason: str = "", until: float | None = None
     ) -> Transition | None:
-        """Apply an operator's command.
+        """Apply an operator's command. Return the transition to publish, or None if nothing changed.
 
         Args:
             verb: ``force_open`` (until the next command, or with ``until`` until then, followed by probes), ``close``, ``reset``
@@ -266,9 +255,6 @@ class Breaker:
             actor: Who commands.
             reason: Why.
             until: See ``force_open``.
-
-        Returns:
-            The transition to publish, or None if nothing changed.
         """
         self.clock = max(now, self.clock)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
@@ -307,12 +293,10 @@ class Breaker:
         return self._move(state, cause, open_until=None if open_for_s is None else self.clock + open_for_s)
 
     def set_policy(self, policy: BreakerPolicy, now: float) -> Transition | None:
-        """Go on under another policy. State, wait and probes stay.
+        """Go on under another policy. Return the transition after a change of ``mode``, or None.
 
-        The evidence stays as far as the new policy counts in the same way: see :func:`~switchgear.breaker.snapshot.load_evidence`.
-
-        Returns:
-            The transition after a change of ``mode``, or None. A state that an operator commanded stays.
+        State, wait and probes stay, and the evidence as far as :func:`~switchgear.breaker.snapshot.load_evidence` keeps it. A state
+        that an operator commanded stays.
         """
         self.clock = max(now, self.clock)
         old, self.policy = self.policy.mode, policy

@@ -49,13 +49,8 @@ def spread(circuit_id: str, attempt: int) -> float:
 def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
     """Return the seconds from open to the first probe.
 
-    The formula is ``min(cap, wait * multiplier ** (attempt - 1)) * (1 - jitter * spread)``. Jitter only shortens the wait, so
-    it never exceeds the cap.
-
-    Args:
-        circuit_id: Seed of the jitter.
-        attempt: Opens in a row without a close between them, from 1.
-        policy: Has the wait, the multiplier, the cap and the jitter.
+    The formula is ``min(cap, wait * multiplier ** (attempt - 1)) * (1 - jitter * spread)``. ``attempt`` counts from 1. Jitter only
+    shortens the wait, so it never exceeds the cap.
     """
     wait, cap = policy.wait_duration_in_open_state_s, policy.max_wait_duration_in_open_state_s
     try:

@@ -60,12 +60,11 @@ class CountWindow:
 
     def load(self, stamp: int, entries: Iterable[tuple[int, ...]]) -> None:
         """Hold the calls that :meth:`dump` returned."""
-        self.stamp = stamp
         self._entries: deque[tuple[int, ...]] = deque()
         self.calls = self.failed = self.slow = self.ignored = self.tokens = 0
         for flags, tokens in entries:
-            self._change(1, flags, tokens)
-            self._entries.append((flags, tokens))
+            self._enter(flags, tokens)
+        self.stamp = stamp
 
     def _enter(self, flags: int, tokens: int) -> None:
         if self.calls >= self.size:

@@ -96,7 +96,7 @@ class LocalCircuit:
                 self.last_error = error
 
     def would_refuse(self, now: float) -> bool:
-        """Return whether a call would be refused. Changes nothing."""
+        """Return whether a call would be refused. Takes no probe."""
         with self.lock:
             return self.breaker.would_refuse(now)
 
