@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypedDict, Unpack
 
-from switchgear.breaker.policy import PlainPolicy
+from switchgear.breaker.values import PlainPolicy
 from switchgear.guard.tool_function import examine
 from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.connection import KafkaConnection

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from switchgear.breaker.breaker import Breaker
-from switchgear.breaker.policy import PlainPolicy, policy_in_force
+from switchgear.breaker.values import PlainPolicy, policy_in_force
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy

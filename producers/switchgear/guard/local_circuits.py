@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
-from switchgear.breaker.policy import PlainPolicy, policy_in_force
 from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
-from switchgear.breaker.values import Cause
+from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction.redact import redact
 from switchgear.runtime.fork import call_in_child

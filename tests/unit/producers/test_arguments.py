@@ -20,7 +20,7 @@ from switchgear import (
     Switchgear,
     SwitchgearError,
 )
-from switchgear.breaker.policy import PlainPolicy
+from switchgear.breaker.values import PlainPolicy
 from switchgear.telemetry.hooks import HookList
 from switchgear.testing import InMemoryFleet
 

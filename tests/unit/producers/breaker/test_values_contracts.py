@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from switchgear.breaker.evidence import thresholds_of
-from switchgear.breaker.policy import PlainPolicy
-from switchgear.breaker.values import Cause, Counts
+from switchgear.breaker.values import Cause, Counts, PlainPolicy
 from switchgear.guard.local_circuits import policy_of
 from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit
 from switchgear_schemas.circuit import Cause as RecordedCause
