@@ -1,7 +1,7 @@
 """The common call: a guard without options, on a circuit that lets calls through without counting them.
 
 Everything that a call needs is bound once, when the function is decorated. A call then reads the circuit's ``quiet`` permit
-(:class:`~switchgear.breaker.core.Core`), the fleet's view and the clock, and appends one tuple to the emitter's buffer. The
+(:class:`~switchgear.breaker.Breaker`), the fleet's view and the clock, and appends one tuple to the emitter's buffer. The
 background thread makes the event of it. All other calls take the full path: in a session, with a hook, through an open
 circuit or one that counts failures, or with an exception.
 
