@@ -95,7 +95,7 @@ def test_a_probe_that_is_never_reported_ends_in_a_wait_and_then_in_another_probe
     assert gear.is_open("t")
     clock.now += 1
     assert not gear.is_open("t")
-    assert gear.status().local == {"t": "half_open"}, "looking moves nothing"
+    assert gear.status().local == {"t": "open"}, "the half-open stay is over"
     assert gear.notice() == ""
     assert gear.try_acquire("t").probe
 
