@@ -165,7 +165,7 @@ class Breaker:
         granted = Cause(rule="lease_granted", actor=emitter_id)
         return moved or self._transition(self.state, granted, self.counts(self.clock))
 
-    def record_event(
+    def record_event(  # noqa: PLR0911 - one return per reason not to count
         self,
         now: float,
         result: Result,
@@ -189,7 +189,11 @@ class Breaker:
                 return None
             if started_at is not None and self._evidence.window.began_earlier(started_at, self.clock):
                 return None
-            return self._count(result)
+            if self._add(result):
+                return self._judge()
+            if self.quiet is None and self._evidence.clean:
+                self.quiet = self._pass
+            return None
         if generation is None:
             until = self.open_until
             if until is None or started_at is None or started_at < until or result.kind is _IGNORED:
@@ -373,13 +377,6 @@ class Breaker:
             if result.retry_after_s is not None:
                 self._retry_at = max(self._retry_at or 0.0, self.clock + result.retry_after_s)
         return self._evidence.add(self.clock, result)
-
-    def _count(self, result: Result) -> Transition | None:
-        if self._add(result):
-            return self._judge()
-        if self.quiet is None and self._evidence.clean:
-            self.quiet = self._pass
-        return None
 
     def _judge(self) -> Transition | None:
         cause = self._evidence.breach(self.policy)
