@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from switchgear.emitter.spool.database import SUFFIX, Database, SpooledEvent
+from switchgear.emitter.record_batch import RecordBatch
+from switchgear.emitter.spool.database import SUFFIX, Database
 from switchgear.emitter.spool.spool import Spool
 
 LIMIT = 16 * 1_048_576
@@ -18,9 +19,15 @@ def opened(root: Path, limit: int = LIMIT) -> Spool:
     return spool
 
 
-def written(*numbers: int, size: int = 0) -> list[SpooledEvent]:
+def written(*numbers: int, size: int = 0) -> list[RecordBatch]:
     """Return a record for each number, ``size`` bytes larger than its digits."""
-    return [SpooledEvent("tool", b"%d" % number + b" " * size, sent=False) for number in numbers]
+    return [RecordBatch("tool", [b"%d" % number + b" " * size]) for number in numbers]
+
+
+def acknowledge(record: RecordBatch) -> None:
+    """Answer as Kafka does."""
+    assert record.answer is not None
+    record.answer(None)
 
 
 def drained(spool: Spool, most: int = 7) -> list[tuple[int, bool]]:
@@ -28,9 +35,9 @@ def drained(spool: Spool, most: int = 7) -> list[tuple[int, bool]]:
     found = []
     while True:
         while taken := spool.read(most):
-            for event, place in taken:
-                found.append((int(event.value), event.sent))
-                place.settle()
+            for record in taken:
+                found.append((int(record.value), record.resent))
+                acknowledge(record)
         spool.progress()
         if not spool.more:
             return found
@@ -76,7 +83,7 @@ def left_in(folder: Path) -> list[int]:
     ]
 
 
-def events_in(path: Path) -> list[SpooledEvent]:
+def events_in(path: Path) -> list[RecordBatch]:
     """Return the events in a file that no process has open, and leave it as it is."""
     database = Database(path, fsync=False)
     found = [event for _, event in database.read(1_000_000)]

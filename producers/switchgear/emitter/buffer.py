@@ -21,13 +21,10 @@ Item = tuple[Event | dict[str, Any], float] | Succeeded
 
 def own(fields: dict[str, Any]) -> dict[str, Any]:
     """Copy ``fields``, because the caller may fill the same dict again before the background encodes it."""
-    try:
-        copied = {**fields}
-        metadata = copied.get("metadata")
-        if isinstance(metadata, dict):
-            copied["metadata"] = {**metadata}
-    except Exception:  # noqa: BLE001 - a user's own kind of dict must not end the call; the encoder reports it
-        return fields
+    copied = dict(fields)
+    metadata = copied.get("metadata")
+    if isinstance(metadata, dict):
+        copied["metadata"] = dict(metadata)
     return copied
 
 
@@ -36,32 +33,19 @@ class Buffer:
 
     A full buffer drops its oldest event: while Kafka is down the newest events say how the tools are now. ``items`` may be
     appended to directly, without a lock, while it is shorter than ``limit``.
-
-    Raises:
-        ValueError: ``limit`` is below 1.
     """
 
     def __init__(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"the buffer must hold at least 1 event, got {limit}")
         self.limit = limit
         self.items: deque[Item] = deque()
-        self._lock = threading.RLock()  # a signal handler may read the counts, or close, during any of these
-        self._dropped = 0
-        self._taken = 0
-
-    def append(self, item: Item) -> None:
-        """Add an event. Drop the oldest if the buffer is full."""
-        if len(self.items) >= self.limit:
-            self.make_room()
-        self.items.append(item)
+        self.clear()
 
     def make_room(self) -> None:
         """Drop the oldest event if the buffer is full."""
         with self._lock:
             if len(self.items) >= self.limit:
                 self.items.popleft()
-                self._dropped += 1
+                self.dropped += 1
 
     def take(self, most: int) -> list[Item]:
         """Remove and return up to ``most`` of the oldest events. Only one thread may take."""
@@ -74,27 +58,24 @@ class Buffer:
     def clear(self) -> None:
         """Forget the events and the counts. In a forked child they are the parent's."""
         self.items.clear()
-        self._lock = threading.RLock()
-        self._dropped = self._taken = 0
+        self._lock = threading.RLock()  # a signal handler may read the counts, or close, during any of these
+        self.dropped = 0
+        """Events dropped since the start."""
+        self._taken = 0
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
-    def dropped(self) -> int:
-        """Events dropped since the start."""
-        return self._dropped
-
-    @property
     def left(self) -> int:
         """Events taken or dropped since the start."""
-        return self._taken + self._dropped
+        return self._taken + self.dropped
 
     @property
     def accepted(self) -> int:
         """Events appended since the start. It never decreases, or a flush could end too early."""
         with self._lock:
-            return self._taken + self._dropped + len(self.items)
+            return self._taken + self.dropped + len(self.items)
 
 
 class Wakeup:
@@ -105,7 +86,7 @@ class Wakeup:
         self._set.set()
         self._urgent = asyncio.Event()
 
-    def set(self, *, urgent: bool) -> None:
+    def set(self, urgent: bool) -> None:
         """Note that events came, and whether one is urgent."""
         self._set.set()
         if urgent:
@@ -115,9 +96,9 @@ class Wakeup:
         """Forget earlier wake-ups."""
         self._set.clear()
 
-    async def wait(self, limit_s: float | None) -> None:
+    async def wait(self, limit_s: float) -> None:
         """Wait for a wake-up, at most ``limit_s`` and :data:`LONGEST_WAIT_S` seconds."""
-        await _within(LONGEST_WAIT_S if limit_s is None else min(limit_s, LONGEST_WAIT_S), self._set)
+        await _within(min(limit_s, LONGEST_WAIT_S), self._set)
 
     async def linger(self, limit_s: float) -> None:
         """Wait ``limit_s`` seconds for more events, or until an urgent one comes."""

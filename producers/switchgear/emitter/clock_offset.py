@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 NOTICED_S: Final = 0.05
 """A larger change means that the machine slept or the clock was set. Below it the clock is being adjusted."""
 LOOK_EVERY_S: Final = 1.0
-_KEPT: Final = 64
 
 
 class ClockOffset:
-    """Remembers how far the clocks are apart, and since when. An event from before the machine slept keeps its time.
+    """Remembers how far the clocks are apart, and since when. An event from before the last change keeps its time.
 
     Args:
         clock: Returns monotonic seconds, as the guard reads them.
@@ -28,10 +26,9 @@ class ClockOffset:
     def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._wall = wall
-        self._earlier: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self.since = 0.0
         """Time of the monotonic clock from which ``offset`` holds."""
-        self.offset = wall() - clock()
+        self.offset = self._earlier = wall() - clock()
         """Seconds to add to the monotonic clock."""
 
     def look(self) -> None:
@@ -39,18 +36,12 @@ class ClockOffset:
         now = self._clock()
         offset = self._wall() - now
         if abs(offset - self.offset) > NOTICED_S:
-            self._earlier.append((self.since, self.offset))
-            self.since = now
+            self._earlier, self.since = self.offset, now
         self.offset = offset
 
     def offset_at(self, instant: float) -> float:
         """Return what to add to a time of the monotonic clock."""
-        if instant >= self.since or not self._earlier:
-            return self.offset
-        for since, offset in reversed(self._earlier):
-            if instant >= since:
-                return offset
-        return self._earlier[0][1]
+        return self.offset if instant >= self.since else self._earlier
 
     async def watch(self) -> None:
         """Call :meth:`look` every second until cancelled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -21,7 +22,7 @@ from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
-from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit
+from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit, leave_at_sigterm
 from switchgear.emitter.status import EmitterStatus, Receipt
 from switchgear.runtime.background_thread import Background
 from switchgear.runtime.fork import call_in_child
@@ -39,7 +40,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _PERSIST_LIMIT_S: Final = 2.0
-_END_LIMIT_S: Final = 10.0
+_IDLE_S: Final = 60.0
 _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost"
 
 
@@ -108,29 +109,30 @@ class Emitter(FromEnv):
         self._clock_offset = ClockOffset()
         self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
-            from switchgear.emitter.spool_router import Source, SpoolRouter  # noqa: PLC0415 - most clients need no SQLite
+            from switchgear.emitter.spool_router import SpoolRouter  # noqa: PLC0415 - most clients need no SQLite
 
-            source = Source(self._until_events, self._linger, self._encode)
-            self._spool_router = SpoolRouter(self.buffer, source, spool_dir, spool_bytes, fsync=spool_fsync)
-        self._outbox: Outbox | None = None
-        self._wakeup: Wakeup | None = None
+            self._spool_router = SpoolRouter(
+                self.buffer, spool_dir, spool_bytes, fsync=spool_fsync,
+                until_events=self._until_events, linger=self._linger, encode=self._encode,
+            )  # fmt: skip
+        self._outbox = self._new_outbox()
+        self._wakeup = Wakeup()
         self.idle = True
         """The background thread waits for :meth:`wake`. It looks at the buffer once more after it sets this."""
         self.closed = False
         self.ended: bool | None = None
         """The result of the :meth:`close` that ended it. None while it is open."""
         self._ending = threading.RLock()  # of several closes at once one ends it; a signal handler may be among them
-        self._encoding_failed = 0
+        self._encoding_failed = self._sent = 0
         self._complaints = BoundedLog(log)
-        self._lost_counts = (0, 0)
-        self._sent = 0
         self.before_close: list[Callable[[], None]] = []
         """Called before the last events are sent, for events that others have not emitted yet."""
         self._background = background or Background("switchgear-emitter")
         self._background.add("emitter", self._work)
-        call_in_child(self._reset_in_child)
+        self._background.on_start.append(leave_at_sigterm)
         self._background.after_death.append(self._note_death)
-        self._last_flush = LastFlush(self._background, lambda: self._outbox, exit_timeout)
+        call_in_child(self._reset_in_child)
+        self._last_flush = LastFlush(exit_timeout)
         leave_at_exit(self)
 
     # -- for callers --------------------------------------------------------------------------------------------------
@@ -186,7 +188,6 @@ class Emitter(FromEnv):
             raise SwitchgearError("This emitter is closed.", hint="Make a new one.")
         for number, record in enumerate(records):
             check_record(number, *record)
-        self._background.loop()
         return self._background.run(self._deliver(records))
 
     def connect(self, timeout: float) -> bool:
@@ -219,7 +220,7 @@ class Emitter(FromEnv):
                 mark = self._mark()
             if mark is not None and mark.done() and not mark.exception() and mark.result().answered:
                 return True
-            if time.monotonic() >= deadline or self._last_flush.hopeless():
+            if time.monotonic() >= deadline or self._last_flush.hopeless(self._outbox):
                 return False
             time.sleep(_POLL_S)
         return self.ended is not False  # after a close nothing waits, also if events were lost
@@ -241,13 +242,10 @@ class Emitter(FromEnv):
         for callback in self.before_close:
             callback()
         flushed = self.flush(timeout)
-        if self._ending.acquire(timeout=0 if self._background.here else _END_LIMIT_S):  # the ender may join that thread
-            try:
-                if not self.closed:
-                    self._end(flushed)
-            finally:
-                self._ending.release()
-        return flushed if self.ended is None else self.ended
+        with self._ending:
+            if self.ended is None:
+                self._end(flushed)
+            return self.ended is True
 
     def leave(self, waited_s: float) -> None:
         """Close at the end of the process, within the time that is left.
@@ -255,13 +253,14 @@ class Emitter(FromEnv):
         Args:
             waited_s: Seconds that other emitters have used already.
         """
-        limit_s = self._last_flush.begin(waited_s)
+        limit_s = self._last_flush.begin(self._outbox, waited_s)
         for callback in self.before_close:
             callback()
         if len(self.buffer) and not self.closed:
-            self._background.start_or_run_here(
-                lambda: self._last_flush.hopeless() or not self.status().buffered, limit_s
-            )
+            self.wake(urgent=True)
+        if self._background.alive:
+            with contextlib.suppress(SwitchgearError, RuntimeError):  # the thread has ended, so nothing can connect
+                self._background.loop().call_soon_threadsafe(self._outbox.hurry)
         self.close(limit_s if self._background.alive else 0.0)
 
     def __enter__(self) -> Self:
@@ -275,9 +274,7 @@ class Emitter(FromEnv):
     def status(self) -> EmitterStatus:
         """Return the counts and the condition at this moment."""
         outbox = self._outbox
-        acknowledged, failed = (0, 0) if outbox is None else (outbox.acknowledged, outbox.failed)
-        acknowledged += self._lost_counts[0]
-        failed += self._lost_counts[1] + self._encoding_failed
+        acknowledged, failed = outbox.acknowledged, outbox.failed + self._encoding_failed
         spool = None if self._spool_router is None else self._spool_router.status()
         emitted = self.buffer.accepted + self._sent
         dropped = self.buffer.dropped
@@ -295,23 +292,23 @@ class Emitter(FromEnv):
             buffered=buffered,
             spooled=spooled,
             spool=spool,
-            away_s=None if outbox is None else outbox.away_s(time.monotonic()),
-            connected=outbox is not None and outbox.connected,
+            away_s=outbox.away_s(time.monotonic()),
+            connected=outbox.connected,
             alive=self._background.alive,
-            last_error=None if outbox is None else outbox.last_error,
+            last_error=outbox.last_error,
         )
 
     @property
     def connected(self) -> bool:
         """Whether a producer is ready."""
-        return self._outbox is not None and self._outbox.connected
+        return self._outbox.connected
 
     def wake(self, urgent: bool) -> None:
         """Wake the background thread, starting it if it does not run. Call it after an append while ``idle`` is true."""
         try:
             self.idle = False
             loop = self._background.loop()
-            loop.call_soon_threadsafe(self._set_wakeup, urgent)
+            loop.call_soon_threadsafe(self._wakeup.set, urgent)
         except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
             self.idle = True
             log.debug("the background loop was not woken: %s", error)
@@ -338,17 +335,12 @@ class Emitter(FromEnv):
         if self._spool_router is not None:
             self._spool_router.close(_PERSIST_LIMIT_S)
 
-    def _set_wakeup(self, urgent: bool) -> None:
-        if self._wakeup is not None:
-            self._wakeup.set(urgent=urgent)
-
     def _mark(self) -> Future[Mark] | None:
         """Mark what is in the outbox. Return None if some events have left the buffer and are not there yet."""
-        outbox, router = self._outbox, self._spool_router
-        if outbox is None or (router is not None and router.holds):
+        if self._spool_router is not None and self._spool_router.holds:
             return None
         try:
-            return self._background.run(outbox.mark())
+            return self._background.run(self._outbox.mark())
         except (SwitchgearError, RuntimeError):  # as in wake
             return None
 
@@ -358,9 +350,7 @@ class Emitter(FromEnv):
         Raises:
             SwitchgearError: The outbox ended before all were answered.
         """
-        while (outbox := self._outbox) is None:  # noqa: ASYNC110 - it takes a moment, once
-            await asyncio.sleep(_POLL_S)
-        receipt = Receipt(len(records))
+        outbox, receipt = self._outbox, Receipt(len(records))
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def answer(index: int, reason: str | None) -> None:
@@ -385,26 +375,28 @@ class Emitter(FromEnv):
 
     async def _work(self) -> None:
         """The background job: keep a producer ready, and move events from the buffer to it."""
-        if self._outbox is not None:  # started again after a failure: what was in flight has no answer
-            self._lost_counts = (
-                self._lost_counts[0] + self._outbox.acknowledged,
-                self._lost_counts[1] + self._outbox.failed + self._outbox.abandoned,
-            )
-        outbox = self._outbox = Outbox(
-            self._connection, self._topic, limit=self._in_flight, compression=self._compression
-        )
+        if self._outbox.started:  # it failed: what was in flight has no answer, and is lost unless it is on disk
+            lost = self._outbox
+            self._outbox = self._new_outbox()
+            on_disk = 0 if self._spool_router is None else self._spool_router.in_flight
+            self._outbox.acknowledged = lost.acknowledged
+            self._outbox.failed = lost.failed + max(0, lost.pending - on_disk)
+        outbox = self._outbox
         self._wakeup = Wakeup()
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
             group.create_task(self._clock_offset.watch())
 
+    def _new_outbox(self) -> Outbox:
+        return Outbox(self._connection, self._topic, limit=self._in_flight, compression=self._compression)
+
     async def _drain(self, outbox: Outbox) -> None:
         while True:
             await outbox.room()
             taken = self.buffer.take(_AT_ONCE)
             if not taken:
-                await self._until_events(None)
+                await self._until_events(_IDLE_S)
                 continue
             outbox.offer(self._encode(taken))
             if len(taken) < _AT_ONCE:
@@ -412,8 +404,7 @@ class Emitter(FromEnv):
             else:
                 await asyncio.sleep(0)
 
-    async def _until_events(self, limit_s: float | None) -> None:
-        assert self._wakeup is not None
+    async def _until_events(self, limit_s: float) -> None:
         self._wakeup.clear()
         self.idle = True
         if not len(self.buffer):  # this second look closes the race with emit()
@@ -421,7 +412,6 @@ class Emitter(FromEnv):
         self.idle = False
 
     async def _linger(self) -> None:
-        assert self._wakeup is not None
         await self._wakeup.linger(self._linger_s)
 
     def _encode(self, items: Sequence[Item]) -> list[RecordBatch]:
@@ -445,9 +435,8 @@ class Emitter(FromEnv):
     def _reset_in_child(self) -> None:
         """Take another identity in a forked child. The parent sends the parent's events."""
         self.buffer.clear()
-        self._outbox = self._wakeup = None
+        self._outbox = self._new_outbox()
         self.idle, self._ending = True, threading.RLock()
         self.ended = True if self.closed else None
         self._encoding_failed = self._sent = 0
-        self._lost_counts = (0, 0)
         self.emitter_id = mint_emitter_id(self._service)

@@ -13,15 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
-from switchgear.emitter.record_batch import Mark, PartitionQueue, RecordBatch, fill, singles, total
+from switchgear.emitter.record_batch import STOPPED, Mark, PartitionQueue, RecordBatch, fill, singles, total
 from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
@@ -40,7 +41,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 
 
 class Outbox:
-    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight."""
+    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once."""
 
     def __init__(self, connection: KafkaConnection, topic: str, *, limit: int, compression: str | None) -> None:
         self._connection = connection
@@ -49,17 +50,17 @@ class Outbox:
         self._compression = compression
         self._batch_bytes = BATCH_BYTES
         self._queues: dict[int, PartitionQueue] = {}
+        self._partitions = 1
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
         self._space = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._progress_at = time.monotonic()
+        self._progress_at = math.inf
+        self.started = False
         self.pending = 0
         self.acknowledged = 0
         self.failed = 0
-        self.abandoned = 0
-        """Records without an answer when it ended, except for those on disk."""
         self.failed_attempts = 0
         """Failed attempts to connect since the last connection. It may be reset to 0."""
         self.last_error: str | None = None
@@ -78,7 +79,7 @@ class Outbox:
         """Return a mark of what is here now."""
         return Mark([(queue, queue.offered) for queue in self._queues.values()])
 
-    async def hurry(self) -> None:
+    def hurry(self) -> None:
         """Try to connect now, without waiting for the end of the pause."""
         self._hurry.set()
 
@@ -104,6 +105,8 @@ class Outbox:
     async def run(self) -> None:
         """Keep a producer ready until cancelled. The pause between attempts to connect grows, with jitter."""
         pause = _FIRST_PAUSE_S
+        self.started = True
+        self._progress_at = time.monotonic()
         try:
             while True:
                 try:
@@ -122,7 +125,8 @@ class Outbox:
                 self._wanted.clear()
                 self._progress_at = time.monotonic()
                 self._space.set()
-                self._move_to_their_partitions()
+                for partition in list(self._queues):
+                    self._pump(partition)
                 await self._wanted.wait()
         finally:
             await self._end()
@@ -148,13 +152,14 @@ class Outbox:
 
         if not self.pending and self._link is not None:
             self._progress_at = time.monotonic()
-        partitions = 1 if self._link is None else self._link.partitions()
+        if self._link is not None:
+            self._partitions = self._link.partitions()
         touched = set()
         queues: dict[str, PartitionQueue] = {}  # by tool: many records have few tools
         for batch in self._sendable(batches):
             queue = queues.get(batch.tool)
             if queue is None:
-                partition = owner_partition(batch.tool, partitions)
+                partition = owner_partition(batch.tool, self._partitions)
                 touched.add(partition)
                 queue = queues[batch.tool] = self._queues.setdefault(partition, PartitionQueue())
             queue.add(batch)
@@ -169,7 +174,7 @@ class Outbox:
                 yield batch
                 continue
             for record in singles([batch]):
-                size = len(record.values[0])
+                size = len(record.value)
                 if size <= LARGEST_RECORD:
                     yield record
                 else:
@@ -187,11 +192,12 @@ class Outbox:
         """Send the queue's records, batch after batch, until it is empty or the producer is retired."""
         try:
             while queue.waiting and (link := self._link) is not None:
-                batch, batches = self._fill(link, queue)
-                queue.in_flight = batches
+                kafka_batch = link.producer.create_batch()
+                most = 1 if queue.one_by_one else sys.maxsize
+                batches = queue.in_flight = fill(kafka_batch, queue.waiting, int(time.time() * 1000), most=most)
                 try:
-                    async with link.carrying(batch.size()):
-                        await (await link.producer.send_batch(batch, self._topic, partition=partition))
+                    async with link.slots:
+                        await (await link.producer.send_batch(kafka_batch, self._topic, partition=partition))
                 except asyncio.CancelledError:
                     queue.in_flight = []
                     queue.waiting.extendleft(reversed(batches))
@@ -204,22 +210,11 @@ class Outbox:
                     sent = total(batches)
                     queue.one_by_one = max(0, queue.one_by_one - sent)
                     self._acknowledge(batches, sent)
-                    queue.answered += (
-                        sent  # last, because a flush in another thread ends with it and then reads the counts
-                    )
+                    queue.answered += sent  # last: a flush in another thread ends with it and then reads the counts
         finally:
             queue.busy = False
 
-    @staticmethod
-    def _fill(link: Link, queue: PartitionQueue) -> tuple[Any, list[RecordBatch]]:
-        batch = link.producer.create_batch()
-        most = 1 if queue.one_by_one else sys.maxsize
-        return batch, fill(batch, queue.waiting, int(time.time() * 1000), most=most)
-
     def _acknowledge(self, batches: list[RecordBatch], sent: int) -> None:
-        for batch in batches:
-            if batch.place is not None:
-                batch.place.settle()
         self.acknowledged += sent
         self._settle(sent)
         for batch in batches:
@@ -231,8 +226,6 @@ class Outbox:
         self.last_error = f"an event of {record.tool:.200} was refused: {reason}"
         log.error("%s", self.last_error)
         self._settle(1)
-        if record.place is not None:
-            record.place.settle()
         if record.answer is not None:
             record.answer(reason)
 
@@ -280,21 +273,6 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _move_to_their_partitions(self) -> None:
-        """Move waiting records to their partitions. The number of partitions may have changed with the producer."""
-        from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
-
-        assert self._link is not None
-        partitions = self._link.partitions()
-        for partition in [each for each in self._queues if each >= partitions]:
-            moved = self._queues.pop(partition)
-            for batch in moved.waiting:
-                self._queues.setdefault(owner_partition(batch.tool, partitions), PartitionQueue()).add(batch)
-            moved.answered += total(moved.waiting)
-            moved.waiting.clear()
-        for partition in list(self._queues):
-            self._pump(partition)
-
     def _note(self, message: str, pause: float) -> None:
         if message != self.last_error:
             log.warning("%s%s", message, f"; trying again in {pause:.1f} s" if pause else "")
@@ -308,11 +286,8 @@ class Outbox:
         link, self._link = self._link, None
         if link is not None:
             await link.close(1.0)
-        self.abandoned = self.pending - sum(
-            record.place is not None and record.place.kept for record in self.unanswered()
-        )
         for queue in self._queues.values():
             for batch in queue.waiting:
                 if batch.answer is not None:
-                    batch.answer("the emitter was stopped before Kafka acknowledged it")
+                    batch.answer(STOPPED)
             queue.waiting.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from switchgear.runtime.background_thread import clean_up
@@ -20,8 +19,9 @@ BATCH_BYTES: Final = 786_432
 
 Larger batches are cheaper, because each batch has a fixed cost. A topic that takes less gets smaller ones.
 """
-MOST_IN_FLIGHT: Final = 33_554_432
-"""Most bytes in one request to a broker: well below the 100 MiB that brokers accept (``socket.request.max.bytes``)."""
+MOST_IN_FLIGHT: Final = 20
+"""Batches in flight to all brokers. Each has a record of 4 MiB at most, so a request is below the 100 MiB that brokers accept
+(``socket.request.max.bytes``)."""
 _CONNECT_LIMIT_S: Final = 20.0
 _IDLE_LIMIT_S: Final = 60.0
 
@@ -32,10 +32,8 @@ class Link:
     def __init__(self, producer: Any, topic: str, batch_bytes: int) -> None:
         self.producer = producer
         self.batch_bytes = batch_bytes
-        self._batches = self._bytes = 0
-        self._less = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self.slots = asyncio.Semaphore(MOST_IN_FLIGHT)
+        """Hold one while a batch is in flight."""
         self._topic = topic
         self._count = 0
 
@@ -61,31 +59,12 @@ class Link:
             self._count = len(found)
         return self._count
 
-    @contextlib.asynccontextmanager
-    async def carrying(self, size: int) -> AsyncIterator[None]:
-        """Wait until a batch of ``size`` bytes may be sent, and count it as in flight until it is answered."""
-        self._batches += 1
-        self._idle.clear()
-        try:
-            while self._bytes and self._bytes + size > MOST_IN_FLIGHT:
-                self._less.clear()
-                await self._less.wait()
-            self._bytes += size
-            try:
-                yield
-            finally:
-                self._bytes -= size
-                self._less.set()
-        finally:
-            self._batches -= 1
-            if not self._batches:
-                self._idle.set()
-
     async def close_when_idle(self) -> None:
         """Close when the last batch has its answer, or after a minute."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_LIMIT_S):
-                await self._idle.wait()
+                for _ in range(MOST_IN_FLIGHT):
+                    await self.slots.acquire()
         await self.close(5.0)
 
     async def close(self, limit_s: float) -> None:

@@ -5,51 +5,47 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count, repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.headers import RESENT
 
-if TYPE_CHECKING:
-    from switchgear.emitter.spool.spool import Place
-
 _RESENT_HEADERS: Final = [(RESENT, b"1")]
 _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
 
 Answer = Callable[[str | None], None]
-"""Called once with None when the record is acknowledged, or with the reason why it was refused."""
+"""Called once with None when the record is acknowledged, or with the reason why it was refused, or :data:`STOPPED`."""
+STOPPED: Final = "the emitter was stopped before Kafka acknowledged it"
 
 
 class RecordBatch(msgspec.Struct, eq=False):
     """Encoded events of one tool, oldest first, at least one.
 
-    Nearly all events are successes that nothing waits for, so they stay together. A record with an answer, a place on disk, or
-    a failure of its own is a batch of one (see :func:`singles`).
+    Nearly all events are successes that nothing waits for, so they stay together. A record with an answer or a failure of its own is a
+    batch of one (see :func:`singles`).
 
     Attributes:
         tool: The tool, which is the key of the records.
         values: The encoded events.
         answer: Called with the result. Only in a batch of one.
         resent: Kafka may have the records already.
-        place: Where the event is in the spool. Only in a batch of one.
     """
 
     tool: str
     values: list[bytes]
     answer: Answer | None = None
     resent: bool = False
-    place: Place | None = None
+
+    @property
+    def value(self) -> bytes:
+        """The event of a batch of one."""
+        return self.values[0]
 
 
 def check_record(number: int, tool: object, value: object) -> None:
-    """Check that Kafka can take a submitted record.
-
-    Args:
-        number: Index of the record, for the message.
-        tool: The name of its tool.
-        value: The encoded event.
+    """Check that Kafka can take the submitted record with this number.
 
     Raises:
         SwitchgearError: The record can't be sent.
@@ -129,9 +125,6 @@ def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most
         queue: Oldest first, not empty. What does not fit stays at its head.
         timestamp_ms: Time of the records, in milliseconds since 1970.
         most: Most records to move, at least 1.
-
-    Returns:
-        What is in the Kafka batch, in its order.
     """
     append = kafka_batch._builder.append  # noqa: SLF001 - see above
     filled: list[RecordBatch] = []

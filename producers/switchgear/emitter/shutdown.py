@@ -8,7 +8,6 @@ child. Daemonic children, such as the workers of a ``Pool``, usually end by SIGT
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import math
 import os
@@ -17,12 +16,10 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from switchgear.emitter.outbox import Outbox
-    from switchgear.runtime.background_thread import Background
 
 
 log: Final = logging.getLogger("switchgear.emitter")
@@ -43,14 +40,7 @@ class Leaving(Protocol):
         """Close it. Others have used ``waited_s`` seconds of the time already."""
 
 
-class _Token:
-    """The object under which multiprocessing registers our function. It is held weakly there."""
-
-
 _open: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
-_token: Final = _Token()
-_began: list[float] = []
-"""When the process began to end. Empty until then."""
 
 
 def leave_at_exit(one: Leaving) -> None:
@@ -62,46 +52,28 @@ def leave_at_exit(one: Leaving) -> None:
         _leave_with_the_child()
 
 
-def time_left(limit_s: float, exit_timeout_s: float) -> float:
-    """Return ``limit_s``. At the end of the process return at most what is left of ``exit_timeout_s``, which all clients share."""
-    for began in _began:
-        limit_s = min(limit_s, max(0.0, began + exit_timeout_s - time.monotonic()))
-    return limit_s
-
-
 class LastFlush:
     """Decides how long one emitter waits at the end of the process.
 
     Args:
-        background: The emitter's thread.
-        outbox: Returns the emitter's outbox, if it has one yet.
         exit_timeout_s: Longest wait, in seconds.
     """
 
-    def __init__(self, background: Background, outbox: Callable[[], Outbox | None], exit_timeout_s: float) -> None:
-        self._background = background
-        self._outbox = outbox
+    def __init__(self, exit_timeout_s: float) -> None:
         self._exit_timeout_s = exit_timeout_s
-        self._begun = False
-        background.on_start.append(_leave_at_sigterm)
+        self._deadline: float | None = None
 
-    def begin(self, waited_s: float) -> float:
-        """Make an outbox that waits between two attempts connect now. Return the longest wait in seconds."""
-        self._begun = True
-        left = max(0.0, self._exit_timeout_s - waited_s)
-        outbox = self._outbox()
-        if outbox is None:
-            return left
+    def begin(self, outbox: Outbox, waited_s: float) -> float:
+        """Return the longest wait in seconds. From now on the outbox's failures to connect count."""
+        left_s = max(0.0, self._exit_timeout_s - waited_s)
+        self._deadline = time.monotonic() + left_s
         outbox.failed_attempts = 0
-        with contextlib.suppress(Exception):  # the thread has ended, so nothing can connect
-            self._background.run(outbox.hurry())
         hung_s = 0.0 if outbox.connected else outbox.silent_s(time.monotonic())
-        return min(left, max(_LEAST_S, self._exit_timeout_s - hung_s))
+        return min(left_s, max(_LEAST_S, self._exit_timeout_s - hung_s))
 
-    def hopeless(self) -> bool:
+    def hopeless(self, outbox: Outbox) -> bool:
         """Return whether to stop waiting: two attempts to connect have failed since the end began, or the broker has stopped answering."""
-        outbox = self._outbox()
-        if not self._begun or outbox is None:
+        if self._deadline is None:
             return False
         if outbox.connected:
             return outbox.silent_s(time.monotonic()) >= self._exit_timeout_s / 2
@@ -109,26 +81,25 @@ class LastFlush:
 
     def join_limit_s(self, *, flushed: bool) -> float:
         """Return how long the background thread may take to close its connections, in seconds."""
-        return time_left(_HOPELESS_JOIN_S if self._begun and not flushed else _JOIN_LIMIT_S, self._exit_timeout_s)
+        if self._deadline is None:
+            return _JOIN_LIMIT_S
+        left_s = max(0.0, self._deadline - time.monotonic())
+        return min(left_s, _JOIN_LIMIT_S if flushed else _HOPELESS_JOIN_S)
 
 
 def _leave_all() -> None:
     began = time.monotonic()
-    _began[:] = [began]
-    try:
-        for each in list(_open):
-            try:
-                each.leave(time.monotonic() - began)
-            except (KeyboardInterrupt, SystemExit):  # Ctrl-C or a second SIGTERM ends the wait
-                began = _began[0] = -math.inf
-                each.leave(math.inf)
-            except Exception:
-                log.exception("an emitter could not be closed at the end of the process")
-    finally:
-        _began.clear()
+    for each in list(_open):
+        try:
+            each.leave(time.monotonic() - began)
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C or a second SIGTERM ends the wait
+            began = -math.inf
+            each.leave(math.inf)
+        except Exception:
+            log.exception("an emitter could not be closed at the end of the process")
 
 
-def _leave_at_sigterm() -> None:
+def leave_at_sigterm() -> None:
     """Make a daemonic child of multiprocessing send its last events at SIGTERM, unless it handles SIGTERM itself.
 
     This runs at the first event. Python lets only the main thread set signal handlers.
@@ -152,7 +123,7 @@ def _leave_and_terminate(_number: int, _frame: object) -> None:
 def _register_with_multiprocessing() -> None:
     util = sys.modules.get("multiprocessing.util")  # a process that has not imported it has no such children
     if util is not None:
-        util.register_after_fork(_token, _leave_with_the_child)
+        util.register_after_fork(_leave_with_the_child, _leave_with_the_child)
 
 
 def _leave_with_the_child(_: object = None) -> None:

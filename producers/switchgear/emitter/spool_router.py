@@ -18,13 +18,12 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from switchgear.emitter.buffer import Buffer, Item
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record_batch import RecordBatch, singles
-from switchgear.emitter.spool.database import SpooledEvent
 from switchgear.emitter.spool.spool import Place, Spool
 from switchgear.emitter.status import SpoolStatus
 from switchgear.runtime.background_thread import DaemonExecutor
@@ -45,17 +44,6 @@ _OPEN_LIMIT_S: Final = 2.0
 _LOOK_AGAIN_S: Final = 60.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
-
-
-class Source(NamedTuple):
-    """What the router needs of its emitter."""
-
-    until_events: Callable[[float | None], Awaitable[None]]
-    """Wait until an event is there, or so many seconds have passed."""
-    linger: Callable[[], Awaitable[None]]
-    """Wait for more events, or an urgent one."""
-    encode: Callable[[Sequence[Item]], list[RecordBatch]]
-    """Encode events. What can't be encoded is counted and left out."""
 
 
 class _DiskUse:
@@ -90,31 +78,43 @@ class SpoolRouter:
 
     Args:
         buffer: Where the events come from.
-        source: Functions of the emitter.
         folder: The spool's folder.
         limit_bytes: Most bytes on disk.
         fsync: Wait for the disk after each write.
+        until_events: Wait until an event is there, or so many seconds have passed.
+        linger: Wait for more events, or an urgent one.
+        encode: Encode events. What can't be encoded is counted and left out.
 
     Raises:
         SwitchgearError: ``limit_bytes`` is below :data:`LEAST_BYTES`.
     """
 
     def __init__(
-        self, buffer: Buffer, source: Source, folder: str | os.PathLike[str], limit_bytes: int, *, fsync: bool
+        self,
+        buffer: Buffer,
+        folder: str | os.PathLike[str],
+        limit_bytes: int,
+        *,
+        fsync: bool,
+        until_events: Callable[[float], Awaitable[None]],
+        linger: Callable[[], Awaitable[None]],
+        encode: Callable[[Sequence[Item]], list[RecordBatch]],
     ) -> None:
         if limit_bytes < LEAST_BYTES:
             raise SwitchgearError(
                 f"spool_bytes is {limit_bytes}.", hint=f"Give it {LEAST_BYTES} bytes (16 MiB) or more."
             )
         self._buffer = buffer
-        self._source = source
+        self._until_events = until_events
+        self._linger = linger
+        self._encode = encode
         self._spool = Spool(Path(folder).absolute(), limit_bytes, fsync=fsync)  # the working directory may change
         self._start_afresh()
         call_in_child(self._start_afresh)
 
     def _start_afresh(self) -> None:
         self._held: list[RecordBatch] = []
-        self._opening, self._reading, self._writing = _DiskUse(), _DiskUse(), _DiskUse()
+        self._reading, self._writing = _DiskUse(), _DiskUse()
         self._look_at = 0.0
         self._began: list[float] = []
         self._in_use = self._copied = self._checked = self._persisting = False
@@ -133,9 +133,14 @@ class SpoolRouter:
             taken_over=spool.taken_over,
             dropped=spool.dropped,
             damaged=spool.damaged,
-            error=self._writing.error or self._opening.error or self._reading.error,
+            error=self._writing.error or self._reading.error,
             waiting_s=max((time.monotonic() - began for began in self._began), default=0.0),
         )
+
+    @property
+    def in_flight(self) -> int:
+        """Events in the outbox that are on disk too."""
+        return max(0, self._spool.records - self._spool.unread)
 
     @property
     def holds(self) -> bool:
@@ -170,7 +175,7 @@ class SpoolRouter:
                 now = time.monotonic()
                 persisting = self._persisting
                 due = now >= self._look_at or (self._spool.more and not persisting)
-                if opening.done() and due and self._opening.ready(now):
+                if opening.done() and due and self._writing.ready(now):
                     opening = asyncio.ensure_future(self._open())
                 if persisting and not self._checked:
                     self._checked = True
@@ -191,7 +196,7 @@ class SpoolRouter:
             opening.cancel()
 
     async def _open(self) -> None:
-        if await self._tried(self._opening, self._spool.open) is not None:
+        if await self._tried(self._writing, self._spool.open) is not None:
             self._look_at = time.monotonic() + _LOOK_AGAIN_S
 
     async def _directly(self, outbox: Outbox, *, opening: bool) -> None:
@@ -208,11 +213,11 @@ class SpoolRouter:
         taken = self._buffer.take(min(AT_ONCE, room))
         if not taken:
             busy = outbox.pending or self._spool.in_flight or self._spool.more or self._spool.unread or opening
-            await self._source.until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
+            await self._until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
             return
-        outbox.offer(self._source.encode(taken))
+        outbox.offer(self._encode(taken))
         if len(taken) < AT_ONCE:
-            await self._source.linger()
+            await self._linger()
         else:
             await asyncio.sleep(0)
 
@@ -230,12 +235,12 @@ class SpoolRouter:
             moved = await self._send(outbox, room) or moved
         await self._progress(outbox)
         if moved:
-            await self._source.linger()
+            await self._linger()
         elif persisting or self._spool.unread:
             self.persisted = persisting
             await asyncio.sleep(_POLL_S)
         else:
-            await self._source.until_events(_LOOK_S)
+            await self._until_events(_LOOK_S)
 
     async def _progress(self, outbox: Outbox) -> None:
         """Delete what Kafka has answered for from the disk, if there are new answers."""
@@ -246,14 +251,12 @@ class SpoolRouter:
 
     async def _copy(self, outbox: Outbox) -> bool:
         """Copy what is in flight to the disk, to be sent only if this process dies. Return False if the disk fails."""
-        found = [each for each in outbox.unanswered() if each.answer is None and each.place is None]
-        places = [Place(self._spool) for _ in found]
-        for record, place in zip(found, places, strict=True):
-            record.place = place
-        copies = [SpooledEvent(each.tool, each.values[0], sent=True) for each in found]
-        written = await self._tried(self._writing, functools.partial(self._spool.append, copies, places))
+        found = [each for each in outbox.unanswered() if each.answer is None]
+        for record in found:
+            record.answer = Place(self._spool.answered)
+        written = await self._tried(self._writing, functools.partial(self._spool.append, found, in_flight=True))
         for record in found[written or 0 :]:
-            record.place = None
+            record.answer = None
         return written is not None
 
     async def _write(self, outbox: Outbox) -> bool:
@@ -262,9 +265,8 @@ class SpoolRouter:
             self._held = self._taken(outbox)
         if not self._held:
             return False
-        events = [SpooledEvent(each.tool, each.values[0], each.resent) for each in self._held]
         try:
-            written = await self._tried(self._writing, functools.partial(self._spool.append, events))
+            written = await self._tried(self._writing, functools.partial(self._spool.append, self._held))
         except asyncio.CancelledError:
             for record in self._held:  # the disk may have them all the same
                 record.resent = True
@@ -278,22 +280,19 @@ class SpoolRouter:
         if outbox.room_left:
             hasty = [item for item in taken if _hasty(item)]
             if hasty:
-                outbox.offer(self._source.encode(hasty))
+                outbox.offer(self._encode(hasty))
                 taken = [item for item in taken if not _hasty(item)]
         for event, *_ in taken:
             if isinstance(event, Event):
                 event.probe_requested = False
-        records = singles(self._source.encode(taken))
-        outbox.offer(each for each in records if len(each.values[0]) > LARGEST_RECORD)  # the outbox refuses them
-        return [each for each in records if len(each.values[0]) <= LARGEST_RECORD]
+        records = singles(self._encode(taken))
+        outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # the outbox refuses them
+        return [each for each in records if len(each.value) <= LARGEST_RECORD]
 
     async def _send(self, outbox: Outbox, most: int) -> bool:
         """Send up to ``most`` of the spool's events. Return False if the disk can't be read."""
-        stored = await self._tried(self._reading, functools.partial(self._spool.read, most))
-        records = [
-            RecordBatch(event.tool, [event.value], resent=event.sent, place=place) for event, place in stored or ()
-        ]
-        outbox.offer(records)
+        records = await self._tried(self._reading, functools.partial(self._spool.read, most))
+        outbox.offer(records or ())
         return bool(records)
 
     async def _tried(self, use: _DiskUse, work: Callable[[], T]) -> T | None:

@@ -21,15 +21,18 @@ from switchgear.runtime.fork import blocking_work, call_in_child
 from switchgear_schemas.errors import SwitchgearError
 
 log: Final = logging.getLogger("switchgear.background")
+P = ParamSpec("P")
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
 START_AGAIN_S: Final = 1.0
 """Pause after a failed start. Until then :meth:`Background.loop` raises at once."""
+WORKER: Final = "switchgear-worker"
+"""Name of the threads that do what would block the loop."""
+_FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
-_POLL_S: Final = 0.005
-_NO_MEANS: Final = (OSError, RuntimeError, MemoryError)
-"""A start fails with these when no file, thread or memory is left."""
+_JOBS_LIMIT_S: Final = 3.0
+_REST_LIMIT_S: Final = 1.0
 # A forked child must not close its parent's loop, because both share one epoll descriptor. This list keeps it alive.
 _inherited: Final[list[object]] = []
 
@@ -50,10 +53,10 @@ class Background:
         self._lock = threading.RLock()  # a signal handler may close, or call a tool, during the start
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting = self._closed = False
         self._failed: tuple[str, float] | None = None
         """Why the last start failed, and when to try again."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+        """It was closed. No job runs again."""
         self.deaths: dict[str, str] = {}
         """The last error of each job that failed. Every job was started again."""
         self.after_death: list[Callable[[], None]] = []
@@ -68,21 +71,13 @@ class Background:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs or is about to.
-
-        ``Thread.is_alive`` is not used: if a signal handler raises during it, a running thread counts as stopped from then on.
-        """
+        """Whether the thread runs or is about to."""
         return self._loop is not None
 
     @property
     def here(self) -> bool:
         """Whether the caller runs in this thread, so that it must not wait for it."""
         return self._thread is threading.current_thread()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed. No job runs again."""
-        return self._closed
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """Return the loop. Start the thread if it does not run, without waiting until it does.
@@ -95,9 +90,11 @@ class Background:
         if loop is not None:
             return loop
         with self._lock:
-            self._refuse_if_closed()
-            if self._loop is not None:
-                return self._loop
+            if self.closed:
+                raise SwitchgearError("This client is closed.", hint="Make a new one.")
+            loop = self._loop
+            if loop is not None:
+                return loop
             loop = self._start()
         for callback in self.on_start:
             callback()
@@ -110,21 +107,10 @@ class Background:
             SwitchgearError: As :meth:`loop`.
         """
         try:
-            loop = self.loop()
+            return asyncio.run_coroutine_threadsafe(work, self.loop())
         except BaseException:
             work.close()
             raise
-        return asyncio.run_coroutine_threadsafe(self._own(work), loop)
-
-    def start_or_run_here(self, done: Callable[[], bool], limit_s: float) -> None:
-        """Start the thread. If that is impossible, run the jobs in the caller's thread until ``done()`` or ``limit_s`` seconds pass.
-
-        This is for the end of the interpreter: since Python 3.12 no thread can be started then.
-        """
-        try:
-            self.loop()
-        except NotStartedError:
-            self._run_here(done, time.monotonic() + limit_s)
 
     def close(self, timeout: float) -> bool:
         """Cancel the jobs and end the thread. Any number of threads may call it.
@@ -133,80 +119,48 @@ class Background:
             False if the thread did not end within ``timeout`` seconds.
         """
         with self._lock:
-            first, self._closed = not self._closed, True
-            thread, loop, starting = self._thread, self._loop, self._starting
+            first, self.closed = not self.closed, True
+            thread, loop = self._thread, self._loop
         if thread is None:
             return True
         if first and loop is not None:  # a second stop would interrupt the clean-up that the first one began
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(loop.stop)
-        if starting and not thread.is_alive():  # a signal handler interrupted the start, which must go on first
-            return False
         if self.here:  # a log handler closed it, for example: the thread ends when it is back in its loop
             return False
         thread.join(timeout)
         return not thread.is_alive()
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise SwitchgearError("This client is closed.", hint="Make a new one.")
-
     def _start(self) -> asyncio.AbstractEventLoop:
         """Start the thread, with the lock held. The loop is made here, so that it can take work before the thread runs."""
-        if self._starting:
-            raise NotStartedError("this call interrupted its start")
         if self._failed is not None and time.monotonic() < self._failed[1]:
             raise NotStartedError(self._failed[0])
         loop: asyncio.AbstractEventLoop | None = None
-        turn = [True]  # taken by the thread that runs, or by an interrupted start, after which the thread must not run
+        thread: threading.Thread | None = None
         try:
-            self._starting = True
-            self._loop = None
             loop = new_loop()
-            self._thread = threading.Thread(
-                target=self._body, args=(loop, turn), name=f"{self._name}-background", daemon=True
-            )
-            self._loop = loop
-            self._refuse_if_closed()  # a signal handler may have closed it
-            self._thread.start()
+            thread = threading.Thread(target=self._body, args=(loop,), name=f"{self._name}-background", daemon=True)
+            self._thread, self._loop = thread, loop
+            thread.start()
         except BaseException as error:
-            if _taken(turn):
-                self._thread = self._loop = None
-                if loop is not None:
-                    loop.close()
-            if not isinstance(error, _NO_MEANS) or isinstance(error, TimeoutError):  # raised by a signal handler
+            if thread is not None and thread.is_alive():  # only the wait for it was interrupted
+                raise
+            self._thread = self._loop = None
+            if loop is not None:
+                loop.close()
+            if not isinstance(error, Exception):
                 raise
             why = f"{type(error).__name__}: {error}"
             self._failed = (why, time.monotonic() + START_AGAIN_S)
             raise NotStartedError(why) from error
-        else:
-            self._failed = None
-            return loop
-        finally:
-            self._starting = False
+        self._failed = None
+        return loop
 
-    def _run_here(self, done: Callable[[], bool], deadline: float) -> None:
-        def look() -> None:
-            if done() or time.monotonic() >= deadline:
-                loop.stop()
-            else:
-                loop.call_later(_POLL_S, look)
-
-        with self._lock:
-            loop = self._loop = new_loop()
-            self._thread = threading.current_thread()
-        loop.call_soon(look)
-        self._body(loop, [True])
-        self._thread = None
-
-    def _body(self, loop: asyncio.AbstractEventLoop, turn: list[bool]) -> None:
-        if not _taken(turn):
-            return
+    def _body(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            jobs = {} if self._closed else self._jobs
-            self._tasks = {loop.create_task(self._keep(name, job)) for name, job in jobs.items()}
+            tasks = {loop.create_task(self._keep(name, job)) for name, job in self._jobs.items()}
             loop.run_forever()
-            finish(loop, self._tasks)
+            finish(loop, tasks)
         except BaseException:
             log.exception("the background thread died; the next event starts it again")
             raise
@@ -216,47 +170,25 @@ class Background:
             for callback in self.after_death:
                 callback()
 
-    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            return await work
-        finally:
-            self._tasks.discard(task)
-
     async def _keep(self, name: str, job: Job) -> None:
-        pause = 0.1
+        pause = _FIRST_PAUSE_S
         while True:
             try:
                 # It needs a task of its own: in CPython 3.11 and 3.12 a failed task group leaves its task as if cancelled.
                 await asyncio.create_task(job())
-            except (KeyboardInterrupt, SystemExit, GeneratorExit):  # these end the loop itself
-                raise
-            except BaseException as error:  # a library's own class may derive from it
-                if isinstance(error, asyncio.CancelledError):  # our own end, or raised by the job
-                    stop_if_cancelled()
+            except (Exception, asyncio.CancelledError) as error:
+                stop_if_cancelled()
                 self.deaths[name] = f"{type(error).__name__}: {error}"
                 log.exception("%s failed and is started again in %.1f s", name, pause)
             else:
                 return
-            stop_if_cancelled()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _reset_in_child(self) -> None:
         _inherited.append((self._thread, self._loop))
-        self._thread = self._loop = None
+        self._thread = self._loop = self._failed = None
         self._lock = threading.RLock()
-        self._starting, self._failed = False, None
-
-
-def _taken(turn: list[bool]) -> bool:
-    """Return whether the caller is the first to ask. This is atomic."""
-    try:
-        return turn.pop()
-    except IndexError:
-        return False
 
 
 async def clean_up(work: Coroutine[Any, Any, None], limit_s: float, what: str) -> bool:
@@ -275,14 +207,13 @@ async def clean_up(work: Coroutine[Any, Any, None], limit_s: float, what: str) -
             await asyncio.wait([task], timeout=left)
         except asyncio.CancelledError:
             cancelled = True
-    if not task.done():
-        task.cancel()
+    in_time = task.done()
+    task.cancel()
     if cancelled:
         raise asyncio.CancelledError
-    if task.done() and not task.cancelled() and task.exception() is None:
+    if in_time and not task.cancelled() and task.exception() is None:
         return True
-    why = task.exception() if task.done() and not task.cancelled() else f"not within {limit_s:g} s"
-    log.debug("%s: %s", what, why)
+    log.debug("%s failed, or took longer than %g s: %r", what, limit_s, task)
     return False
 
 
@@ -293,21 +224,11 @@ def stop_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-P = ParamSpec("P")
-
-_JOBS_LIMIT_S: Final = 3.0
-_REST_LIMIT_S: Final = 1.0
-WORKER: Final = "switchgear-worker"
-"""Name of the threads that do what would block the loop."""
-
-
 class DaemonExecutor(ThreadPoolExecutor):
-    """Runs what would block the loop, such as look-ups of host names and disk work, also while the interpreter ends.
+    """Runs what would block the loop, such as look-ups of host names and disk work, in a daemon thread each.
 
     asyncio's own executor takes no work after the end of the main script, so a client that connects only then could not look up
     its brokers. Python also waits for that executor's threads, however long a look-up hangs.
-
-    Each piece of work has a daemon thread of its own, because there are only a few at a time.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -343,13 +264,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def at_shutdown(error: BaseException) -> bool:
-    """Return whether a thread can't be started because the interpreter ends. Python says so only in the message."""
-    return "at interpreter shutdown" in str(error)
-
-
-def finish(loop: asyncio.AbstractEventLoop, own: set[asyncio.Task[Any]]) -> None:
-    """Cancel our own tasks and give them time to close their connections. Then cancel what is left."""
+def finish(loop: asyncio.AbstractEventLoop, own: set[asyncio.Task[None]]) -> None:
+    """Cancel the jobs and give them time to close their connections. Then cancel what is left."""
     _cancel(loop, own, _JOBS_LIMIT_S)
     _cancel(loop, asyncio.all_tasks(loop), _REST_LIMIT_S)
     loop.run_until_complete(loop.shutdown_asyncgens())

@@ -19,26 +19,20 @@ class Housekeeping:
     """Sends summed-up refusals, calls the hooks, reports dropped events, and checks the age of the fleet's state.
 
     Refusals that still wait at the end are sent when the emitter closes.
-
-    Args:
-        decision: Has the refusals and the hooks' dispatcher.
-        emitter: Counts the dropped events.
-        availability: Knows the age of the fleet's state.
-        hooks: Notified of dropped events.
     """
 
     def __init__(
-        self, decision: CircuitDecision, emitter: Emitter, availability: Availability | None, hooks: HookList | None
+        self, decision: CircuitDecision, emitter: Emitter, availability: Availability, hooks: HookList | None
     ) -> None:
-        self._decision = decision
+        assert decision.fleet is not None
+        self._refusals = decision.fleet.refusals
+        self._dispatcher = decision.reporter.hooks
         self._emitter = emitter
         self._availability = availability
         self._hooks = hooks
         self._reported_drops = 0
-        if decision.fleet is not None:
-            emitter.before_close.append(functools.partial(decision.fleet.refusals.sweep, everything=True))
-        if availability is not None:
-            emitter.before_close.append(availability.end)
+        emitter.before_close.append(functools.partial(self._refusals.sweep, everything=True))
+        emitter.before_close.append(availability.end)
 
     async def run(self) -> None:
         """Call :meth:`look` every second until cancelled."""
@@ -50,12 +44,10 @@ class Housekeeping:
 
     def look(self) -> None:
         """Do the work once."""
-        if self._availability is not None:
-            self._availability.look()
-        if self._decision.fleet is not None:
-            self._decision.fleet.refusals.sweep()
-        if self._decision.reporter.hooks is not None:
-            self._decision.reporter.hooks.run()
+        self._availability.look()
+        self._refusals.sweep()
+        if self._dispatcher is not None:
+            self._dispatcher.run()
         if self._hooks is not None and "on_drop" in self._hooks.wants:
             dropped = self._emitter.status().dropped
             if dropped > self._reported_drops:

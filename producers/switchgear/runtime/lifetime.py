@@ -79,8 +79,6 @@ class Lifetime:
         """
         if self._emitter is None:
             return True
-        if self._decision.fleet is not None:
-            self._decision.fleet.refusals.sweep(everything=True)
         if self._in_background:
             threading.Thread(target=self._emitter.close, args=(timeout,), name="switchgear-close").start()
             return False
@@ -121,49 +119,44 @@ class Lifetime:
             return
         self._begun = True
         self._runtime.started = not self._start_wait_s
-        assert self._background is not None
-        if not self._background.closed:
+        if self._background is not None and not self._background.closed:
             try:
                 self._background.loop()
-            except (SwitchgearError, RuntimeError) as error:  # no thread can be started: the next event tries again
-                from switchgear.runtime.background_thread import at_shutdown  # noqa: PLC0415 - it imports asyncio
-
-                if not at_shutdown(error):  # at the end of the process the main thread sends the events
-                    log.warning("no events are sent for now: %s", error)
+            except SwitchgearError as error:  # no thread can be started: the next event tries again
+                log.warning("no events are sent for now: %s", error)
 
     def _start(self) -> None:
         """Start at the first call, and wait once for the fleet's circuits, at most ``start_wait_s`` seconds."""
-        if self._runtime.started:
-            return
-        left_s = self._left_to_wait()
-        if left_s is not None and self._follower is not None:
-            self._follower.wait_loaded(left_s)
-            self._waited()
+        waiting = self._first_wait()
+        if waiting is not None:
+            follower, left_s = waiting
+            follower.wait_loaded(left_s)
+            self._waited(follower)
 
     async def _astart(self) -> None:
         """:meth:`_start` without blocking the event loop."""
-        if self._runtime.started:
-            return
-        left_s = self._left_to_wait()
-        if left_s is not None and self._follower is not None:
-            await self._follower.until_loaded(left_s)
-            self._waited()
+        waiting = self._first_wait()
+        if waiting is not None:
+            follower, left_s = waiting
+            await follower.until_loaded(left_s)
+            self._waited(follower)
 
-    def _left_to_wait(self) -> float | None:
-        """Begin, and return how long this call waits, in seconds. Return None if it must not wait."""
-        self._begin()
-        if self._runtime.started or self._in_background:
+    def _first_wait(self) -> tuple[CircuitFollower, float] | None:
+        """Begin. Return what this call waits for, and how many seconds. Return None if it must not wait."""
+        if not self._runtime.started:
+            self._begin()
+        if self._runtime.started or self._in_background or self._follower is None:
             return None
         if self._wait_until is None:
             self._wait_until = time.monotonic() + self._start_wait_s
-        return self._wait_until - time.monotonic()
+        return self._follower, self._wait_until - time.monotonic()
 
-    def _waited(self) -> None:
+    def _waited(self, follower: CircuitFollower) -> None:
         if self._runtime.started:  # another thread was first
             return
         self._look()
         self._runtime.started = True
-        if self._follower is not None and not self._follower.loaded:
+        if not follower.loaded:
             log.warning(
                 "the fleet's circuits were not loaded within %g s; calls go on without them", self._start_wait_s
             )

@@ -12,12 +12,7 @@ MOST_SUBJECTS: Final = 1_000
 
 
 class Throttle:
-    """Let one of each key pass per interval, and count the others. It remembers a bounded number of keys.
-
-    Args:
-        interval_s: Seconds between two that pass.
-        clock: Monotonic seconds.
-    """
+    """Let one of each key pass per ``interval_s``, and count the others. It remembers a bounded number of keys."""
 
     def __init__(self, interval_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_s
@@ -41,12 +36,7 @@ class Throttle:
 
 
 class BoundedLog:
-    """Log one warning per subject and minute, with the number of those left out.
-
-    Args:
-        logger: Where the warnings go.
-        clock: Monotonic seconds.
-    """
+    """Log one warning per subject and minute, with the number of those left out."""
 
     def __init__(self, logger: logging.Logger, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger

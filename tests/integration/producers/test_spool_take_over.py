@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from switchgear import Emitter
-from switchgear.emitter.spool.database import SpooledEvent
+from switchgear.emitter.record_batch import RecordBatch
 from switchgear_schemas.ids import mint_metric_id
 from tests.support.delivered import assert_each_arrived, is_marked
 from tests.support.processes import python
@@ -43,7 +43,7 @@ def leave_behind(root: Path) -> None:
         tool = f"t{process}"
         for number in range(RECORDS):
             value = {"tool_name": tool, "status": "success", "metric_id": mint_metric_id(), "metadata": {"n": number}}
-            spool.append([SpooledEvent(tool, json.dumps(value).encode(), sent=False)])
+            spool.append([RecordBatch(tool, [json.dumps(value).encode()])])
     for spool in spools:
         spool.close()
 

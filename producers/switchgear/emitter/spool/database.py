@@ -8,7 +8,9 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from switchgear.emitter.record_batch import RecordBatch
 
 SUFFIX: Final = ".db"
 _PAGE_BYTES: Final = 4_096
@@ -29,14 +31,6 @@ CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, v
 CREATE TABLE IF NOT EXISTS handed_over (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), last_id INTEGER NOT NULL);
 INSERT OR IGNORE INTO handed_over VALUES (1, 0);
 """
-
-
-class SpooledEvent(NamedTuple):
-    """An encoded event of ``tool``. If ``sent``, Kafka may have it already."""
-
-    tool: str
-    value: bytes
-    sent: bool
 
 
 class Database:
@@ -76,33 +70,22 @@ class Database:
         """Rows that :meth:`read` has not returned."""
         self.in_flight: set[int] = set()
         """Ids that were read and not deleted."""
-        self.dropped_to = 0
-        """The highest id that :meth:`drop_oldest` deleted."""
-        self.lost = False
-        """The file was deleted or damaged: set by the owner."""
         self._read_to = 0
 
-    @property
-    def exists(self) -> bool:
-        """Whether the file is still in its folder."""
-        return self.path.exists()
+    def append(self, records: Sequence[RecordBatch], *, in_flight: bool = False) -> range:
+        """Write batches of one at the end, all or none, and return their ids.
 
-    def append(self, events: Sequence[SpooledEvent], *, in_flight: bool = False) -> range:
-        """Write events at the end, all or none.
-
-        Args:
-            events: What to write.
-            in_flight: The events are in memory too and on their way to Kafka, so :meth:`read` leaves them out.
-
-        Returns:
-            Their ids.
+        If ``in_flight``, they are on their way to Kafka too. :meth:`read` leaves them out, and they count as resent.
         """
         first = self._last_id + 1
-        ids = range(first, first + len(events))
+        ids = range(first, first + len(records))
         with self._connection:
             self._connection.executemany(
                 "INSERT INTO events VALUES (?, ?, ?, ?)",
-                ((number, *event) for number, event in zip(ids, events, strict=True)),
+                (
+                    (number, each.tool, each.value, in_flight or each.resent)
+                    for number, each in zip(ids, records, strict=True)
+                ),
             )
         self._last_id = ids[-1]
         self.rows += len(ids)
@@ -114,10 +97,10 @@ class Database:
         self._measure()
         return ids
 
-    def read(self, most: int) -> list[tuple[int, SpooledEvent]]:
+    def read(self, most: int) -> list[tuple[int, RecordBatch]]:
         """Return up to ``most`` of the oldest unread events, each with its id."""
         found = [
-            (number, SpooledEvent(tool, value, bool(sent) or number <= self._handed_over))
+            (number, RecordBatch(tool, [value], resent=bool(sent) or number <= self._handed_over))
             for number, tool, value, sent in self._connection.execute(
                 "SELECT id, tool, value, sent FROM events WHERE id > ? ORDER BY id LIMIT ?", (self._read_to, most)
             )
@@ -151,7 +134,7 @@ class Database:
             How many of them were unread. The others are on their way to Kafka.
         """
         dropped = freed = unread = 0
-        last = self.dropped_to
+        last = 0
         rows = self._connection.execute("SELECT id, length(tool) + length(value) FROM events ORDER BY id")
         with contextlib.closing(rows):
             for last, length in rows:
@@ -162,7 +145,6 @@ class Database:
                     break
         with self._connection:
             self._connection.execute("DELETE FROM events WHERE id <= ?", (last,))
-        self.dropped_to = last
         self.rows -= dropped
         self.unread -= unread
         self._measure()

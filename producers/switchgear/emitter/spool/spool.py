@@ -11,9 +11,10 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from switchgear.emitter.spool.database import LOG_BYTES, SUFFIX, Database, SpooledEvent, is_damage, is_locked, set_aside
+from switchgear.emitter.record_batch import STOPPED, RecordBatch
+from switchgear.emitter.spool.database import LOG_BYTES, SUFFIX, Database, is_damage, is_locked, set_aside
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 
@@ -25,31 +26,19 @@ _MOST_DROPPED_BYTES: Final = 16 * 1_048_576
 
 
 class Place:
-    """Where an event lies in the spool. Call :meth:`settle` from any thread when Kafka has answered for it."""
+    """Where an event lies in the spool. It is the answer of the event's record: Kafka's answer frees the place."""
 
-    __slots__ = ("_spool", "database", "number")
+    __slots__ = ("_freed", "database", "number")
 
-    def __init__(self, spool: Spool, database: Database | None = None, number: int = 0) -> None:
-        self._spool = spool
+    def __init__(self, freed: deque[Place], database: Database | None = None, number: int = 0) -> None:
+        self._freed = freed
         self.database = database
         self.number = number
 
-    @property
-    def kept(self) -> bool:
-        """Whether the event is on disk: it was written, and not dropped or lost since."""
-        database = self.database
-        return database is not None and not database.lost and self.number > database.dropped_to
-
-    def settle(self) -> None:
-        """Note that the event need not be kept any longer."""
-        self._spool.answered.append(self)
-
-
-class Stored(NamedTuple):
-    """An event that was read from the spool, and its place there."""
-
-    event: SpooledEvent
-    place: Place
+    def __call__(self, reason: str | None) -> None:
+        """Note that Kafka has answered, so that the event need not be kept any longer."""
+        if reason != STOPPED:
+            self._freed.append(self)
 
 
 class Spool:
@@ -110,13 +99,13 @@ class Spool:
                 self._take_over_one()
             return self.taken_over - before
 
-    def append(self, events: Sequence[SpooledEvent], places: Sequence[Place] | None = None) -> int:
-        """Write events at the end, in order.
+    def append(self, records: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
+        """Write batches of one at the end, in order.
 
         Args:
-            events: What to write.
-            places: If given, the events are on their way to Kafka already. :meth:`read` leaves them out, and each place is filled in.
-                Nothing may be unread then.
+            records: What to write.
+            in_flight: They are on their way to Kafka already, and :meth:`read` leaves them out. Their answers are places, which are
+                filled in. Nothing may be unread then.
 
         Returns:
             How many were written. Fewer than given if the disk failed in between.
@@ -127,17 +116,17 @@ class Spool:
         written = 0
         with self._using():
             try:
-                for group in _groups(events):
-                    self._append(group, None if places is None else places[written : written + len(group)])
+                for group in _groups(records):
+                    self._append(group, in_flight=in_flight)
                     written += len(group)
             except (OSError, sqlite3.Error) as error:
                 if not written:
                     raise
-                log.warning("%d of %d events were written to %s: %s", written, len(events), self.root, error)
+                log.warning("%d of %d events were written to %s: %s", written, len(records), self.root, error)
         return written
 
-    def read(self, most: int) -> list[Stored]:
-        """Return up to ``most`` of the oldest unread events.
+    def read(self, most: int) -> list[RecordBatch]:
+        """Return up to ``most`` of the oldest unread events, each with its place as the answer.
 
         Before it returns, the disk knows that Kafka may have them. If that can't be written they are returned all the same: they
         could arrive twice only if the process is killed too.
@@ -159,7 +148,9 @@ class Spool:
                         database.note_handed_over()
                     except sqlite3.Error as error:
                         self._complaints.warning(f"what was sent can't be written to {database.path}", error)
-                    return [Stored(event, Place(self, database, number)) for number, event in found]
+                    for number, record in found:
+                        record.answer = Place(self.answered, database, number)
+                    return [record for _, record in found]
             return []
 
     def progress(self) -> None:
@@ -211,7 +202,7 @@ class Spool:
         self._rows = sum(each.rows for each in databases)
 
     def _databases(self) -> list[Database]:
-        return [each for each in (self._inherited, self._own) if each is not None and not each.lost]
+        return [each for each in (self._inherited, self._own) if each is not None]
 
     def _ensure_own(self) -> Database:
         self._check_own()
@@ -224,25 +215,25 @@ class Spool:
 
     def _check_own(self) -> None:
         own = self._own
-        if own is not None and not own.exists:
+        if own is not None and not own.path.exists():
             self._lose(own, "the file was deleted")
-            self._own = None
             own.rows = 0
             own.close()
 
-    def _append(self, events: Sequence[SpooledEvent], places: Sequence[Place] | None) -> None:
+    def _append(self, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
         own = self._ensure_own()
-        self._make_room(sum(map(_size, events)))
+        self._make_room(sum(map(_size, records)))
         try:
-            numbers = own.append(events, in_flight=places is not None)
+            numbers = own.append(records, in_flight=in_flight)
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise
             self._set_aside(own, error)
             own = self._ensure_own()
-            numbers = own.append(events, in_flight=places is not None)
-        for place, number in zip(places or (), numbers, strict=False):
-            place.database, place.number = own, number
+            numbers = own.append(records, in_flight=in_flight)
+        for record, number in zip(records, numbers, strict=True):
+            if isinstance(record.answer, Place):
+                record.answer.database, record.answer.number = own, number
 
     def _make_room(self, size: int) -> None:
         limit = self.limit_bytes - LOG_BYTES
@@ -261,7 +252,7 @@ class Spool:
         places = [self.answered.popleft() for _ in range(len(self.answered))]
         numbers: defaultdict[Database, list[int]] = defaultdict(list)
         for place in places:
-            if place.database in (self._own, self._inherited) and place.database is not None:
+            if place.database is not None and place.database in self._databases():
                 numbers[place.database].append(place.number)
         try:
             for database, its in numbers.items():
@@ -303,33 +294,32 @@ class Spool:
     def _set_aside(self, database: Database, error: Exception) -> None:
         self.damaged += 1
         self._lose(database, f"it is damaged ({error}) and was renamed to {database.set_aside()}")
+
+    def _lose(self, database: Database, why: str) -> None:
         if database is self._own:
             self._own = None
         else:
             self._inherited, self.more = None, True
-
-    def _lose(self, database: Database, why: str) -> None:
-        database.lost = True
-        self._refresh()
+        self._refresh()  # first, so that no event is counted twice
         self.dropped += database.unread
         if database.unread:
             log.error("%d events in %s are lost: %s", database.unread, database.path, why)
 
 
-def _groups(events: Sequence[SpooledEvent]) -> Iterator[Sequence[SpooledEvent]]:
-    """Split events into runs of at most ``_GROUP_BYTES``, each with one event or more."""
+def _groups(records: Sequence[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+    """Split records into runs of at most ``_GROUP_BYTES``, each with one record or more."""
     first = size = 0
-    for number, event in enumerate(events):
-        size += _size(event)
+    for number, record in enumerate(records):
+        size += _size(record)
         if size > _GROUP_BYTES and number > first:
-            yield events[first:number]
-            first, size = number, _size(event)
-    if first < len(events):
-        yield events[first:]
+            yield records[first:number]
+            first, size = number, _size(record)
+    if first < len(records):
+        yield records[first:]
 
 
-def _size(event: SpooledEvent) -> int:
-    return len(event.tool) + len(event.value)
+def _size(record: RecordBatch) -> int:
+    return len(record.tool) + len(record.value)
 
 
 def _age(path: Path) -> float:

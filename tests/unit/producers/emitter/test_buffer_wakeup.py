@@ -21,16 +21,16 @@ async def test_a_new_wakeup_is_set():
 async def test_set_ends_the_wait():
     wakeup = Wakeup()
     wakeup.clear()
-    waiting = asyncio.ensure_future(wakeup.wait(None))
+    waiting = asyncio.ensure_future(wakeup.wait(LONG_S))
     await asyncio.sleep(0)
     assert not waiting.done()
-    wakeup.set(urgent=False)
+    wakeup.set(False)
     await ends(waiting)
 
 
 async def test_a_wait_without_a_wakeup_ends():
     wakeup = Wakeup()
-    for limit_s in (None, LONG_S, 0.0):
+    for limit_s in (LONG_S, 0.0):
         wakeup.clear()
         await ends(wakeup.wait(limit_s))
 
@@ -39,10 +39,10 @@ async def test_only_an_urgent_wakeup_ends_the_linger():
     wakeup = Wakeup()
     waiting = asyncio.ensure_future(wakeup.linger(LONG_S))
     await asyncio.sleep(0)
-    wakeup.set(urgent=False)
+    wakeup.set(False)
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    wakeup.set(urgent=True)
+    wakeup.set(True)
     await ends(waiting)
 
 

@@ -1,51 +1,34 @@
-"""The bytes in flight through one producer are bounded."""
+"""The batches in flight through one producer are bounded."""
 
 from __future__ import annotations
 
 import asyncio
 
 from switchgear.emitter.producer import MOST_IN_FLIGHT, Link
+from tests.unit.producers.emitter.test_outbox import Answering
 
 
-async def test_a_batch_waits_until_others_in_flight_are_answered():
-    link = Link(None, "executions", 1)
-    third = MOST_IN_FLIGHT // 3
-    answers = [asyncio.Event() for _ in range(5)]
-    under_way = []
+async def test_a_retired_producer_is_closed_when_its_last_batch_is_answered():
+    closed = []
 
-    async def send(number):
-        async with link.carrying(third):
-            under_way.append(number)
-            await answers[number].wait()
+    class Closing(Answering):
+        async def stop(self):
+            closed.append(True)
 
-    tasks = [asyncio.create_task(send(number)) for number in range(5)]
-    await asyncio.sleep(0.01)
-    assert under_way == [0, 1, 2]
-    answers[1].set()
-    await asyncio.sleep(0.01)
-    assert under_way == [0, 1, 2, 3]
-    for answer in answers:
-        answer.set()
-    await asyncio.wait_for(asyncio.gather(*tasks), 5)
-    assert under_way == [0, 1, 2, 3, 4]
-
-
-async def test_a_batch_larger_than_the_limit_in_flight_goes_alone():
-    link = Link(None, "executions", 1)
-    async with asyncio.timeout(5), link.carrying(2 * MOST_IN_FLIGHT):
-        waiting = asyncio.create_task(link.carrying(1).__aenter__())
+    link = Link(Closing(None), "executions", 1)
+    async with link.slots:
+        closing = asyncio.create_task(link.close_when_idle())
         await asyncio.sleep(0.01)
-        assert not waiting.done()
-    await asyncio.wait_for(waiting, 5)
+        assert not closed
+    await asyncio.wait_for(closing, 5)
+    assert closed == [True]
 
 
-async def test_a_batch_that_is_cancelled_while_it_waits_counts_as_not_in_flight():
+async def test_a_batch_waits_when_the_most_are_in_flight():
     link = Link(None, "executions", 1)
-    async with link.carrying(MOST_IN_FLIGHT):
-        waiting = asyncio.create_task(link.carrying(1).__aenter__())
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-    async with asyncio.timeout(5), link.carrying(MOST_IN_FLIGHT):
+    for _ in range(MOST_IN_FLIGHT):
+        await link.slots.acquire()
+    assert link.slots.locked()
+    link.slots.release()
+    async with asyncio.timeout(5), link.slots:
         pass
-    assert link._idle.is_set()

@@ -112,7 +112,7 @@ def test_a_batch_of_large_records_goes_one_by_one():
 def test_singles_have_no_mark_answer_or_place_and_a_batch_of_one_stays_the_same_object():
     kept = RecordBatch("b", [b"2"], resent=True)
     first, second, third = singles([RecordBatch("a", [b"0", b"1"]), kept])
-    assert (first.tool, first.values, first.resent, first.answer, first.place) == ("a", [b"0"], False, None, None)
+    assert (first.tool, first.values, first.resent, first.answer) == ("a", [b"0"], False, None)
     assert second.values == [b"1"]
     assert third is kept
     assert total([RecordBatch("a", [b"1", b"2"]), kept]) == 3

@@ -16,17 +16,16 @@ NOBODY = "127.0.0.1:1"
 
 
 class Leaver:
-    """Records when it was closed, and what was left of five seconds and of its own ten."""
+    """Records when it was closed."""
 
     def __init__(self, *, fails: bool = False, takes_s: float = 0.0, interrupted: bool = False) -> None:
         self.fails = fails
         self.interrupted = interrupted
         self.takes_s = takes_s
         self.waited_s: float | None = None
-        self.left_s: float | None = None
 
     def leave(self, waited_s: float) -> None:
-        self.waited_s, self.left_s = waited_s, at_exit.time_left(5.0, 10.0)
+        self.waited_s = waited_s
         time.sleep(self.takes_s)
         if self.interrupted and waited_s < math.inf:
             raise KeyboardInterrupt
@@ -50,7 +49,6 @@ def test_an_emitter_that_fails_to_close_does_not_keep_others_open(caplog: pytest
 
 
 def test_all_emitters_share_the_time_at_the_end_of_the_process() -> None:
-    assert at_exit.time_left(5.0, 0.0) == 5.0
     leavers = [Leaver(takes_s=0.2) for _ in range(3)]
     for each in leavers:
         at_exit.leave_at_exit(each)
@@ -58,15 +56,6 @@ def test_all_emitters_share_the_time_at_the_end_of_the_process() -> None:
     waited = sorted(each.waited_s or 0.0 for each in leavers)
     assert waited[1] >= 0.2
     assert waited[2] >= 0.4
-    assert all(each.left_s is not None and 0 <= each.left_s <= 5.0 for each in leavers)
-    assert at_exit.time_left(5.0, 0.0) == 5.0
-
-
-def test_time_left_is_limited_by_the_time_that_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_exit, "_began", [time.monotonic() - 8])
-    assert 0 <= at_exit.time_left(5.0, 10.0) <= 2.0
-    assert at_exit.time_left(5.0, 2.0) == 0.0
-    assert at_exit.time_left(0.5, 3_600.0) == 0.5
 
 
 def test_an_end_without_time_left_does_not_wait_for_a_background_that_hangs(
@@ -93,7 +82,6 @@ def test_ctrl_c_ends_the_wait_of_all_emitters() -> None:
         at_exit.leave_at_exit(each)
     at_exit._leave_all()
     assert [each.waited_s for each in leavers] == [math.inf] * 3
-    assert [each.left_s for each in leavers] == [0.0] * 3
 
 
 def test_two_failed_attempts_to_connect_end_the_wait_early(caplog: pytest.LogCaptureFixture) -> None:

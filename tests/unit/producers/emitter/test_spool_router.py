@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
-from switchgear.emitter.spool.database import Database, SpooledEvent
+from switchgear.emitter.record_batch import RecordBatch
+from switchgear.emitter.spool.database import Database
 from switchgear.emitter.status import SpoolStatus
 from tests.support.spooling import databases, descriptors_in, events_in, left_in, opened, written
 from tests.support.waiting import until
@@ -112,7 +113,7 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
     """Events stay in memory, within its bound."""
     really, full = Database.append, threading.Event()
 
-    def append(self: Database, events: Sequence[SpooledEvent], *, in_flight: bool = False) -> range:
+    def append(self: Database, events: Sequence[RecordBatch], *, in_flight: bool = False) -> range:
         if full.is_set():
             raise sqlite3.OperationalError("database or disk is full")
         return really(self, events, in_flight=in_flight)
@@ -157,7 +158,7 @@ def test_a_disk_that_hangs_holds_up_no_call_and_shows_in_the_status(
 ) -> None:
     really, hang = Database.append, threading.Event()
 
-    def append(self: Database, events: Sequence[SpooledEvent], *, in_flight: bool = False) -> range:
+    def append(self: Database, events: Sequence[RecordBatch], *, in_flight: bool = False) -> range:
         hang.wait(30)
         return really(self, events, in_flight=in_flight)
 

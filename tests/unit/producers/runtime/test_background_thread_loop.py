@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from switchgear.runtime.background_thread import at_shutdown, new_loop
-
-ENDS = "can't create new thread at interpreter shutdown"
+from switchgear.runtime.background_thread import new_loop
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def no_thread_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse to start threads, as Python 3.12 and later do while the interpreter ends."""
 
     def refuse(_thread: threading.Thread) -> None:
-        raise RuntimeError(ENDS)
+        raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
 
@@ -55,11 +53,6 @@ def test_the_loop_does_blocking_work_itself_when_no_thread_can_be_started(loop: 
     assert ran(loop, threading.current_thread) is threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         ran(loop, lambda: 1 // 0)
-
-
-def test_at_shutdown_distinguishes_the_end_of_the_interpreter_from_a_lack_of_threads() -> None:
-    assert at_shutdown(RuntimeError(ENDS))
-    assert not at_shutdown(RuntimeError("can't start new thread"))
 
 
 def test_a_lookup_that_hangs_does_not_keep_the_process_from_ending() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from switchgear import Switchgear
 from switchgear.runtime.background_thread import START_AGAIN_S, Background, NotStartedError
-from switchgear_schemas.errors import SwitchgearError
 from tests.support.waiting import until
 
 really_start = threading.Thread.start
@@ -36,17 +35,6 @@ def no_threads(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", start)
     return tries
-
-
-def amid_the_start(monkeypatch, deed):
-    """Run ``work`` during the start of the thread, as a signal handler can."""
-
-    def start(thread):
-        if thread.name.endswith("-background"):
-            deed()
-        really_start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
 
 
 def runs(background):
@@ -102,15 +90,12 @@ def test_loop_raises_the_reason_when_no_event_loop_can_be_made(background, monke
         background.loop()
 
 
-@pytest.mark.parametrize("error", [TimeoutError("too slow"), KeyboardInterrupt(), ValueError("a handler's own")])
-def test_an_error_of_a_signal_handler_during_the_start_is_raised_and_the_next_need_starts_the_thread(
-    background, monkeypatch, error
-):
-    def interrupt():
-        raise error
+def test_an_interrupted_start_raises_and_the_next_need_starts_the_thread(background, monkeypatch):
+    def interrupt(_thread):
+        raise KeyboardInterrupt
 
-    amid_the_start(monkeypatch, interrupt)
-    with pytest.raises(type(error)):
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
         background.loop()
     monkeypatch.setattr(threading.Thread, "start", really_start)
     assert runs(background)
@@ -130,79 +115,6 @@ def test_a_thread_that_runs_when_its_start_is_interrupted_is_kept(background, mo
     before = set(threading.enumerate())
     assert runs(background)
     assert set(threading.enumerate()) <= before
-
-
-def test_an_interrupted_is_alive_of_the_thread_starts_no_second_one(background):
-    """CPython marks a running thread as stopped if a signal handler raises during ``is_alive``."""
-    loop = background.loop()
-    until(loop.is_running)
-    background._thread._is_stopped = True  # what is left of such an interruption
-    assert background.alive
-    assert background.loop() is loop
-
-
-def test_work_requested_during_the_start_runs_in_the_started_thread(background, monkeypatch):
-    asked = []
-
-    async def work():
-        await asyncio.sleep(0)
-        return threading.current_thread()
-
-    amid_the_start(monkeypatch, lambda: asked.append(background.run(work())))
-    background.loop()
-    assert len(asked) == 1
-    assert asked[0].result(20) is background._thread
-
-
-def test_a_close_during_the_start_ends_the_thread_before_its_jobs_begin(background, monkeypatch):
-    began = []
-
-    async def job():
-        began.append(1)
-        await asyncio.sleep(3600)
-
-    background.add("job", job)
-    amid_the_start(monkeypatch, lambda: background.close(0))
-    background.loop()
-    until(lambda: not background.alive)
-    assert began == []
-
-
-def test_a_close_before_there_is_a_loop_keeps_the_thread_from_starting(background, monkeypatch):
-    make = asyncio.new_event_loop
-
-    def new_event_loop():
-        background.close(0)
-        return make()
-
-    monkeypatch.setattr("switchgear.runtime.background_thread.asyncio.new_event_loop", new_event_loop)
-    with pytest.raises(SwitchgearError, match="closed"):
-        background.loop()
-    assert not background.alive
-
-
-def test_jobs_run_in_the_callers_thread_when_none_can_be_started(background, no_threads):
-    ran = []
-
-    async def job():
-        while True:
-            ran.append(threading.current_thread())
-            await asyncio.sleep(0.001)
-
-    background.add("job", job)
-    background.start_or_run_here(lambda: len(ran) >= 3, 60)
-    assert set(ran) == {threading.current_thread()}
-    assert not background.alive
-    ran.clear()
-    background.start_or_run_here(lambda: False, 0.05)
-    assert ran, "a limit ends them too"
-    assert background.close(0)
-
-
-def test_jobs_do_not_run_in_the_callers_thread_when_one_can_be_started(background):
-    background.start_or_run_here(lambda: False, 60)
-    assert background.alive
-    assert runs(background)
 
 
 def test_the_callers_thread_calls_on_start_after_the_start(background):

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from switchgear.emitter.spool.spool import Place
-from tests.support.spooling import LIMIT, drained, opened, written
+from tests.support.spooling import LIMIT, acknowledge, drained, opened, written
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tests.support.spooling import opened, written
+from tests.support.spooling import acknowledge, opened, written
 
 spool = opened(Path(sys.argv[1]))
 spool.append(written(*range(20)))
 read, settled = int(sys.argv[2]), [int(each) for each in sys.argv[3].split(",") if each]
 taken = spool.read(read) if read else []
 for number in settled:
-    taken[number].place.settle()
+    acknowledge(taken[number])
 spool.progress()
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -110,9 +110,8 @@ def test_events_in_flight_are_not_counted_as_dropped_when_the_spool_is_full(tmp_
     taken = spool.read(20)
     for number in range(20, 200):
         spool.append(written(number, size=100_000))
-    assert not taken[0].place.kept
-    for _, place in taken:
-        place.settle()
+    for each in taken:
+        acknowledge(each)
     spool.progress()
     assert spool.dropped + len(drained(spool)) == 180
     assert spool.records == 0
@@ -120,11 +119,13 @@ def test_events_in_flight_are_not_counted_as_dropped_when_the_spool_is_full(tmp_
 
 def test_copies_of_events_in_flight_are_read_by_the_next_process_only(tmp_path: Path) -> None:
     spool = opened(tmp_path)
-    places = [Place(spool) for _ in range(3)]
-    spool.append([each._replace(sent=True) for each in written(1, 2, 3)], places)
+    copies = written(1, 2, 3)
+    for each in copies:
+        each.answer = Place(spool.answered)
+    spool.append(copies, in_flight=True)
     spool.append(written(4, 5))
-    assert [int(each.event.value) for each in spool.read(10)] == [4, 5]
-    places[0].settle()
+    assert [int(each.value) for each in spool.read(10)] == [4, 5]
+    acknowledge(copies[0])
     spool.progress()
     assert spool.records == 4
     spool.close()
@@ -135,8 +136,8 @@ def test_going_back_reads_events_in_flight_again_and_marks_them(tmp_path: Path) 
     spool = opened(tmp_path)
     spool.append(written(*range(10)))
     taken = spool.read(6)
-    for _, place in taken[:2]:
-        place.settle()
+    for each in taken[:2]:
+        acknowledge(each)
     spool.go_back()
     assert drained(spool) == [(number, number < 6) for number in range(2, 10)]
 
@@ -184,8 +185,8 @@ def test_deleting_fails_for_want_of_a_disk_and_is_tried_again(
 ) -> None:
     spool = opened(tmp_path)
     spool.append(written(1, 2))
-    for _, place in spool.read(2):
-        place.settle()
+    for each in spool.read(2):
+        acknowledge(each)
 
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
@@ -216,7 +217,7 @@ assert os.waitpid(child, 0)[1] == 0
 spool.append(written(3))
 other = opened(Path(sys.argv[1]))
 assert other.taken_over == 0, "the parent holds its lock"
-assert [int(each.event.value) for each in spool.read(10)] == [1, 2, 3]
+assert [int(each.value) for each in spool.read(10)] == [1, 2, 3]
 os._exit(0)
 """
     ended = subprocess.run(

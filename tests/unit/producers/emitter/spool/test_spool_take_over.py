@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spooling import damage, databases, descriptors_in, drained, opened, written
+from tests.support.spooling import acknowledge, damage, databases, descriptors_in, drained, opened, written
 
 DEAD = 50
 RECORDS = 3
@@ -63,13 +63,13 @@ def test_a_process_that_dies_in_between_loses_none_and_marks_what_may_have_been_
     first = opened(tmp_path)
     answered = []
     for _ in range(20):
-        for event, place in first.read(RECORDS):
-            answered.append(int(event.value))
-            place.settle()
+        for record in first.read(RECORDS):
+            answered.append(int(record.value))
+            acknowledge(record)
         first.progress()
         first.open()
     first.append(written(1_000))
-    doubtful = [int(each.event.value) for each in first.read(RECORDS)]
+    doubtful = [int(each.value) for each in first.read(RECORDS)]
     first.close()
     second = opened(tmp_path)
     found = drained(second)
