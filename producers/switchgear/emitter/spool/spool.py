@@ -1,4 +1,4 @@
-"""The spool: the databases of this process and of a process that is gone, as one bounded queue."""
+"""The spool: a bounded queue of events on disk, which outlives its process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import uuid
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -42,7 +42,7 @@ class Place:
 
 
 class Spool:
-    """Keeps the events of this process, and sends on those of processes that are gone, one process at a time.
+    """Keeps the events of this process. When it is empty, it takes the file of a process that is gone as its own.
 
     A killed process loses nothing that was written. A power cut loses what the system had not written yet, unless ``fsync`` is set.
     The numbers can be read from any thread.
@@ -62,28 +62,45 @@ class Spool:
 
     def _start_afresh(self) -> None:
         self._lock = threading.Lock()
-        self._own: Database | None = None
-        self._inherited: Database | None = None
+        self._database: Database | None = None
         self._complaints = BoundedLog(log)
         self.answered: deque[Place] = deque()
         """Places of events that can be deleted."""
         self.more = False
-        """Other processes may have left events. Call :meth:`open`."""
+        """All events were sent, and a process that is gone may have left others. Call :meth:`open`."""
         self.taken_over = 0
         """Events found in the files of processes that are gone."""
         self.dropped = 0
         """Events given up: the spool was full, or a file was deleted or damaged."""
         self.damaged = 0
         """Files that could not be read."""
-        self.bytes = self.unread = self.in_flight = self._rows = 0
 
     @property
     def records(self) -> int:
         """Events on disk that Kafka has not answered for. For a moment it can be too low, never too high."""
-        return max(0, self._rows - len(self.answered))
+        database = self._database
+        return 0 if database is None else max(0, database.rows - len(self.answered))
+
+    @property
+    def unread(self) -> int:
+        """Events that :meth:`read` has not returned."""
+        database = self._database
+        return 0 if database is None else database.unread
+
+    @property
+    def in_flight(self) -> int:
+        """Events that were read and not deleted."""
+        database = self._database
+        return 0 if database is None else len(database.in_flight)
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        database = self._database
+        return 0 if database is None else database.bytes
 
     def open(self) -> int:
-        """Make the file of this process, and take over one of a process that is gone, the oldest first.
+        """Make a file. If there are no events in it, take over the oldest file of a process that is gone.
 
         Returns:
             The number of events taken over.
@@ -91,13 +108,18 @@ class Spool:
         Raises:
             OSError, sqlite3.Error: The folder or the file can't be made.
         """
-        with self._using():
-            self._ensure_own()
-            before = self.taken_over
+        with self._lock:
             self.more = False
-            if self._inherited is None:
-                self._take_over_one()
-            return self.taken_over - before
+            if self._ensured().rows:
+                return 0
+            found = self._left_behind()
+            if found is None:
+                return 0
+            self._ensured().close()
+            self._database = found
+            self.taken_over += found.rows
+            log.warning("%d events of a process that is gone are taken over from %s", found.rows, found.path)
+            return found.rows
 
     def append(self, records: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         """Write batches of one at the end, in order.
@@ -114,7 +136,7 @@ class Spool:
             OSError, sqlite3.Error: Nothing was written.
         """
         written = 0
-        with self._using():
+        with self._lock:
             try:
                 for group in _groups(records):
                     self._append(group, in_flight=in_flight)
@@ -134,114 +156,89 @@ class Spool:
         Raises:
             sqlite3.Error: The disk can't be read.
         """
-        with self._using():
-            for database in self._databases():
-                try:
-                    found = database.read(most)
-                except sqlite3.Error as error:
-                    if not is_damage(error, reading=True):
-                        raise
-                    self._set_aside(database, error)
-                    continue
-                if found:
-                    try:
-                        database.note_handed_over()
-                    except sqlite3.Error as error:
-                        self._complaints.warning(f"what was sent can't be written to {database.path}", error)
-                    for number, record in found:
-                        record.answer = Place(self.answered, database, number)
-                    return [record for _, record in found]
-            return []
+        with self._lock:
+            database = self._database
+            if database is None:
+                return []
+            try:
+                found = database.read(most)
+            except sqlite3.Error as error:
+                if not is_damage(error, reading=True):
+                    raise
+                self._set_aside(database, error)
+                return []
+            try:
+                database.note_handed_over()
+            except sqlite3.Error as error:
+                self._complaints.warning(f"what was sent can't be written to {database.path}", error)
+            for number, record in found:
+                record.answer = Place(self.answered, database, number)
+            return [record for _, record in found]
 
     def progress(self) -> None:
         """Delete what Kafka has answered for."""
-        with self._using():
+        with self._lock:
             self._progress()
 
     def go_back(self) -> None:
         """Read again what is in flight, marked as sent: it will get no answer."""
-        with self._using():
+        with self._lock:
             self._progress()
-            for database in self._databases():
-                database.go_back()
+            if self._database is not None:
+                self._database.go_back()
 
     def check(self) -> None:
-        """Give up the file of this process if it was deleted: the next process would not find it."""
-        with self._using():
-            self._check_own()
+        """Give up a file that was deleted: the next process would not find it."""
+        with self._lock:
+            self._check()
 
     def close(self) -> None:
         """Delete what Kafka has answered for, and leave the rest to the next process."""
-        with self._using():
-            self._progress()
-            self._check_own()
         with self._lock:
-            for database in self._databases():
-                database.close()
-            self._own = self._inherited = None
+            self._progress()
+            self._check()
+            if self._database is not None:
+                self._database.close()
 
     def _reset_in_child(self) -> None:
-        for database in self._databases():
-            database.abandon()
+        if self._database is not None:
+            self._database.abandon()
         self._start_afresh()
 
-    @contextlib.contextmanager
-    def _using(self) -> Iterator[None]:
-        """Hold the lock, and bring the numbers up to date at the end."""
-        with self._lock:
-            try:
-                yield
-            finally:
-                self._refresh()
-
-    def _refresh(self) -> None:
-        databases = self._databases()
-        self.bytes = sum(each.bytes for each in databases)
-        self.unread = sum(each.unread for each in databases)
-        self.in_flight = sum(len(each.in_flight) for each in databases)
-        self._rows = sum(each.rows for each in databases)
-
-    def _databases(self) -> list[Database]:
-        return [each for each in (self._inherited, self._own) if each is not None]
-
-    def _ensure_own(self) -> Database:
-        self._check_own()
-        if self._own is None:
+    def _ensured(self) -> Database:
+        self._check()
+        if self._database is None:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._own = Database(
-                self.root / f"{os.getpid()}-{uuid.uuid4().hex}{SUFFIX}", fsync=self._fsync, create=True
-            )
-        return self._own
+            path = self.root / f"{os.getpid()}-{uuid.uuid4().hex}{SUFFIX}"
+            self._database = Database(path, fsync=self._fsync, create=True)
+        return self._database
 
-    def _check_own(self) -> None:
-        own = self._own
-        if own is not None and not own.path.exists():
-            self._lose(own, "the file was deleted")
-            own.rows = 0
-            own.close()
+    def _check(self) -> None:
+        database = self._database
+        if database is not None and not database.path.exists():
+            self._lose(database, "the file was deleted")
+            database.rows = 0
+            database.close()
 
     def _append(self, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
-        own = self._ensure_own()
-        self._make_room(sum(map(_size, records)))
+        database = self._ensured()
+        self._make_room(database, sum(map(_size, records)))
         try:
-            numbers = own.append(records, in_flight=in_flight)
+            numbers = database.append(records, in_flight=in_flight)
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise
-            self._set_aside(own, error)
-            own = self._ensure_own()
-            numbers = own.append(records, in_flight=in_flight)
+            self._set_aside(database, error)
+            database = self._ensured()
+            numbers = database.append(records, in_flight=in_flight)
         for record, number in zip(records, numbers, strict=True):
             if isinstance(record.answer, Place):
-                record.answer.database, record.answer.number = own, number
+                record.answer.database, record.answer.number = database, number
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, database: Database, size: int) -> None:
         limit = self.limit_bytes - LOG_BYTES
-        databases = self._databases()
-        while sum(each.bytes for each in databases) + size > limit and any(each.rows for each in databases):
-            oldest = next(each for each in databases if each.rows)
-            dropped = oldest.drop_oldest(max(size, min(_MOST_DROPPED_BYTES, self.limit_bytes // 8)))
-            self._refresh()  # first, so that no event is counted twice
+        while database.rows and database.bytes + size > limit:
+            dropped = database.drop_oldest(max(size, min(_MOST_DROPPED_BYTES, self.limit_bytes // 8)))
             self.dropped += dropped
             if dropped:
                 log.error(
@@ -250,24 +247,22 @@ class Spool:
 
     def _progress(self) -> None:
         places = [self.answered.popleft() for _ in range(len(self.answered))]
-        numbers: defaultdict[Database, list[int]] = defaultdict(list)
-        for place in places:
-            if place.database is not None and place.database in self._databases():
-                numbers[place.database].append(place.number)
+        database = self._database
+        if database is None:
+            return
+        rows = database.rows
         try:
-            for database, its in numbers.items():
-                database.delete(its)
+            database.delete(place.number for place in places if place.database is database)
         except sqlite3.Error as error:
             self.answered.extend(places)
             self._complaints.warning(f"what was acknowledged can't be written to {self.root}", error)
-        inherited = self._inherited
-        if inherited is not None and not inherited.unread and not inherited.in_flight:
-            inherited.close()
-            self._inherited, self.more = None, True
+        if rows and not database.rows:
+            self.more = True
 
-    def _take_over_one(self) -> None:
+    def _left_behind(self) -> Database | None:
+        """Open the oldest file of a process that is gone, if there is one with events."""
         for path in sorted(self.root.glob(f"*{SUFFIX}"), key=_age):
-            if self._own is not None and path == self._own.path:
+            if self._database is not None and path == self._database.path:
                 continue
             try:
                 # An empty file belongs to a process that has not locked it yet; some files may be another user's.
@@ -278,11 +273,9 @@ class Spool:
                 self._not_taken_over(path, error)
                 continue
             if found.rows:
-                log.warning("%d events of a process that is gone are taken over from %s", found.rows, path)
-                self.taken_over += found.rows
-                self._inherited = found
-                return
+                return found
             found.close()
+        return None
 
     def _not_taken_over(self, path: Path, error: Exception) -> None:
         if is_damage(error):
@@ -296,11 +289,7 @@ class Spool:
         self._lose(database, f"it is damaged ({error}) and was renamed to {database.set_aside()}")
 
     def _lose(self, database: Database, why: str) -> None:
-        if database is self._own:
-            self._own = None
-        else:
-            self._inherited, self.more = None, True
-        self._refresh()  # first, so that no event is counted twice
+        self._database = None  # first, so that no event is counted twice
         self.dropped += database.unread
         if database.unread:
             log.error("%d events in %s are lost: %s", database.unread, database.path, why)

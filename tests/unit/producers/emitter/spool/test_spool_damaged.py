@@ -133,7 +133,7 @@ def test_other_errors_of_reading_lose_nothing(tmp_path: Path, monkeypatch: pytes
 
 def test_a_file_found_damaged_while_writing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = filled(tmp_path, 40)
-    database = spool._own
+    database = spool._database
     assert database is not None
 
     def fail(*_: object, **__: object) -> None:
