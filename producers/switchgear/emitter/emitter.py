@@ -323,7 +323,10 @@ class Emitter(FromEnv):
         self.ended = flushed
         self.closed = True
         if self._spool_router is not None and not flushed and self._background.alive:
-            self._spool_router.persist_pending(_PERSIST_LIMIT_S)
+            with contextlib.suppress(
+                SwitchgearError, RuntimeError, TimeoutError
+            ):  # the thread ended, or the disk hangs
+                self._background.run(self._spool_router.persist(self._outbox)).result(_PERSIST_LIMIT_S)
         status = self.status()
         if lost := status.dropped - dropped:
             log.error(_LOST, lost, self._connection.bootstrap_servers)

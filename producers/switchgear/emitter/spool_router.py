@@ -18,7 +18,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from switchgear.emitter.buffer import Buffer, Item
 from switchgear.emitter.event import Event
@@ -117,10 +117,9 @@ class SpoolRouter:
         self._reading, self._writing = _DiskUse(), _DiskUse()
         self._look_at = 0.0
         self._began: list[float] = []
-        self._in_use = self._copied = self._checked = self._persisting = False
+        self._in_use = self._copied = self._stopping = False
         self._answered = -1
-        self.persisted = False
-        """Everything that :meth:`persist_pending` asked for is on disk, or the disk does not take it."""
+        self._running: asyncio.Task[Any] | None = None
 
     def status(self) -> SpoolStatus:
         """Return the counts and the condition of the spool."""
@@ -147,13 +146,16 @@ class SpoolRouter:
         """Whether it has records that are neither in the buffer, nor on disk, nor in the outbox."""
         return bool(self._held)
 
-    def persist_pending(self, timeout: float) -> bool:
-        """Write what Kafka has not acknowledged to the disk, and send nothing more. Call it from another thread."""
-        self._persisting = True
-        deadline = time.monotonic() + timeout
-        while not self.persisted and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        return self.persisted
+    async def persist(self, outbox: Outbox) -> None:
+        """Stop :meth:`run`, and write what Kafka has not acknowledged to the disk."""
+        self._stopping = True
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        await self._tried(self._writing, self._spool.progress)
+        if not (self._spool.unread or self._held):
+            await self._copy(outbox)
+        while await self._write(outbox):
+            pass
 
     def close(self, timeout: float) -> None:
         """Close the spool when :meth:`run` has ended."""
@@ -166,29 +168,22 @@ class SpoolRouter:
 
     async def run(self, outbox: Outbox) -> None:
         """Feed ``outbox`` until cancelled."""
+        self._running = asyncio.current_task()
         self._answered = -1
         await self._tried(self._reading, self._spool.go_back)  # what an earlier outbox had in flight
         opening = asyncio.ensure_future(self._open())
         try:
             await asyncio.wait([opening], timeout=_OPEN_LIMIT_S)
-            while True:
+            while not self._stopping:
                 now = time.monotonic()
-                persisting = self._persisting
-                due = now >= self._look_at or (self._spool.more and not persisting)
-                if opening.done() and due and self._writing.ready(now):
+                usable = self._writing.ready(now)
+                if opening.done() and usable and (now >= self._look_at or self._spool.more):
                     opening = asyncio.ensure_future(self._open())
-                if persisting and not self._checked:
-                    self._checked = True
-                    await self._tried(self._writing, self._spool.check)
-                away = persisting or outbox.away_s(now) is not None
+                away = outbox.away_s(now) is not None
                 full = len(self._buffer) > self._buffer.limit // 2
-                usable = persisting or self._writing.ready(now)
                 self._in_use = bool(self._spool.unread) or (usable and (away or full or bool(self._held)))
                 if self._in_use:
-                    await self._by_disk(outbox, usable=usable, persisting=persisting)
-                elif persisting:
-                    self.persisted = True
-                    await asyncio.sleep(_POLL_S)
+                    await self._by_disk(outbox, usable=usable)
                 else:
                     self._copied = False
                     await self._directly(outbox, opening=not opening.done())
@@ -221,23 +216,21 @@ class SpoolRouter:
         else:
             await asyncio.sleep(0)
 
-    async def _by_disk(self, outbox: Outbox, *, usable: bool, persisting: bool) -> None:
+    async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
         """Move new events to the end of the spool, and its oldest to Kafka."""
         moved = False
         if usable:
-            if not (self._spool.unread or self._held) and (persisting or not self._copied):
+            if not (self._spool.unread or self._held or self._copied):
                 self._copied = await self._copy(outbox)
             moved = await self._write(outbox)
         now = time.monotonic()
-        sending = outbox.away_s(now) is None and self._reading.ready(now) and not persisting
         room = min(AT_ONCE, outbox.room_left - outbox.limit // 2, _WINDOW - outbox.pending)
-        if sending and self._spool.unread and room > 0:
+        if self._spool.unread and room > 0 and outbox.away_s(now) is None and self._reading.ready(now):
             moved = await self._send(outbox, room) or moved
         await self._progress(outbox)
         if moved:
             await self._linger()
-        elif persisting or self._spool.unread:
-            self.persisted = persisting
+        elif self._spool.unread:
             await asyncio.sleep(_POLL_S)
         else:
             await self._until_events(_LOOK_S)

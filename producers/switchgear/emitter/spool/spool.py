@@ -187,16 +187,10 @@ class Spool:
             if self._database is not None:
                 self._database.go_back()
 
-    def check(self) -> None:
-        """Give up a file that was deleted: the next process would not find it."""
-        with self._lock:
-            self._check()
-
     def close(self) -> None:
         """Delete what Kafka has answered for, and leave the rest to the next process."""
         with self._lock:
             self._progress()
-            self._check()
             if self._database is not None:
                 self._database.close()
 
@@ -246,6 +240,7 @@ class Spool:
                 )
 
     def _progress(self) -> None:
+        self._check()
         places = [self.answered.popleft() for _ in range(len(self.answered))]
         database = self._database
         if database is None:
