@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -32,16 +33,7 @@ def encode_items(
     failed: Callable[[Exception], None],
 ) -> list[RecordBatch]:
     """Encode items, in the order of each tool. Call ``failed`` with the error of an item that can't be encoded, and leave it out."""
-
-    def together(calls: Sequence[Succeeded]) -> list[RecordBatch]:
-        try:
-            return encode_successes(calls, emitter_id=emitter_id, service=service, clock_offset=clock_offset)
-        except Exception as error:  # noqa: BLE001 - one bad call must not stop the others
-            if len(calls) == 1:
-                failed(error)
-                return []
-            return [batch for call in calls for batch in together([call])]
-
+    together = functools.partial(encode_successes, emitter_id=emitter_id, service=service, clock_offset=clock_offset)
     if sum(map(len, items)) == _SUCCEEDED * len(items):  # the usual case
         return together(cast("Sequence[Succeeded]", items))
     found: list[RecordBatch] = []

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SpoolStatus:
-    """The spool of one emitter: its own records, and those of a process that is gone.
-
-    Files of processes that are gone are taken over one at a time. What is in the others counts nowhere until then.
-    """
+    """The spool of one emitter. Files of processes that are gone count from when they are taken over, one at a time."""
 
     in_use: bool
     """New events go through the disk, because Kafka does not answer, is slow, or the disk still holds older events."""

@@ -28,8 +28,6 @@ PRAGMA wal_autocheckpoint = {_LOG_PAGES};
 """
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, tool TEXT NOT NULL, value BLOB NOT NULL, sent INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS handed_over (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), last_id INTEGER NOT NULL);
-INSERT OR IGNORE INTO handed_over VALUES (1, 0);
 """
 
 
@@ -59,7 +57,7 @@ class Database:
             self.rows, self._last_id = self._connection.execute(
                 "SELECT count(*), coalesce(max(id), 0) FROM events"
             ).fetchone()
-            (self._handed_over,) = self._connection.execute("SELECT last_id FROM handed_over").fetchone()
+            (self._handed_over,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._measure()
         except BaseException:
             self._connection.close()
@@ -114,8 +112,7 @@ class Database:
     def note_handed_over(self) -> None:
         """Write down that Kafka may have all that was read. After a crash those events are marked as sent."""
         if self._read_to > self._handed_over:
-            with self._connection:
-                self._connection.execute("UPDATE handed_over SET last_id = ?", (self._read_to,))
+            self._connection.execute(f"PRAGMA user_version = {self._read_to}")
             self._handed_over = self._read_to
 
     def delete(self, ids: Iterable[int]) -> None:
