@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -248,11 +248,7 @@ class Emitter(FromEnv):
             return self.ended is True
 
     def leave(self, waited_s: float) -> None:
-        """Close at the end of the process, within the time that is left.
-
-        Args:
-            waited_s: Seconds that other emitters have used already.
-        """
+        """Close at the end of the process, of which other emitters have used ``waited_s`` seconds."""
         limit_s = self._last_flush.begin(self._outbox, waited_s)
         for callback in self.before_close:
             callback()
@@ -323,10 +319,8 @@ class Emitter(FromEnv):
         self.ended = flushed
         self.closed = True
         if self._spool_router is not None and not flushed and self._background.alive:
-            with contextlib.suppress(
-                SwitchgearError, RuntimeError, TimeoutError
-            ):  # the thread ended, or the disk hangs
-                self._background.run(self._spool_router.persist(self._outbox)).result(_PERSIST_LIMIT_S)
+            with contextlib.suppress(SwitchgearError, RuntimeError):  # the thread ended
+                wait([self._background.run(self._spool_router.persist(self._outbox))], _PERSIST_LIMIT_S)
         status = self.status()
         if lost := status.dropped - dropped:
             log.error(_LOST, lost, self._connection.bootstrap_servers)

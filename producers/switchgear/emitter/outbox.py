@@ -153,7 +153,7 @@ class Outbox:
         if not self.pending and self._link is not None:
             self._progress_at = time.monotonic()
         if self._link is not None:
-            self._partitions = self._link.partitions()
+            self._partitions = self._link.partitions() or self._partitions
         touched = set()
         queues: dict[str, PartitionQueue] = {}  # by tool: many records have few tools
         for batch in self._sendable(batches):

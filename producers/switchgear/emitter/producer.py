@@ -35,10 +35,9 @@ class Link:
         self.slots = asyncio.Semaphore(MOST_IN_FLIGHT)
         """Hold one while a batch is in flight."""
         self._topic = topic
-        self._count = 0
 
     async def learn(self) -> None:
-        """Read the topic's partitions from the broker.
+        """Have the client read the topic's partitions.
 
         Raises:
             BrokerUnavailableError: The topic does not exist.
@@ -50,14 +49,11 @@ class Link:
                 f"The topic {self._topic} does not exist, or this Kafka user may not see it.",
                 hint="Run `switchgear topics ensure`, or allow the user the operation Write there.",
             )
-        self._count = len(await self.producer.partitions_for(self._topic))
+        await self.producer.partitions_for(self._topic)
 
     def partitions(self) -> int:
-        """Return the number of the topic's partitions, by the newest metadata."""
-        found = self.producer.client.cluster.partitions_for_topic(self._topic)
-        if found:
-            self._count = len(found)
-        return self._count
+        """Return the number of the topic's partitions by the newest metadata, or 0 if they don't have the topic."""
+        return len(self.producer.client.cluster.partitions_for_topic(self._topic) or ())
 
     async def close_when_idle(self) -> None:
         """Close when the last batch has its answer, or after a minute."""

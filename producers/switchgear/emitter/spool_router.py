@@ -270,11 +270,9 @@ class SpoolRouter:
     def _taken(self, outbox: Outbox) -> list[RecordBatch]:
         """Take a batch from the buffer for the disk, without events that overtake the disk or are too large."""
         taken = self._buffer.take(AT_ONCE)
-        if outbox.room_left:
-            hasty = [item for item in taken if _hasty(item)]
-            if hasty:
-                outbox.offer(self._encode(hasty))
-                taken = [item for item in taken if not _hasty(item)]
+        if outbox.room_left and not self._stopping:
+            outbox.offer(self._encode([item for item in taken if _hasty(item)]))
+            taken = [item for item in taken if not _hasty(item)]
         for event, *_ in taken:
             if isinstance(event, Event):
                 event.probe_requested = False

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import encodings.idna  # noqa: F401 - every look-up needs it, and a child forked during its import could look up nothing
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -253,7 +254,10 @@ class DaemonExecutor(ThreadPoolExecutor):
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Make an event loop whose blocking work runs in daemon threads."""
+    """Make an event loop. Its three files are tried first, because a loop that fails half-way prints a warning when it is collected."""
+    with contextlib.ExitStack() as tried:
+        for each in (*socket.socketpair(), *socket.socketpair()):
+            tried.enter_context(each)
     loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonExecutor())
     loop.set_debug(False)  # -X dev is for the program's own loops, and would report every slow import here

@@ -21,9 +21,6 @@ def call_in_child(reset: Callable[[], None]) -> None:
 
     Locks that another thread held during the fork stay locked in the child. The method replaces them, and forgets what only
     the parent's threads can finish. Methods run in no particular order, so each resets its own object only.
-
-    Args:
-        reset: A bound method. The registry holds its object weakly, and one method for each object.
     """
     method = cast("MethodType", reset)
     _resets[method.__self__] = method.__func__
@@ -39,11 +36,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 class _ForkGate:
-    """``with gate:`` around work that a fork waits for. During a fork, other threads wait to enter.
-
-    Args:
-        limit_s: Longest time that a fork waits, in seconds.
-    """
+    """``with gate:`` around work that a fork waits for, at most ``limit_s`` seconds. During a fork, other threads wait to enter."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
