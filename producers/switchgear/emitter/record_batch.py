@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count, repeat
@@ -50,18 +51,14 @@ def check_record(number: int, tool: object, value: object) -> None:
     Raises:
         SwitchgearError: The record can't be sent.
     """
-    if not isinstance(tool, str) or not isinstance(value, bytes):
-        kinds = f"({type(tool).__name__}, {type(value).__name__})"
-        raise SwitchgearError(
-            f"Record {number} is {kinds}.", hint="Give a tool's name and the encoded bytes: (str, bytes)."
-        )
-    try:
-        tool.encode()
-    except UnicodeEncodeError:
-        raise SwitchgearError(
-            f"The tool's name of record {number} is not valid text: {tool!r}.",
-            hint="Give a name that UTF-8 can encode.",
-        ) from None
+    if isinstance(tool, str) and isinstance(value, bytes):
+        with contextlib.suppress(UnicodeEncodeError):
+            tool.encode()
+            return
+    raise SwitchgearError(
+        f"Record {number} is ({tool!r:.200}, {type(value).__name__}).",
+        hint="Give a tool's name that UTF-8 can encode, and the encoded bytes.",
+    )
 
 
 def total(batches: Iterable[RecordBatch]) -> int:

@@ -54,6 +54,7 @@ class Database:
         try:
             self._connection.executescript(_SETTINGS + _TABLES)  # an empty file needs no fsync, which can take seconds
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
+            self.rows: int
             self.rows, self._last_id = self._connection.execute(
                 "SELECT count(*), coalesce(max(id), 0) FROM events"
             ).fetchone()

@@ -99,10 +99,10 @@ def test_emit_returns_false_after_closing(emitter):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ((None, b"{}"), r"Record 1 is \(NoneType, bytes\)"),
-        (("t", "{}"), r"Record 1 is \(str, str\)"),
-        (("t", None), r"Record 1 is \(str, NoneType\)"),
-        (("t\ud83d", b"{}"), "tool's name of record 1 is not valid text"),
+        ((None, b"{}"), r"Record 1 is \(None, bytes\)"),
+        (("t", "{}"), r"Record 1 is \('t', str\)"),
+        (("t", None), r"Record 1 is \('t', NoneType\)"),
+        (("t\ud83d", b"{}"), r"Record 1 is \('t\\ud83d', bytes\)"),
     ],
 )
 def test_submit_names_the_index_of_an_invalid_record_and_sends_none(emitter, record, message):
