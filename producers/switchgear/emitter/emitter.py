@@ -301,16 +301,14 @@ class Emitter(FromEnv):
 
     def wake(self, urgent: bool) -> None:
         """Wake the background thread, starting it if it does not run. Call it after an append while ``idle`` is true."""
+        self.idle = False
         try:
-            self.idle = False
-            loop = self._background.loop()
-            loop.call_soon_threadsafe(self._wakeup.set, urgent)
-        except (SwitchgearError, RuntimeError) as error:  # closing, or the thread died: the next event tries again
-            self.idle = True
+            self._background.loop().call_soon_threadsafe(self._wakeup.set, urgent)
+        except BaseException as error:
+            self.idle = True  # the next event tries again
+            if not isinstance(error, (SwitchgearError, RuntimeError)):  # raised by a signal handler
+                raise
             log.debug("the background loop was not woken: %s", error)
-        except BaseException:  # raised by a signal handler: the next event wakes the thread
-            self.idle = True
-            raise
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
