@@ -242,10 +242,13 @@ class Emitter(FromEnv):
         for callback in self.before_close:
             callback()
         flushed = self.flush(timeout)
-        with self._ending:
-            if self.ended is None:
-                self._end(flushed)
-            return self.ended is True
+        if self._ending.acquire(blocking=not self._background.here):  # the thread that ends it may join the background
+            try:
+                if self.ended is None:
+                    self._end(flushed)
+            finally:
+                self._ending.release()
+        return flushed if self.ended is None else self.ended
 
     def leave(self, waited_s: float) -> None:
         """Close at the end of the process, of which other emitters have used ``waited_s`` seconds."""
