@@ -15,7 +15,7 @@ from switchgear_schemas.ids import mint_metric_id
 from tests.support.delivered import assert_each_arrived, is_marked
 from tests.support.processes import python
 from tests.support.sinking import read_topic
-from tests.support.spooling import databases, descriptors_in, opened
+from tests.support.spooling import databases, descriptors_in, events_in, opened
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -61,17 +61,19 @@ def test_a_hundred_dead_processes_events_arrive_with_few_descriptors_in_use(sett
         child.wait_for_output("sending")
         child.kill9()
     left = len(databases(root))
+    waiting = sum(len(events_in(path)) for path in databases(root))
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, spool_dir=root)
     try:
         assert emitter.connect(40)
         most = 0
 
-        def only_ours() -> bool:
+        def all_taken_over() -> bool:
             nonlocal most
             most = max(most, descriptors_in(root))
-            return len(databases(root)) == 1
+            spool = emitter.status().spool
+            return spool is not None and spool.taken_over == waiting
 
-        until(only_ours, 60, lambda: (emitter.status(), databases(root)))
+        until(all_taken_over, 60, lambda: (emitter.status(), databases(root)))
         assert most < 10
         until(lambda: emitter.flush(1) and not emitter.status().spooled)
         status = emitter.status()
