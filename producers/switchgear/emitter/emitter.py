@@ -256,7 +256,9 @@ class Emitter(FromEnv):
         for callback in self.before_close:
             callback()
         if len(self.buffer) and not self.closed:
-            self.wake(urgent=True)
+            self._background.start_or_run_here(
+                lambda: self._last_flush.hopeless(self._outbox) or not self.status().buffered, limit_s
+            )
         if self._background.alive:
             with contextlib.suppress(SwitchgearError, RuntimeError):  # the thread has ended, so nothing can connect
                 self._background.loop().call_soon_threadsafe(self._outbox.hurry)

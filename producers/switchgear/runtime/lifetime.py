@@ -123,7 +123,8 @@ class Lifetime:
             try:
                 self._background.loop()
             except SwitchgearError as error:  # no thread can be started: the next event tries again
-                log.warning("no events are sent for now: %s", error)
+                if "at interpreter shutdown" not in str(error):  # then the main thread sends the events
+                    log.warning("no events are sent for now: %s", error)
 
     def _start(self) -> None:
         """Start at the first call, and wait once for the fleet's circuits, at most ``start_wait_s`` seconds."""
