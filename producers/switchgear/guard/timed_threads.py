@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
@@ -20,10 +21,14 @@ from switchgear.runtime.fork import call_in_child
 
 POLL_S: Final = 0.005
 """How often a coroutine that waits for a thread looks for one."""
+IDLE_S: Final = 60.0
+"""A thread ends after this many seconds without work."""
 
 
 class TimedThreads:
-    """Call functions, each in a daemon thread: one that never returns doesn't keep the interpreter from ending. Thread-safe.
+    """Call functions in daemon threads: one that never returns doesn't keep the interpreter from ending. Thread-safe.
+
+    A thread starts when none is idle.
 
     Args:
         limit: The most threads, counting those whose call has exceeded its limit.
@@ -40,7 +45,7 @@ class TimedThreads:
         """Start a call in a thread. If all are busy, wait for one for at most ``limit_s`` seconds.
 
         Raises:
-            ThreadsBusyError: No thread became free. The call was not made.
+            ThreadsBusyError: No thread became free, or none could be started. The call was not made.
         """
         with self._changed:
             if not self._changed.wait_for(self._has_room, limit_s):
@@ -82,32 +87,56 @@ class TimedThreads:
         self._changed = threading.Condition()
         self._running: dict[Future[Any], tuple[str, float]] = {}
         """By call, its tool and when it is late."""
+        self._work: SimpleQueue[tuple[contextvars.Context, Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._idle = 0
+        """Threads that wait for work, without those whose work is in the queue already."""
 
     def _has_room(self) -> bool:
         return len(self._running) < self._limit
 
     def _started(self, tool: str, limit_s: float, call: Callable[[], Any]) -> Future[Any]:
-        """Start a thread. The lock is held."""
+        """Pass the call to an idle thread, or start one. The lock is held."""
         started: Future[Any] = Future()
         started.set_running_or_notify_cancel()
-        target, arguments = contextvars.copy_context().run, (self._run, started, call)
-        threading.Thread(target=target, args=arguments, name="switchgear-timed", daemon=True).start()
+        if self._idle:
+            self._idle -= 1
+        else:
+            try:
+                threading.Thread(target=self._serve, name="switchgear-timed", daemon=True).start()
+            except RuntimeError as error:  # the system's limit is reached, or the interpreter is ending
+                raise ThreadsBusyError(tool, str(error)) from error
         self._running[started] = tool, time.monotonic() + limit_s
+        self._work.put((contextvars.copy_context(), started, call))
         return started
 
-    def _run(self, started: Future[Any], call: Callable[[], Any]) -> None:
+    def _serve(self) -> None:
+        while self._run_next():
+            pass
+
+    def _run_next(self) -> bool:
+        """Run the next call. Return False if this thread is no longer needed."""
         try:
-            result = call()
+            context, started, call = self._work.get(timeout=IDLE_S)
+        except Empty:
+            with self._changed:
+                if not self._idle:  # a call was passed to this thread just now
+                    return True
+                self._idle -= 1
+                return False
+        try:
+            result = context.run(call)
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             self._ended(started)
             started.set_exception(error)
         else:
             self._ended(started)
             started.set_result(result)
+        return True
 
     def _ended(self, started: Future[Any]) -> None:
         with self._changed:
             del self._running[started]
+            self._idle += 1
             self._changed.notify_all()
 
     def _busy_error(self, tool: str) -> ThreadsBusyError:

@@ -101,6 +101,27 @@ def test_many_calls_never_run_in_more_threads_than_the_limit():
     until(lambda: threads.busy == 0)
 
 
+def test_an_idle_thread_makes_the_next_call():
+    threads = TimedThreads(4)
+    made_by = set()
+    for _ in range(20):
+        made_by.add(threads.start("t", 30, threading.get_ident, (), {}).result(30))
+        until(lambda: threads.busy == 0)
+    assert len(made_by) == 1
+
+
+def test_a_call_that_the_system_has_no_thread_for_is_not_made(one_thread, outcomes, monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    made = []
+    tool = one_thread.guard("t", timeout=LONG)(lambda: made.append(1))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ThreadsBusyError, match="can't start new thread"):
+        tool()
+    assert (made, outcomes) == ([], [])
+
+
 def test_a_thread_keeps_neither_arguments_nor_result():
     class Big:
         pass
