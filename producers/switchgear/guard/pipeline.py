@@ -20,8 +20,9 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.rerouting import Waits, find_fallback, running
 from switchgear.guard.steps import CachedResults, RepeatedCalls
-from switchgear.guard.time_limit import within
+from switchgear.guard.time_limit import in_task, within
 from switchgear.sessions.session import session_of
+from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -152,17 +153,26 @@ def prepare(call: Call) -> None:
 
 
 async def aprepare(call: Call) -> None:
-    """:func:`prepare` without blocking the event loop."""
+    """:func:`prepare` without blocking the event loop.
+
+    Raises:
+        SwitchgearError: The call has a time limit and there is no task to cancel, so it is not made.
+    """
     runtime = call.plan.runtime
     await runtime.astart()
     found = call.begin()
-    if found is None:
-        return
-    waits = _go_on(call, found)
-    with contextlib.suppress(StopIteration):
-        pending = next(waits)
-        while True:
-            pending = waits.send(await runtime.until(pending))
+    if found is not None:
+        waits = _go_on(call, found)
+        with contextlib.suppress(StopIteration):
+            pending = next(waits)
+            while True:
+                pending = waits.send(await runtime.until(pending))
+    if time_limit(call) is not None and not in_task():
+        call.not_made()
+        raise SwitchgearError(
+            f"{call.tool} was not called: its time limit needs an asyncio task to cancel, and none runs here.",
+            hint="Leave out timeout, and use the time limit of your event loop.",
+        )
 
 
 def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
@@ -200,7 +210,7 @@ def _leave(token: Token[tuple[Call, ...]]) -> None:
 
 
 def _called(call: Call) -> Any:
-    limit = _limit(call)
+    limit = time_limit(call)
     if limit is None:
         return call.function(*call.args, **call.kwargs)
     threads, asked_at = call.plan.runtime.threads, call.clock()
@@ -214,7 +224,7 @@ def _called(call: Call) -> Any:
 
 
 async def _acalled(call: Call) -> Any:
-    limit = _limit(call)
+    limit = time_limit(call)
     if limit is None:
         made = call.function(*call.args, **call.kwargs)
         return await made if inspect.isawaitable(made) else made
@@ -243,6 +253,6 @@ async def _made(call: Call, started: Future[Any] | None) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
-def _limit(call: Call) -> float | None:
+def time_limit(call: Call) -> float | None:
     """Return the call's time limit. A user's own function that stands in has none."""
     return None if call.permit is None else call.acting.options.timeout

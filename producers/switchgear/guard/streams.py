@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, 
 from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
-from switchgear.guard.pipeline import aprepare, prepare
+from switchgear.guard.pipeline import aprepare, prepare, time_limit
 from switchgear.guard.time_limit import within
 from switchgear.sessions.usage import NOTHING
 from switchgear_schemas.errors import SwitchgearError
@@ -62,7 +62,7 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
         call = Call(plan, "async_generator", function, args, kwargs)
         await aprepare(call)
         reported = _ReportedStream(call)
-        limit = None if call.permit is None else call.acting.options.timeout
+        limit = time_limit(call)
         try:
             items = call.function(*call.args, **call.kwargs)
             if call.permit is None and not isinstance(items, AsyncGenerator):  # a function stands in

@@ -73,13 +73,23 @@ class ThreadsBusyError(_ToolCallError):
         self.add_note(f"{self.message} {hint}".strip())
 
 
+def in_task() -> bool:
+    """Return whether an asyncio task runs. In other event loops, in callbacks, and in coroutines driven by hand, none does."""
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no event loop runs
+        return False
+
+
 async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
     """Await ``coming`` for at most ``limit_s`` seconds, then cancel it.
 
     Raises:
         CallTimeoutError: It did not end in time, whatever it made of its cancellation.
     """
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+    import asyncio  # noqa: PLC0415 - as above
 
     scope = asyncio.timeout(limit_s)
     try:

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, ThreadsBusyError
+from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, SwitchgearError, ThreadsBusyError
 from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.waiting import until
 
@@ -228,3 +228,68 @@ async def test_a_function_that_stands_in_is_not_called_when_every_thread_is_busy
 def test_the_error_survives_pickling():
     again = pickle.loads(pickle.dumps(CallTimeoutError("t", 1.5)))
     assert (again.tool, again.limit_s, str(again)) == ("t", 1.5, str(CallTimeoutError("t", 1.5)))
+
+
+# -- without an asyncio task ------------------------------------------------------------------------------------------
+
+
+def drive(coroutine):
+    """Run a coroutine that never waits, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "stream"])
+@pytest.mark.parametrize("where", ["no event loop", "a callback"])
+def test_a_call_with_a_limit_is_not_made_without_a_task_to_cancel(observed, outcomes, kind, where):
+    made, errors = [], []
+
+    @observed.guard("t", timeout=5)
+    async def tool():
+        made.append(1)
+
+    @observed.guard("t", timeout=5)
+    async def stream():
+        made.append(1)
+        yield 1
+
+    def call():
+        for _ in range(3):
+            with pytest.raises(
+                SwitchgearError, match="t was not called: its time limit needs an asyncio task"
+            ) as caught:
+                drive(tool() if kind == "coroutine" else stream().__anext__())
+            errors.append(caught.value)
+
+    async def from_a_callback():
+        asyncio.get_running_loop().call_soon(call)
+        await asyncio.sleep(0)
+
+    if where == "a callback":
+        asyncio.run(from_a_callback())
+    else:
+        call()
+    assert len(errors) == 3
+    assert (made, outcomes) == ([], [])
+    assert not observed.is_open("t")
+
+
+def test_a_call_with_a_limit_but_no_task_gives_its_half_open_permit_back():
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(
+            consecutive_failures=1, wait_duration_in_open_state_s=0.02, permitted_number_of_calls_in_half_open_state=1
+        )
+    )
+
+    @gear.guard("t", timeout=5)
+    async def tool():
+        pass
+
+    gear.try_acquire("t").failure(ConnectionError("down"))
+    until(lambda: not gear.is_open("t"))
+    with pytest.raises(SwitchgearError, match="t was not called"):
+        drive(tool())
+    assert gear.status().local == {"t": "half_open"}
+    assert gear.try_acquire("t").probe
