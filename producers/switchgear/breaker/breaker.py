@@ -187,7 +187,8 @@ class Breaker:
         if self.state in COUNTING:
             if generation is not None and generation < self.generation:
                 return None
-            if started_at is not None and self._evidence.window.began_earlier(started_at, self.clock):
+            window = self._evidence.window
+            if window.fixed and started_at is not None and window.began_earlier(started_at, self.clock):
                 return None
             if self._add(result):
                 return self._judge()

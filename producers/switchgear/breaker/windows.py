@@ -51,7 +51,7 @@ class CountWindow:
         """Do nothing: time moves no call out of this window."""
 
     def began_earlier(self, started_at: float, now: float) -> bool:  # noqa: ARG002 - one signature for both windows
-        """Return False: this window has no beginning in time."""
+        """Return False: this window has no panes."""
         return False
 
     def dump(self) -> list[tuple[int, ...]]:
@@ -67,14 +67,18 @@ class CountWindow:
         self.stamp = stamp
 
     def _enter(self, flags: int, tokens: int) -> None:
-        if self.calls >= self.size:
-            self._change(-1, *self._entries.popleft())
         self.stamp += 1
-        self._change(1, flags, tokens)
         self._entries.append((flags, tokens) if tokens else _WITHOUT_TOKENS[flags])
+        if flags:
+            self._count_bad(1, flags, tokens)
+        if self.calls < self.size:
+            self.calls += 1
+            return
+        flags, tokens = self._entries.popleft()
+        if flags:
+            self._count_bad(-1, flags, tokens)
 
-    def _change(self, sign: int, flags: int, tokens: int) -> None:
-        self.calls += sign
+    def _count_bad(self, sign: int, flags: int, tokens: int) -> None:
         self.failed += sign * (flags & FAILED)
         self.slow += sign * (flags >> 1)
         self.tokens += sign * tokens
@@ -92,6 +96,8 @@ class TimeWindow:
         self.panes = panes or max(1, min(DEFAULT_PANES, int(size)))
         """Number of panes. By default one per second, up to :data:`DEFAULT_PANES`."""
         self.width = size / self.panes
+        self.fixed = self.panes == 1
+        """Whether the window starts empty at fixed times instead of sliding."""
         self.stamp = int(now // self.width)
         """Index of the newest pane since the clock's zero. Reporters use it as their stamp."""
         self.clear()
@@ -104,11 +110,6 @@ class TimeWindow:
     def oldest(self) -> int:
         """Stamp of the oldest pane that still counts."""
         return self.stamp - self.panes + 1
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the window starts empty at fixed times instead of sliding."""
-        return self.panes == 1
 
     def add(self, now: float, slow: bool) -> None:
         """Count one call that did not fail."""
@@ -142,8 +143,8 @@ class TimeWindow:
             self._slide(stamp)
 
     def began_earlier(self, started_at: float, now: float) -> bool:
-        """Return whether a call began in an earlier fixed window than the one at ``now``."""
-        return self.fixed and int(started_at // self.width) < int(now // self.width)
+        """Return whether a call began in an earlier pane than the one at ``now``. In a fixed window that is an earlier window."""
+        return int(started_at // self.width) < int(now // self.width)
 
     def dump(self) -> list[tuple[int, ...]]:
         """Return the index and the counts of each pane that has calls, the oldest first."""

@@ -65,7 +65,8 @@ class FleetFold:
         """Fold a batch of the executions topic, in its order."""
         for record in records:
             try:
-                check_readable(record)
+                if record.value is None:
+                    check_readable(record)
                 self._execution(record, decode_execution(record.value))
             except InvalidExecutionError as error:
                 self.registry.changes.dead.append(dead_letter(record, error.field, error.reason))
