@@ -120,7 +120,7 @@ def test_a_lost_dead_letter_is_found(evidence):
     assert any("(0, 4)" in fault for fault in only(evidence, "no-silent-loss"))
 
 
-def test_an_event_that_no_ledger_knows_must_be_stored_too(evidence):
+def test_an_event_that_no_ledger_knows_must_be_stored(evidence):
     evidence.events.append(an_event(11, key="foreign", status="rejected"))
     evidence.rows[TOOL].rejected += 1
     assert only(evidence, "no-silent-loss") == [

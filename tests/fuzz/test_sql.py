@@ -34,7 +34,7 @@ def test_the_first_wall_alone_keeps_hundreds_of_statements_from_the_secret():
 
 
 @pytest.mark.skipif(missing() is not None, reason=f"no second wall here: {missing()}")
-def test_the_second_wall_alone_keeps_them_from_it_too():
+def test_the_second_wall_alone_keeps_hundreds_of_statements_from_the_secret():
     report = fuzz(SEED, 120, "second", at_most=200)
     assert report.findings == []
     assert report.outcomes["answered"] > 10
@@ -59,7 +59,7 @@ def test_every_refused_function_comes_into_every_position():
     assert min(len(TABLES), len(STATEMENTS)) > 30
 
 
-def test_the_watch_sees_a_file_that_is_opened(tmp_path):
+def test_the_file_monitor_sees_a_file_that_is_opened(tmp_path):
     path = Path(tmp_path, "x")
     path.write_text("x")
     with Watch(path) as watch:

@@ -49,7 +49,7 @@ async def found(settings: Settings, topic: str) -> list[DeadLetter]:
     )
 
 
-async def test_our_own_topic_takes_every_letter_that_was_fitted(settings, producer):
+async def test_the_dead_letter_topic_takes_every_shortened_letter(settings, producer):
     letters = [
         letter(1, bytes(20_000_000), original_key=bytes(3_000_000)),
         letter(2, bytes(MAX_LETTER_BYTES - 5_000), original_key=bytes(3_000)),

@@ -25,7 +25,7 @@ async def events(settings, until):
     return found
 
 
-async def test_every_event_says_that_it_is_a_demos(settings, tmp_path):
+async def test_every_event_of_the_demo_is_labelled_as_such(settings, tmp_path):
     with switchgear("demo", log=tmp_path / "demo.log", settings=settings) as child:
         found = await events(settings, lambda found: {event["service"] for event in found} == set(SERVICES))
         assert all(event["metadata"] == {"demo": True} for event in found if event["status"] != "rejected")
@@ -37,7 +37,7 @@ async def test_every_event_says_that_it_is_a_demos(settings, tmp_path):
         assert child.output().count("everything_sent=True") == len(SERVICES)
 
 
-def test_it_ends_by_itself_after_the_given_time(settings):
+def test_the_demo_ends_by_itself_after_the_given_time(settings):
     assert run("demo", "--seconds", "2", settings=settings).returncode == 0
 
 
@@ -52,7 +52,7 @@ def test_an_agent_that_dies_ends_it_with_the_agents_name(settings, tmp_path):
         assert psutil.wait_procs(agents, timeout=5)[1] == []
 
 
-async def test_it_goes_on_without_a_broker(settings, tmp_path):
+async def test_the_demo_goes_on_without_a_broker(settings, tmp_path):
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
     with switchgear("demo", log=tmp_path / "demo.log", settings=away) as child:
         await asyncio.sleep(4)

@@ -154,7 +154,7 @@ def test_the_log_goes_to_its_file_and_java_says_nothing(broker):
     assert (broker.data_dir / "kafka.out").read_text() == ""
 
 
-def test_nobody_answers_where_no_broker_is():
+def test_a_port_without_a_broker_does_not_answer():
     port = any_free_port()
     assert brokers_online("127.0.0.1", port, 0.5) == 0
     with socket.socket() as silent:

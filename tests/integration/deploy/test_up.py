@@ -51,7 +51,7 @@ async def send(bootstrap, count):
         await producer.flush()
 
 
-async def test_it_is_ready_answers_stops_cleanly_and_the_next_start_has_its_data(folder):
+async def test_up_becomes_ready_answers_stops_cleanly_and_the_next_start_has_its_data(folder):
     with Up(folder, "--no-demo") as up:
         record = up.record()
         assert is_ready(record["api_url"])
@@ -85,7 +85,7 @@ async def test_kill_9_of_it_leaves_no_process_and_the_next_start_has_its_data(fo
         assert again.count() == 50
 
 
-def test_a_second_one_on_the_same_folder_says_where_the_first_is(folder):
+def test_a_second_up_on_the_same_folder_says_where_the_first_is(folder):
     with Up(folder, "--no-demo") as up:
         second = run("up", "--data-dir", str(folder))
         assert second.returncode == 1
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing(folder, tmp_path):
+def test_ctrl_c_during_the_start_leaves_no_process(folder, tmp_path):
     with default_ports(), switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
         child.wait_for_output("kafka starting", READY_S)
         own = psutil.Process(child.pid)
@@ -160,7 +160,7 @@ def test_several_workers_share_the_tools(folder):
         assert {"worker-1", "worker-2"} <= up.record()["pids"].keys()
 
 
-def test_without_a_folder_to_record_it_in_it_runs_and_says_so(folder, tmp_path, monkeypatch):
+def test_up_runs_without_a_folder_for_its_record_and_says_so(folder, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with Up(folder, "--no-demo") as up:

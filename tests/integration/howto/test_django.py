@@ -92,7 +92,7 @@ def test_client_started_before_the_fork_works_in_every_gunicorn_worker(serve, pr
     assert len({event["emitter_id"] for event in events(settings)}) == 2
 
 
-def test_django_middleware_refuses_in_async_views_too(project):
+def test_django_middleware_refuses_in_async_views(project):
     code = """
 import asyncio, os
 os.environ["DJANGO_SETTINGS_MODULE"] = "shop.settings"

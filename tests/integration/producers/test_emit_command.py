@@ -130,7 +130,7 @@ def test_topics_that_do_not_exist_are_named(kafka, tmp_path):
     assert "switchgear topics ensure" in ended.stderr
 
 
-def test_a_missing_file_is_told_before_kafka_is_asked_for():
+def test_a_missing_file_is_reported_before_kafka_is_required():
     began = time.monotonic()
     done = run("emit", "nowhere.jsonl", extra={"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
     assert done.returncode == 1

@@ -26,7 +26,7 @@ def follower(settings):
     assert made.close(10)
 
 
-async def test_it_loads_what_is_there_and_follows_what_comes(settings, follower):
+async def test_the_follower_loads_existing_circuits_and_follows_new_records(settings, follower):
     await publish(
         settings, *(circuit(f"tool-{number}", "closed", 1) for number in range(50)), circuit("tool-7", "open", 2)
     )
@@ -77,7 +77,7 @@ async def test_malformed_and_outdated_records_and_tombstones_change_what_they_sh
     assert (follower.table.malformed, follower.status().malformed) == (2, 2)
 
 
-async def test_records_that_nobody_can_read_are_counted_and_told_in_one_line(settings, follower, caplog):
+async def test_unreadable_records_are_counted_and_logged_in_one_line(settings, follower, caplog):
     await publish(settings, circuit("a", "open", 5), *(("a", b"garbage %d" % number) for number in range(500)))
     odd = payload([RawRecord(b"{}", b"a", [(b"\xff", b"")]), RawRecord(b"{}", b"a")])
     bomb = compressed(payload([RawRecord(bytes(200 << 20), b"a")]), "zstd")

@@ -267,7 +267,7 @@ def test_processes_killed_before_and_while_their_spool_is_sent_no_event_is_lost_
     asyncio.run(stored())
 
 
-def test_killed_with_events_in_flight_they_are_on_disk_too(away: Away, tmp_path: Path) -> None:
+def test_events_in_flight_of_a_killed_process_are_on_disk(away: Away, tmp_path: Path) -> None:
     """Kafka goes while the process sends: what was in flight is copied to the disk, so a crash then loses nothing of it."""
     away.come()
     arguments = (away.settings.kafka_bootstrap_servers, away.settings.topic_prefix, str(away.spool))

@@ -131,7 +131,7 @@ async def everything(settings):
     return found
 
 
-def test_a_synchronous_call_waits_for_its_lease_too(settings, gear):
+def test_a_synchronous_call_waits_for_its_lease(settings, gear):
     asyncio.run(publish(settings, circuit("t", "open", 1, until=0.0)))
     deadline = time.monotonic() + 20
     while "t" not in gear.circuits() and time.monotonic() < deadline:
@@ -233,7 +233,7 @@ async def test_a_cancelled_wait_leaks_nothing(settings, make_gear):
     assert (await gear.atry_acquire("t")).lease_id == "lease-1"
 
 
-async def test_when_nobody_owns_the_circuit_the_own_breaker_takes_over(settings, make_gear):
+async def test_the_local_breaker_takes_over_when_no_worker_owns_the_circuit(settings, make_gear):
     gear = await asyncio.to_thread(
         make_gear, probe_wait=0.05, fleet_silence=1.0, local_policies=BreakerPolicy(consecutive_failures=1)
     )

@@ -18,7 +18,7 @@ SERVICES = COMPOSE["services"]
 LASTING = ["kafka", "clickhouse", "worker", "sink", "api"]
 
 
-def test_the_whole_system_is_in_it():
+def test_the_compose_file_starts_the_whole_system():
     assert set(SERVICES) == {*LASTING, "topics", "cli"}
 
 
@@ -29,7 +29,7 @@ def test_every_lasting_service_has_a_health_check_and_is_restarted(name):
 
 
 @pytest.mark.parametrize("name", ["kafka", "clickhouse"])
-def test_what_holds_data_keeps_it_in_a_named_volume(name):
+def test_every_service_with_data_has_a_named_volume(name):
     volumes = {volume.split(":")[0] for volume in SERVICES[name]["volumes"]}
     assert volumes & set(COMPOSE["volumes"])
 
@@ -50,12 +50,12 @@ def test_services_start_in_order(name, first, condition):
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_setting_it_passes_exists(name):
+def test_every_setting_of_the_compose_file_exists(name):
     given = [key for key in SERVICES[name].get("environment", {}) if key.startswith(PREFIX)]
     assert {key.removeprefix(PREFIX).lower() for key in given} <= set(Settings.model_fields)
 
 
-def test_the_settings_it_passes_are_valid():
+def test_the_settings_of_the_compose_file_are_valid():
     environment = SERVICES["worker"]["environment"]
     given = {
         key.removeprefix(PREFIX).lower(): re.sub(r"\$\{\w+:-(\w+)\}", r"\1", value)
@@ -86,7 +86,7 @@ def test_images_are_pinned(name):
     assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", SERVICES[name]["image"])
 
 
-def test_the_image_runs_as_nobody_special_and_signals_reach_the_process():
+def test_the_image_runs_without_root_and_signals_reach_the_process():
     assert "USER 10001" in DOCKERFILE
     assert 'ENTRYPOINT ["switchgear"]' in DOCKERFILE
 

@@ -148,7 +148,7 @@ def test_removing_a_record_twice_is_harmless(machine):
 
 
 @pytest.mark.parametrize("written", [b"", b"\0\0\0\0", b"relative", b"/nowhere", b"x" * 100_000])
-def test_what_is_no_data_folder_in_the_users_folder_is_passed_over(machine, written):
+def test_anything_but_a_data_folder_in_the_users_folder_is_skipped(machine, written):
     UpRecord.announce(machine.folder)
     (pointer,) = pointers()
     pointer.write_bytes(written)
@@ -226,7 +226,7 @@ def two(machine):
     return machine.start("one", prefix="switchgear."), machine.start("two", kafka=29092, api=28620)
 
 
-def test_several_systems_are_listed_with_their_lines_where_nobody_can_be_asked(two):
+def test_several_systems_are_listed_with_their_options_without_a_terminal(two):
     with pytest.raises(WrongUsageError) as caught:
         client_settings()
     text = str(caught.value)
@@ -335,7 +335,7 @@ def test_a_person_at_a_terminal_chooses(two, answer):
 
 
 @pytest.mark.parametrize("answer", ["\n", "\x04", "9\n9\n9\n2\n"])
-def test_no_choice_is_no_system(two, answer):
+def test_an_answer_outside_the_choices_selects_no_system(two, answer):
     with typing(answer) as shown, pytest.raises(WrongUsageError, match="2 systems run"):
         client_settings()
     assert "Which one?" in "".join(shown)
@@ -349,7 +349,7 @@ def test_the_question_waits_for_a_limited_time(two, monkeypatch):
 
 
 @pytest.mark.parametrize(("ci", "arguments"), [("true", ["tools"]), ("", ["tools", "--json"])])
-def test_nobody_is_asked_in_ci_or_for_json(two, monkeypatch, ci, arguments):
+def test_discovery_asks_no_question_in_ci_or_for_json(two, monkeypatch, ci, arguments):
     with typing("2\n") as shown:
         monkeypatch.setenv("CI", ci)
         monkeypatch.setattr("sys.argv", ["switchgear", *arguments])

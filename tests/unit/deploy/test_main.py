@@ -149,7 +149,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(raising):
         run([])
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
+def test_a_closed_output_pipe_causes_no_traceback():
     script = f"{sys.executable} -m switchgear_cli --help | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""

@@ -66,7 +66,7 @@ OPTIONS = _options()
 NAMED = [option for option in OPTIONS if option.argument.name.startswith("-")]
 
 
-def test_there_are_commands_with_options():
+def test_the_command_line_has_commands_with_options():
     assert {"worker", "policy show", "dead list", "open"} <= {option.command for option in NAMED}
 
 
@@ -87,7 +87,7 @@ def test_one_name_means_the_same_type_and_bounds_in_every_command():
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
 
 
-def test_a_command_that_is_given_brokers_is_given_the_topic_prefix_too():
+def test_every_command_with_brokers_has_an_option_for_the_topic_prefix():
     with_option = {
         name: {option.command for option in NAMED if option.argument.name == name}
         for name in ("--bootstrap-servers", "--topic-prefix")
@@ -107,7 +107,7 @@ def test_every_option_that_takes_a_value_has_an_example_for_its_error():
     assert {name for name in EXAMPLES if name.startswith("-")} <= taking
 
 
-def test_a_positional_argument_is_not_an_option_too():
+def test_a_positional_argument_is_not_also_an_option():
     both = {option.command for option in NAMED if option.argument.field_info.is_positional}
     assert both == {"policy check"}  # its file may be given as --policy-file, as everywhere
 

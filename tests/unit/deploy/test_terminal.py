@@ -47,7 +47,7 @@ def test_a_lone_surrogate_can_be_printed_where_the_stream_could_not_encode_it():
     assert raw.getvalue() == b"\\ud800\n"
 
 
-def test_colours_of_rich_reach_a_terminal_and_a_strangers_do_not(monkeypatch):
+def test_our_own_colours_reach_a_terminal_and_untrusted_ones_do_not(monkeypatch):
     written = Terminal()
     monkeypatch.setattr(sys, "stdout", written)
     monkeypatch.delenv("NO_COLOR", raising=False)

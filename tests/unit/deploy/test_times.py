@@ -33,7 +33,7 @@ def test_anything_else_is_refused_with_examples(text):
 
 
 @pytest.mark.parametrize("text", ["0s", "366d", "9999999h"])
-def test_nothing_and_more_than_a_year_are_refused(text):
+def test_a_duration_of_zero_and_one_of_more_than_a_year_are_refused(text):
     with pytest.raises(WrongUsageError, match="Leave --for out for no end"):
         parse_duration(text)
 

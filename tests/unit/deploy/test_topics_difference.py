@@ -39,12 +39,12 @@ def test_partitions_and_replication_come_first():
 
 
 @pytest.mark.parametrize("value", ["delete,compact", "compact, delete"])
-def test_the_order_of_a_list_is_no_difference(value):
+def test_the_order_of_a_list_makes_no_difference(value):
     assert differences(WANTED, found(config={"cleanup.policy": value})) == ()
 
 
 @pytest.mark.parametrize("value", ["0.10", "1e-1"])
-def test_the_spelling_of_a_number_is_no_difference(value):
+def test_the_spelling_of_a_number_makes_no_difference(value):
     assert differences(WANTED, found(config={"min.cleanable.dirty.ratio": value})) == ()
 
 

@@ -55,6 +55,6 @@ def test_a_wrong_argument_is_one_line_that_names_it_and_the_way_out(capsys, line
         ("policy check", "No policy file is named. Give one, or set SWITCHGEAR_POLICY_FILE."),
     ],
 )
-def test_arguments_that_do_not_go_together_are_wrong_usage_too(capsys, line, sentence):
+def test_arguments_that_do_not_go_together_are_wrong_usage(capsys, line, sentence):
     assert run(line.split()) == WRONG_USAGE
     assert sentence in capsys.readouterr().err

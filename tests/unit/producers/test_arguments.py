@@ -163,7 +163,7 @@ def test_an_emitter_rejects_an_impossible_argument_and_names_it(name: str, value
         Emitter("127.0.0.1:1", **{name: value})  # type: ignore[arg-type]
 
 
-def test_the_message_says_what_to_do() -> None:
+def test_the_error_for_an_impossible_argument_says_what_to_do() -> None:
     with pytest.raises(OptionError, match=r"hooks=\[MyHooks\(\)\]"):
         Switchgear.local(hooks=FunctionHooks())  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="an instance of Hooks"):
@@ -218,7 +218,7 @@ def test_a_policy_function_that_fails_is_logged_and_the_default_policy_decides(
     assert tool in record.getMessage()
 
 
-def test_a_sessions_policies_are_checked_too() -> None:
+def test_impossible_policies_of_a_session_are_rejected() -> None:
     gear = Switchgear.local()
     for wrong in (5, "x", {"x": 5}):
         with pytest.raises(SwitchgearError, match="policies"):

@@ -136,7 +136,7 @@ def test_a_client_without_brokers_is_local(make: Make) -> None:
     assert make(bootstrap_servers=None)._emitter is None
 
 
-def test_from_env_makes_an_emitter_and_a_follower_too(environment: Make, tmp_path: Path) -> None:
+def test_from_env_makes_an_emitter_and_a_follower(environment: Make, tmp_path: Path) -> None:
     environment(**SASL, KAFKA_BOOTSTRAP_SERVERS="a:1", TOPIC_PREFIX="p.", SERVICE="s", SPOOL_DIR=tmp_path)
     emitter, follower = Emitter.from_env(linger_s=0.1), CircuitFollower.from_env(topic_prefix="own.")
     try:

@@ -275,7 +275,7 @@ async def test_the_exception_of_a_coroutine_goes_through_and_then_the_circuit_re
         await search()
 
 
-async def test_a_cancelled_probe_is_no_failure_and_wedges_nothing(gear):
+async def test_a_cancelled_probe_is_not_a_failure_and_blocks_nothing(gear):
     fail(gear)
     await asyncio.sleep(0.12)
 

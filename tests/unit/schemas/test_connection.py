@@ -147,7 +147,7 @@ def test_a_missing_permission_names_the_user_the_topic_and_the_operation(error, 
     assert str(connection.missing_permission(error, operation, "circuits")) == says
 
 
-def test_a_missing_permission_is_explained_without_a_user_name_too():
+def test_a_missing_permission_is_explained_without_a_user_name():
     error = KafkaConnection("b:9092").missing_permission(TopicAuthorizationFailedError("circuits"), "Read", "circuits")
     assert str(error).startswith("The Kafka user of this process may not read the topic circuits.")
 

@@ -54,7 +54,7 @@ def rejected(**fields) -> DeadLetter:
     reason=st.text(max_size=3_000) | st.text(st.characters(categories=["Cs", "So"]), max_size=3_000),
     limit=st.integers(8_192, 200_000),
 )
-def test_a_fitted_dead_letter_never_exceeds_its_limit(length, key, reason, limit):
+def test_a_shortened_dead_letter_never_exceeds_its_limit(length, key, reason, limit):
     fitted = rejected(value=bytes(length), original_key=key, reason=reason, field=reason).fitted(limit)
     assert fitted.size <= limit
     assert sum(len(value) for _, value in fitted.headers()) + len(fitted.body) < limit - 1_000

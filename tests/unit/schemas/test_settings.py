@@ -139,7 +139,7 @@ def test_a_client_accepts_the_settings_of_other_processes_and_does_not_look_at_t
         load_settings()
 
 
-def test_a_client_names_an_unknown_key_of_the_file_too(config, tmp_path):
+def test_a_client_names_an_unknown_key_of_the_file(config, tmp_path):
     config('retention_day = 5\ntopic_prefix = "a."')
     with pytest.raises(SettingsError, match=r"retention_day\. Did you mean retention_days\?") as error:
         load_client_settings()

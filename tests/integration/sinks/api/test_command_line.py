@@ -188,7 +188,7 @@ def test_what_the_api_refuses_is_one_sentence_and_exit_code_one(api_url, capsys,
 
 
 @pytest.mark.parametrize("command", [["tools"], ["tool", "x"], ["circuits"], ["slow"], ["errors"], ["sql", "SELECT 1"]])
-def test_no_api_is_one_sentence_with_the_way_out_and_exit_code_one(capsys, tmp_path, monkeypatch, command):
+def test_a_missing_api_is_one_sentence_with_what_to_do_and_exit_code_one(capsys, tmp_path, monkeypatch, command):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
     sentence = output_of(capsys, *command, "--api-url", "http://127.0.0.1:9", code=1)
     assert "cannot be reached" in sentence

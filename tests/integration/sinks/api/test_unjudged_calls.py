@@ -95,7 +95,7 @@ async def test_health_of_a_tool_with_only_unjudged_calls_is_unknown_with_advice(
     assert search.recommendations == ["Callers of search give up after 3.0 s on average: look at their time limits."]
 
 
-async def test_a_cancelled_call_is_no_error_and_a_caller_error_is_no_failure_of_the_tool(guarded):
+async def test_cancelled_calls_are_not_errors_and_caller_errors_are_not_failures_of_the_tool(guarded):
     repository = ToolMetricsRepository(guarded)
     assert await repository.get_recent_errors("search") == []
     assert len(await repository.get_recent_errors(limit=50)) == TIMES
@@ -174,7 +174,7 @@ async def test_failures_are_judged_without_the_caller_errors(store):
         assert report.issues[2].startswith("50 of 80 calls")
 
 
-async def test_results_that_a_rule_ignores_are_no_successes(store):
+async def test_results_that_a_rule_ignores_are_not_successes(store):
     await store_calls(store, [call("t", error_class="policy", execution_time_ms=5)] * TIMES)
     service = ToolHealthService(store)
     for report in (await service.check_tool_health("t"), (await service.check_all_tools_health()).tool_reports[0]):

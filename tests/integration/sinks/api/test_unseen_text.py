@@ -86,7 +86,7 @@ def test_nothing_unseen_reaches_the_reader_of_any_command(arguments, columns, fi
 
 
 @pytest.mark.parametrize("command", [["tools"], ["circuits"], ["sql", "SELECT DISTINCT tool_name FROM tool_metrics"]])
-def test_tools_whose_names_differ_by_what_nobody_sees_look_different(command, filled, capsys):
+def test_tools_whose_names_differ_by_unseen_characters_look_different(command, filled, capsys):
     assert run(command) == 0
     shown = capsys.readouterr().out
     assert "mcp:pay\\u200b" in shown

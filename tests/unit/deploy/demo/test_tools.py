@@ -36,7 +36,7 @@ def counted_failure_rate(tool, at, calls=2_000):
     return sum(error is not None and classify(error).error_class in DEFAULT_COUNTED for error in errors) / calls
 
 
-def test_there_are_a_dozen_tools_with_names_of_their_own():
+def test_the_demo_has_a_dozen_tools_with_different_names():
     assert len({tool.name for tool in TOOLS}) == 12
     assert all(tool.name.startswith("mcp:") for tool in TOOLS)
 

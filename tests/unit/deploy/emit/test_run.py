@@ -116,7 +116,7 @@ def test_what_was_taken_goes_before_the_loop_sleeps(tmp_path):
     assert taking.pushed == 2
 
 
-def test_missing_clocks_and_identities_and_repeats_are_told(tmp_path):
+def test_missing_clocks_and_identities_and_repeats_are_reported(tmp_path):
     same = "018bcfe5-687b-7000-8000-000000000000"
     events = [{"tool_name": "t", "status": "success"}, call(metric_id=same), call(metric_id=same), call()]
     found = emit(Plan(write(tmp_path, *events), late_after_s=1e10), Taking())

@@ -40,7 +40,7 @@ def test_the_program_becomes_the_process_that_was_started():
     assert child.returncode == 0
 
 
-def test_its_exit_code_is_the_programs():
+def test_the_launcher_exits_with_the_code_of_its_program():
     assert (
         subprocess.run(
             die_with_parent([sys.executable, "-c", "raise SystemExit(7)"]), timeout=20, check=False

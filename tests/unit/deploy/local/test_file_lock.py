@@ -15,7 +15,7 @@ def path(tmp_path):
     return tmp_path / "deeper" / "a.lock"
 
 
-def test_the_second_taker_is_refused_until_the_first_lets_go(path):
+def test_a_second_taker_of_a_lock_is_refused_until_the_first_releases_it(path):
     first, second = FileLock(path), FileLock(path)
     assert first.acquire()
     assert not second.acquire()
@@ -24,12 +24,12 @@ def test_the_second_taker_is_refused_until_the_first_lets_go(path):
     second.release()
 
 
-def test_the_holder_is_told_by_its_process_id(path):
+def test_the_holder_of_a_lock_is_named_by_its_process_id(path):
     with FileLock(path):
         assert FileLock(path).holder() == os.getpid()
 
 
-def test_nobody_holds_a_lock_that_was_never_taken(path):
+def test_a_lock_that_was_never_taken_has_no_holder(path):
     assert FileLock(path).holder() is None
     assert not FileLock(path).is_held()
 
@@ -52,7 +52,7 @@ def test_taking_a_held_lock_as_a_context_manager_names_its_holder(path):
         pass
 
 
-def test_one_object_cannot_take_it_twice(path):
+def test_one_object_cannot_take_a_lock_twice(path):
     with FileLock(path) as lock, pytest.raises(RuntimeError, match="already held"):
         lock.acquire()
 

@@ -30,7 +30,7 @@ def test_the_shipped_list_names_every_jar_with_its_hash():
     assert all(re.fullmatch(r"[\w.-]+\.jar", name) for name in jars)
 
 
-def test_there_is_one_version_of_each_jar():
+def test_each_jar_is_listed_in_one_version():
     stems = [re.sub(r"-\d[\w.-]*\.jar$", "", name) for name in expected_jars()]
     assert len(stems) == len(set(stems))
 
@@ -58,7 +58,7 @@ def test_a_missing_jar_is_named_with_the_way_out(cache):
         kafka_jars(cache, expected=EXPECTED)
 
 
-def test_a_jar_that_nobody_listed_is_not_on_the_class_path(cache):
+def test_an_unlisted_jar_is_not_on_the_class_path(cache):
     (cache / f"kafka-{KAFKA_VERSION}" / "evil.jar").write_bytes(b"x")
     assert "evil" not in class_path(kafka_jars(cache, expected=EXPECTED))
 

@@ -24,7 +24,7 @@ def why(tmp_path):
     return told
 
 
-def test_a_full_disk_is_told_as_such(why):
+def test_a_full_disk_is_named_as_the_reason_for_a_broker_that_ended(why):
     assert "the disk of" in why(log="java.io.IOException: No space left on device")
 
 
@@ -35,7 +35,7 @@ def test_a_port_in_use_names_the_flag(why, said):
     assert why(log=said) == "Port 9092 is in use. Choose another by --kafka-port."
 
 
-def test_data_in_use_by_another_broker_are_told(why):
+def test_data_in_use_by_another_broker_is_named_as_the_reason(why):
     assert "Another Kafka uses the data" in why(log="KafkaException: Failed to acquire lock on file .lock in /d")
 
 
@@ -58,7 +58,7 @@ def test_a_log_that_was_rotated_since_is_read_whole(why):
     assert "disk" in why(log="No space left on device", log_start=10_000)
 
 
-def test_the_last_words_are_found_at_the_end_of_a_long_log(why):
+def test_the_last_error_is_found_at_the_end_of_a_long_log(why):
     assert "disk" in why(log="x" * 200_000 + "\nNo space left on device\n")
 
 

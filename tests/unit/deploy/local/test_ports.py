@@ -22,7 +22,7 @@ def listen():
         yield on
 
 
-def test_a_port_somebody_listens_on_is_not_free(listen):
+def test_a_port_with_a_listener_is_not_free(listen):
     port = any_free_port()
     assert is_free(port)
     listen(port)
@@ -59,7 +59,7 @@ def test_a_requested_port_that_another_flag_took_is_an_error():
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536])
-def test_a_number_that_is_no_port_is_an_error(port):
+def test_a_number_outside_the_range_of_ports_is_an_error(port):
     with pytest.raises(SwitchgearError, match=r"--kafka-port .* is not a port"):
         choose_port(port, 1, flag="--kafka-port")
 

@@ -25,7 +25,7 @@ def record(**fields):
     return SimpleNamespace(topic=SETTINGS.topics.dead, **({"key": b"k", "value": b"", "headers": ()} | fields))
 
 
-async def test_a_retried_letters_tombstone_and_a_strangers_record_are_passed_over(confirmation):
+async def test_a_retried_letters_tombstone_and_an_unrelated_record_are_skipped(confirmation):
     for odd in (
         record(value=None),
         record(headers=LETTER.headers()[:3]),

@@ -64,13 +64,13 @@ def test_a_file_gives_values_and_what_is_assigned_goes_over_them(tmp_path):
         (["consecutive_failures=true"], "consecutive_failures: Input should be a valid integer (got True)"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_key_before_anything_is_sent(assignments, message):
+def test_an_invalid_value_is_reported_with_its_key_before_anything_is_sent(assignments, message):
     with pytest.raises(WrongUsageError) as caught:
         policy_from(assignments, None)
     assert message in str(caught.value)
     assert "[default]" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_wrong_usage_too(tmp_path):
+def test_a_missing_policy_file_is_wrong_usage(tmp_path):
     with pytest.raises(WrongUsageError, match="There is no policy file"):
         policy_from([], tmp_path / "none.toml")

@@ -140,7 +140,7 @@ def test_one_circuit_alone_is_named_by_user_session_or_id(told, options, circuit
     assert told[0][1].circuit_id == circuit_id
 
 
-def test_who_does_not_wait_is_told_that_it_was_sent(told, capsys):
+def test_a_command_without_a_wait_reports_that_it_was_sent(told, capsys):
     assert run(["open", "x", "--no-wait"]) == 0
     assert told[0][2] is None
     assert capsys.readouterr().out == "x: sent, not waited for.\n"

@@ -85,7 +85,7 @@ def test_a_change_of_the_retention_is_a_put_and_its_taking_back_a_delete(server,
     assert json.loads(server.asked[2][2]) == {"days": 9, "tenant": None, "new_rows_only": False}
 
 
-def test_an_error_of_the_api_is_told_in_its_words(server, api):
+def test_an_error_of_the_api_is_shown_with_its_message(server, api):
     server.answer = (400, b'{"error": "hours must be positive.", "hint": "Try 1."}')
     with pytest.raises(ApiAnswerError) as caught:
         api.tools(-1)
@@ -95,13 +95,13 @@ def test_an_error_of_the_api_is_told_in_its_words(server, api):
 @pytest.mark.parametrize(
     "answer", [(200, b"<html>"), (200, b"[1]"), (404, b"{}"), (502, b"Bad gateway"), (200, b"\xff")]
 )
-def test_somebody_else_at_the_address_is_recognised(server, api, answer):
+def test_an_answer_of_another_program_is_recognised(server, api, answer):
     server.answer = answer
     with pytest.raises(ApiUnavailableError, match="not the Switchgear API"):
         api.tools()
 
 
-def test_nobody_at_the_address_is_one_sentence_with_the_way_out():
+def test_an_address_without_a_server_is_one_sentence_with_what_to_do():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -112,7 +112,7 @@ def test_nobody_at_the_address_is_one_sentence_with_the_way_out():
 
 
 @pytest.mark.parametrize("url", ["localhost:8620", "ftp://x", "http://[", "not a url"])
-def test_an_address_that_is_none_is_told(url):
+def test_an_invalid_address_is_an_error(url):
     with pytest.raises(ApiUnavailableError), ApiClient(url) as api:
         api.tools()
 

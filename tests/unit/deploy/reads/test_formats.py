@@ -23,7 +23,7 @@ def test_a_duration_has_the_unit_it_is_read_in(milliseconds, text):
     ("value", "text"),
     [(1, "100 %"), (0.9996, "99.9 %"), (0.99999, "99.9 %"), (0.95, "95.0 %"), (0.0, "0.0 %"), (0.8765, "87.6 %")],
 )
-def test_all_is_said_of_nothing_less_than_all(value, text):
+def test_a_share_below_all_is_not_rounded_to_all(value, text):
     assert share(value) == text
 
 
@@ -43,7 +43,7 @@ def test_counts_have_thousands_separators():
         ("2026-03-01T12:00:30Z", "in 30 s"),
     ],
 )
-def test_times_are_told_by_how_long_ago(moment, text):
+def test_times_are_shown_by_how_long_ago(moment, text):
     assert ago(moment, NOW) == text
 
 
@@ -52,7 +52,7 @@ def test_a_clock_time_is_utc():
     assert clock(None) == "-"
 
 
-def test_states_are_words_in_their_colours():
+def test_states_are_shown_by_name_in_their_colours():
     assert (state("forced_open").plain, state("forced_open").style) == ("forced open", "bold red")
     assert state(None).plain == "-"
     assert state("some new state").style == ""
@@ -69,5 +69,5 @@ def test_states_are_words_in_their_colours():
         (7, "7"),
     ],
 )
-def test_text_of_strangers_cannot_command_the_terminal(value, text):
+def test_untrusted_text_cannot_command_the_terminal(value, text):
     assert plain(value) == text

@@ -77,7 +77,7 @@ def test_caller_errors_and_cancelled_calls_have_columns_where_a_tool_has_some():
     assert row.split() == ["wrong", "unknown", "closed", "12", "0", "12", "-", "-", "-", "7"]
 
 
-def test_circuits_tell_state_probe_opens_and_cause():
+def test_circuits_show_state_probe_opens_and_cause():
     shown = text_of(
         tables.circuits({"circuits": [circuit(), circuit("b", "closed", open_until=None)], "checked_at": NOW})
     )
@@ -108,7 +108,7 @@ SENTENCE = (
 @pytest.mark.parametrize(
     ("table", "more"), [("circuits", "; probe in 30 s"), ("history", "")], ids=["circuits", "history"]
 )
-def test_a_breach_is_told_in_words_that_wrap_and_lose_none(width, table, more):
+def test_the_sentence_for_a_breach_wraps_without_losing_a_word(width, table, more):
     opened = circuit("mcp:weather:get_forecast", cause=BREACH)
     answer = {"circuits": [opened], "history": [opened], "checked_at": NOW}
     shown = text_of((tables.circuits if table == "circuits" else tables.circuit_history)(answer), width=width)
@@ -209,7 +209,7 @@ def test_one_tools_report_shows_the_circuits_that_processes_opened():
     assert "1,234" in shown
 
 
-def test_a_record_of_an_older_version_is_told_from_its_counts():
+def test_a_record_of_an_older_version_is_explained_from_its_counts():
     older = circuit(
         cause={"rule": "cusum", "value": 11.99, "threshold": 11.99, "sample": 8}, counts={"calls": 8, "failed": 7}
     )
@@ -242,7 +242,7 @@ def test_the_slowest_calls_show_how_long_they_took_on_any_terminal():
     assert "6.00 s" in text_of(tables.executions([call], "", by_duration=True), width=80)
 
 
-def test_calls_tell_when_what_and_how_long():
+def test_calls_show_when_what_and_how_long():
     shown = text_of(tables.executions([execution()], "nothing"))
     for part in ("2026-03-01 12:00:00Z", "search", "timeout", "6.00 s", "TimeoutError", "no answer"):
         assert part in shown
@@ -257,7 +257,7 @@ def test_calls_tell_when_what_and_how_long():
         (tables.executions([], "No errors are stored."), "No errors are stored."),
     ],
 )
-def test_nothing_is_said_in_words(renderable, word):
+def test_an_empty_report_is_shown_as_a_sentence(renderable, word):
     assert word in text_of(renderable)
 
 
@@ -302,19 +302,19 @@ def test_rows_of_a_query_are_printed_in_full_and_plainly(capsys):
     assert lines[2].index("110649") + 6 == lines[3].index("  "), "numbers are aligned right"
 
 
-def test_values_that_are_no_text_are_printed_as_they_are(capsys):
+def test_values_other_than_text_are_printed_unchanged(capsys):
     output.show_rows(
         rows((None, True, [1, "ü"], {"a": 0.5}, 0.1), kinds=("Nullable(Int8)", "Bool", "Array", "Map", "Float64"))
     )
     assert capsys.readouterr().out.splitlines()[2] == 'NULL  true  [1, "ü"]  {"a": 0.5}  0.1'
 
 
-def test_rows_that_were_cut_are_told(capsys):
+def test_the_number_of_omitted_rows_is_printed(capsys):
     output.show_rows(rows((1, "a"), truncated=True))
     assert "only the first 1 rows" in capsys.readouterr().out
 
 
-def test_no_rows_are_told_under_the_headings(capsys):
+def test_a_table_without_rows_says_so_under_its_headings(capsys):
     output.show_rows(rows())
     assert capsys.readouterr().out.splitlines() == ["c0  c1", "──  ──", "No rows."]
 

@@ -59,7 +59,7 @@ def test_a_senseless_number_of_workers_is_an_error(settings, workers):
         make_plan(settings, workers=workers)
 
 
-def test_children_are_told_where_everything_is(settings, tmp_path):
+def test_children_receive_the_address_of_every_component(settings, tmp_path):
     plan = make_plan(settings, workers=2)
     environment = plan.environment({"PATH": "/bin"}, worker_port=plan.worker_ports[1])
     assert environment["PATH"] == "/bin"

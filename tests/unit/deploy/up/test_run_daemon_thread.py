@@ -32,7 +32,7 @@ async def test_the_loop_goes_on_meanwhile():
     assert await asyncio.wait_for(work, 5)
 
 
-async def test_one_who_stops_waiting_is_not_disturbed_by_the_end_of_the_work():
+async def test_a_caller_that_stopped_waiting_is_not_disturbed_by_the_end_of_the_work():
     release = threading.Event()
     work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
     await asyncio.sleep(0.01)
@@ -43,7 +43,7 @@ async def test_one_who_stops_waiting_is_not_disturbed_by_the_end_of_the_work():
     await asyncio.sleep(0.05)
 
 
-def test_a_process_ends_though_the_work_does_not():
+def test_a_process_ends_while_its_daemon_thread_still_works():
     script = (
         "import asyncio, time\n"
         "from switchgear_cli.up.run import in_daemon_thread\n"

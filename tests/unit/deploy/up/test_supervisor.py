@@ -140,7 +140,7 @@ async def test_a_component_that_never_gets_ready_is_named_with_its_log(superviso
         await asyncio.wait_for(waiting, 5)
 
 
-async def test_three_deaths_before_readiness_give_up_with_the_last_words(supervisor, clock):
+async def test_three_deaths_before_readiness_give_up_with_the_last_lines_of_the_log(supervisor, clock):
     puppet = Puppet()
     supervisor.start(puppet)
     for _ in range(3):

@@ -58,14 +58,14 @@ def printed(component):
     return component.log_file.read_text() if component.log_file.exists() else ""
 
 
-def test_what_it_prints_goes_to_its_log(component):
+def test_the_output_of_a_component_goes_to_its_log(component):
     thing = component("import sys; print('out'); print('err', file=sys.stderr)")
     thing.spawn()
     end_of(thing)
     assert thing.log_file.read_text() == "out\nerr\n"
 
 
-def test_a_failure_is_quoted_with_its_last_words(component):
+def test_a_failure_quotes_the_last_lines_of_the_log(component):
     thing = component("raise SystemExit('switchgear: The disk is full.')")
     assert thing.ended() is None
     thing.spawn()
@@ -93,7 +93,7 @@ def test_a_second_start_appends_to_the_log(component):
     assert thing.log_file.read_text() == "line\nline\n"
 
 
-async def test_without_an_address_it_is_ready_while_it_runs(component):
+async def test_a_component_without_an_address_is_ready_while_it_runs(component):
     thing = component("import time; time.sleep(60)")
     assert not await thing.is_ready()
     thing.spawn()
@@ -103,7 +103,7 @@ async def test_without_an_address_it_is_ready_while_it_runs(component):
 
 
 @pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False)])
-async def test_it_is_ready_when_its_address_says_so(component, status, ready):
+async def test_a_component_is_ready_when_its_address_says_so(component, status, ready):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(status)
@@ -119,11 +119,11 @@ async def test_it_is_ready_when_its_address_says_so(component, status, ready):
         server.shutdown()
 
 
-async def test_an_address_where_nobody_listens_is_not_ready(component):
+async def test_an_address_without_a_listener_is_not_ready(component):
     assert not await component("", ready_url="http://127.0.0.1:1/readyz").is_ready()
 
 
-def test_sigterm_lets_it_end_in_its_own_way(component):
+def test_sigterm_lets_a_component_end_in_its_own_way(component):
     thing = component(
         "import signal, time, sys; signal.signal(15, lambda *_: sys.exit(0)); print('up'); time.sleep(60)"
     )
@@ -133,7 +133,7 @@ def test_sigterm_lets_it_end_in_its_own_way(component):
     assert end_of(thing) == "code 0: up"
 
 
-def test_a_kill_takes_what_it_started_along(component):
+def test_a_kill_also_ends_the_children_of_a_component(component):
     thing = component(
         f"import subprocess, time; p = subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)']);"
         "print(p.pid); time.sleep(60)"
@@ -146,14 +146,14 @@ def test_a_kill_takes_what_it_started_along(component):
     assert gone or alive[0].status() == psutil.STATUS_ZOMBIE
 
 
-def test_one_that_cannot_be_started_says_so(tmp_path):
+def test_a_component_that_cannot_be_started_says_so(tmp_path):
     (tmp_path / "file").touch()
     thing = CommandComponent("thing", [], log_file=tmp_path / "file" / "thing.log", environment={})
     with pytest.raises(SwitchgearError, match="The thing cannot be started"):
         thing.spawn()
 
 
-def test_its_log_is_kept_bounded(component, monkeypatch):
+def test_the_log_of_a_component_stays_bounded(component, monkeypatch):
     thing = component("")
     thing.log_file.parent.mkdir()
     thing.log_file.write_bytes(b"x" * (11 * 1024 * 1024))

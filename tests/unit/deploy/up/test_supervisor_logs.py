@@ -67,7 +67,7 @@ def test_nothing_is_quoted_of_an_empty_or_absent_log(tmp_path):
     assert last_line(tmp_path / "none.log") == ""
 
 
-def test_a_quote_is_short_and_survives_bytes_that_are_no_text(tmp_path):
+def test_a_quote_is_short_and_survives_bytes_that_are_not_text(tmp_path):
     file = tmp_path / "worker.log"
     file.write_bytes(b"\xff\xfe" + b"y" * 50_000)
     assert 0 < len(last_line(file)) <= 400

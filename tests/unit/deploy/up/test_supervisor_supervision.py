@@ -19,7 +19,7 @@ def running(at=0.0):
     return became_ready(spawned(Watch(), at), at)
 
 
-def test_a_first_start_is_no_restart():
+def test_a_first_start_does_not_count_as_a_restart():
     watch = spawned(Watch(), 1.0)
     assert (watch.phase, watch.restarts, watch.since) == (Phase.STARTING, 0, 1.0)
 

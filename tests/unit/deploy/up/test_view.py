@@ -75,7 +75,7 @@ def test_the_frame_shows_addresses_components_circuits_and_the_last_changes():
     assert text.index("half_open → closed") < text.index("closed → open")
 
 
-def test_before_it_is_ready_the_frame_says_what_it_does():
+def test_the_frame_says_what_starts_before_the_system_is_ready():
     text = drawn(replace(STATUS, ready_s=None, doing="Starting …"))
     assert "Starting …" in text
     assert "events stored" not in text
@@ -92,7 +92,7 @@ def test_a_terminal_gets_the_live_view_and_a_pipe_gets_lines(console):
     assert isinstance(make_view(Console(file=io.StringIO(), force_terminal=True)), LiveView)
 
 
-def test_lines_tell_each_change_once(console):
+def test_lines_report_each_change_once(console):
     view = LineView(console)
     view.show(replace(STATUS, components=(KAFKA,)))
     view.show(replace(STATUS, components=(KAFKA,)))
@@ -104,7 +104,7 @@ def test_lines_tell_each_change_once(console):
     ]
 
 
-def test_lines_tell_transitions_in_their_order_and_once(console):
+def test_lines_report_transitions_in_their_order_and_once(console):
     view = LineView(console, since=OPENED.at)
     view.show(replace(STATUS, components=(), readings=Readings(transitions=(OPENED,))))
     view.show(replace(STATUS, components=(), readings=Readings(transitions=(CLOSED, OPENED))))
@@ -112,13 +112,13 @@ def test_lines_tell_transitions_in_their_order_and_once(console):
     assert console.file.getvalue().splitlines() == [transition_line(OPENED), transition_line(CLOSED)]
 
 
-def test_lines_do_not_tell_what_happened_in_an_earlier_run(console):
+def test_lines_do_not_report_what_happened_in_an_earlier_run(console):
     view = LineView(console, since=CLOSED.at)
     view.show(replace(STATUS, components=(), readings=Readings(transitions=(CLOSED, OPENED))))
     assert console.file.getvalue().splitlines() == [transition_line(CLOSED)]
 
 
-def test_lines_tell_when_the_api_goes_and_comes(console):
+def test_lines_report_when_the_api_goes_and_comes(console):
     view = LineView(console, since=CLOSED.at)
     for problem in ("", "The API does not answer.", "The API does not answer.", ""):
         view.show(replace(STATUS, components=(), readings=Readings(problem=problem)))
@@ -154,7 +154,7 @@ def test_a_line_to_copy_is_not_broken_in_a_narrow_terminal():
     assert f"{line}\n" in console.file.getvalue()
 
 
-def test_a_transition_line_says_why_in_words():
+def test_a_transition_line_gives_the_cause():
     assert transition_line(OPENED).endswith("mcp:a:b closed → open: 8 of the last 8 calls failed")
     assert transition_line(replace(OPENED, why="")).endswith("mcp:a:b closed → open")
 

@@ -67,7 +67,7 @@ async def test_an_api_that_is_away_keeps_what_was_read_and_says_so(client, api):
     assert after.problem == "The API does not answer (ConnectError)."
 
 
-async def test_an_error_of_the_api_is_shown_with_its_words(client, api):
+async def test_the_view_shows_the_message_of_an_error_of_the_api(client, api):
     api.status, api.circuits = 503, {"error": "The tables do not exist yet."}
     found = await read("http://api", Readings(), client=client)
     assert "503" in found.problem
@@ -82,11 +82,11 @@ async def test_an_answer_of_another_shape_is_said_and_not_raised(client, api, an
     assert "not as expected" in found.problem
 
 
-def test_a_record_that_only_adds_a_lease_is_no_transition():
+def test_a_record_that_only_adds_a_lease_is_not_a_transition():
     assert transitions([record("half_open", "half_open")]) == []
 
 
-def test_a_circuits_first_record_is_no_transition_unless_it_is_not_closed():
+def test_a_circuits_first_record_is_a_transition_only_if_it_is_not_closed():
     assert transitions([record("closed", None)]) == []
     assert [line.previous for line in transitions([record("forced_open", None)])] == [""]
 

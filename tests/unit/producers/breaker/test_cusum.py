@@ -104,7 +104,7 @@ def test_the_height_is_the_smallest_that_gives_the_wanted_calls_between_false_op
 @pytest.mark.parametrize(
     ("tolerable", "broken"), [(0.001, 0.999), (0.01, 0.011), (0.5, 0.51), (0.9, 0.95), (0.001, 0.002)]
 )
-def test_extreme_rates_are_solved_too(tolerable, broken):
+def test_heights_are_found_for_extreme_rates(tolerable, broken):
     rule = Cusum(tolerable_failure_rate=tolerable, broken_failure_rate=broken, calls_between_false_opens=10_000)
     detector = solve(rule)
     assert 10_000 <= detector.calls_between_false_opens == pytest.approx(run_length(detector, tolerable))

@@ -46,7 +46,7 @@ def test_a_failure_that_left_the_window_does_not_count_for_reporters():
     assert breaker.record(10.5, bad("b")) is None
 
 
-def test_slow_calls_need_their_reporters_too():
+def test_a_slow_call_rate_needs_a_minimum_of_reporters():
     rules = {"slow_call_duration_threshold_ms": 1, "slow_call_rate_threshold": 0.5, "minimum_number_of_calls": 4}
     breaker = Breaker("c", BreakerPolicy(minimum_reporters=2, **rules), 0.0)
     results = [Result(reporter="b"), *[Result(duration_ms=9, reporter="a")] * 5]

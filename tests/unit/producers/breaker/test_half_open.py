@@ -23,7 +23,7 @@ def acquire(breaker, now, count=1):
     return permits if count > 1 else permits[0]
 
 
-def test_at_the_instant_the_wait_is_over_a_probe_may_go_and_not_before():
+def test_a_probe_may_go_at_the_instant_the_wait_is_over_and_not_before():
     breaker = opened()
     refused = breaker.try_acquire(59.999)
     assert isinstance(refused, BreakerRejection)
@@ -138,7 +138,7 @@ def test_a_probe_of_an_older_half_open_stay_is_dropped():
 
 
 @pytest.mark.parametrize(("failures", "state"), [(0, "closed"), (1, "closed"), (2, "open"), (4, "open")])
-def test_by_rate_all_permits_are_judged_together(failures, state):
+def test_recovery_by_rate_judges_all_probes_together(failures, state):
     rules = {"failure_rate_threshold": 0.5, "half_open_decision": "rate"}
     breaker = opened(permitted_number_of_calls_in_half_open_state=4, **rules)
     permits = acquire(breaker, 60.0, 4)
@@ -149,7 +149,7 @@ def test_by_rate_all_permits_are_judged_together(failures, state):
     assert breaker.record(60.0, results[3], permits[3]).state == state
 
 
-def test_by_rate_a_probe_that_came_back_is_not_replaced():
+def test_recovery_by_rate_does_not_replace_a_probe_that_came_back():
     rules = {"failure_rate_threshold": 0.5, "half_open_decision": "rate"}
     breaker = opened(permitted_number_of_calls_in_half_open_state=2, **rules)
     assert breaker.record(60.0, OK, acquire(breaker, 60.0)) is None
@@ -157,7 +157,7 @@ def test_by_rate_a_probe_that_came_back_is_not_replaced():
     assert isinstance(breaker.try_acquire(60.0), BreakerRejection)
 
 
-def test_by_rate_slow_probes_are_judged_too():
+def test_recovery_by_rate_judges_slow_probes():
     breaker = opened(permitted_number_of_calls_in_half_open_state=2, half_open_decision="rate", **SLOW)
     first, second = acquire(breaker, 60.0, 2)
     breaker.record(60.0, Result(duration_ms=500.0), first)

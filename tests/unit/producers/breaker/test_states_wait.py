@@ -30,7 +30,7 @@ def test_jitter_only_shortens_and_is_the_same_in_every_process():
     assert spread("tool", 2) != spread("tool", 1)
 
 
-def test_a_name_that_utf_8_can_not_hold_has_its_wait_too():
+def test_a_name_that_utf_8_cannot_encode_has_a_wait():
     assert spread("tool\ud800", 1) == 0.8248397104907781
     assert 5 <= wait_s("tool\ud800", 1, policy_of(jitter=0.5)) <= 10
 

@@ -193,7 +193,7 @@ def test_never_serves_an_old_or_unknown_result_and_never_keeps_too_many(steps, s
         assert len(cache) <= size
 
 
-def test_threads_share_it_safely(clock):
+def test_threads_share_a_cache_safely(clock):
     cache = ResultCache(CachePolicy(max_entries=8), clock)
     wrong = []
 

@@ -167,7 +167,7 @@ async def test_late_answer_has_class_timeout(url, client):
         ("cut", "transport"),
     ],
 )
-async def test_outage_in_text_knows_the_words_of_real_clients(url, client, path, expected):
+async def test_outage_in_text_knows_the_messages_of_real_clients(url, client, path, expected):
     """The text is as an MCP server passes it on."""
     assert outage_in_text(str(await raised(client, f"{url}/{path}"))) == expected
 

@@ -40,7 +40,7 @@ def limited(seconds):
     ],
     ids=repr,
 )
-def test_group_has_the_class_of_its_most_telling_member(members, expected):
+def test_group_has_the_class_of_its_most_significant_member(members, expected):
     for order in itertools.permutations(members):
         assert classify(BaseExceptionGroup("", list(order))) == Classification(expected)
 

@@ -64,7 +64,7 @@ def test_follows_a_clock_that_is_being_adjusted(machine, offset):
     assert offset.since == 0.0
 
 
-async def test_watch_compares_the_clocks_repeatedly(machine, offset):
+async def test_the_clocks_are_compared_repeatedly(machine, offset):
     machine.sleep(3_600)
     watching = asyncio.ensure_future(offset.watch())
     await asyncio.sleep(0)

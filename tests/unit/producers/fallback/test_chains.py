@@ -41,7 +41,7 @@ def test_rejects_a_tool_that_is_its_own_fallback():
 
 
 @pytest.mark.parametrize("chain", [[""], ["b", 3], [None]])
-def test_rejects_a_chain_that_is_no_list_of_names(chain):
+def test_rejects_a_chain_that_is_not_a_list_of_names(chain):
     with pytest.raises(SwitchgearError, match="The fallbacks of a must be names of tools"):
         FallbackMap({"a": chain})
 
@@ -50,7 +50,7 @@ def test_rejects_a_chain_that_is_no_list_of_names(chain):
     "chains",
     [{"a": None}, {"a": 5}, {"a": print}, {"a": {"b", "c"}}, {"a": b"bc"}, {5: "b"}, {"": "b"}, ["a", "b"], "a", 3],
 )
-def test_rejects_fallbacks_that_are_no_chains_by_tool(chains):
+def test_rejects_fallbacks_that_are_not_chains_by_tool(chains):
     with pytest.raises(SwitchgearError, match=r"allbacks (of .*)?must be"):
         FallbackMap(chains)
 

@@ -193,7 +193,7 @@ def test_remembers_a_bounded_number_of_guarded_tools(gear, open_circuit, monkeyp
     assert primary() == 9
 
 
-def test_of_functions_that_threads_guard_under_one_name_at_once_none_stands_in(gear, open_circuit, caplog):
+def test_functions_that_threads_guard_under_one_name_at_once_are_not_fallbacks(gear, open_circuit, caplog):
     barrier = threading.Barrier(8)
 
     def work(user):

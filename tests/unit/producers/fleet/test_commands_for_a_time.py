@@ -38,7 +38,7 @@ def test_a_command_for_a_time_holds_until_then_and_the_next_call_returns_the_cir
 
 
 @pytest.mark.parametrize("verb", STATE)
-def test_a_command_for_a_time_ends_after_a_restart_too(verb):
+def test_a_command_for_a_time_ends_after_a_restart(verb):
     world = World()
     _tell(world, verb, until=10)
     world.start()

@@ -202,7 +202,7 @@ def test_the_fold_reads_the_table_and_never_writes_it():
     assert world.fold.take().rows
 
 
-def test_unknown_fields_are_no_error():
+def test_unknown_fields_are_accepted():
     world = World()
     world.append(event("search", "success", colour="blue", nested={"a": [1]}))
     world.run_all()

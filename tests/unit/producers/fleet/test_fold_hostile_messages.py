@@ -168,7 +168,7 @@ def test_an_impossible_policy_that_an_older_worker_took_in_gives_way_to_the_file
     {"until": "0001-01-01T00:00:00Z"}, {"until": "9999-12-31T23:59:59Z"}, {"until": "9999-12-31T23:59:59-23:59"},
     {"actor": "a" * 60_000}, {"reason": "r" * 60_000}, {"actor": ""}, {"circuit_id": "x" * 1_000},
 ])  # fmt: skip
-def test_a_command_whose_words_or_times_are_beyond_use_is_a_dead_letter(fields):
+def test_a_command_with_unusable_texts_or_times_is_a_dead_letter(fields):
     world = World()
     world.say()
     command = {"tool_name": "search", "verb": "force_open", "actor": "a"} | fields

@@ -121,7 +121,7 @@ def test_skips_a_record_that_no_owner_can_have_published(fields):
     assert read_published(json.dumps(record | fields).encode()) is None
 
 
-def test_deep_nesting_and_bytes_that_are_no_text_are_no_records():
+def test_deep_nesting_and_bytes_that_are_not_text_are_not_records():
     assert read_published(b"[" * 100_000) is None
     assert read_published(b'{"circuit_id":"\xff"}') is None
 

@@ -80,7 +80,7 @@ def test_state_and_mode_together_say_whether_calls_pass(state, mode, passes, ove
         (Cause(rule="cusum", value=12.5), "cusum 12.5"),
     ],
 )
-def test_the_cause_is_put_in_words(cause, words):
+def test_the_cause_is_explained_in_a_sentence(cause, words):
     assert decode_view(record(cause=cause)).reason == words
 
 
@@ -101,7 +101,7 @@ def test_refuses_bytes_that_are_not_a_circuit(value):
         decode_view(value)
 
 
-def test_unknown_fields_are_no_error():
+def test_unknown_fields_are_accepted():
     assert decode_view(record()[:-1] + b',"colour":"blue"}').tool_name == "search"
 
 
@@ -151,7 +151,7 @@ def test_knows_the_tools_that_have_circuits_of_users_or_sessions():
     assert set(table.views) == {"search", "search|user=u1"}
 
 
-def test_a_topic_created_again_replaces_all_circuits_with_lower_versions_too():
+def test_a_topic_created_again_replaces_all_circuits_even_with_lower_versions():
     old, new = CircuitTable(), CircuitTable()
     old.apply(b"a", record("a", version=9, state="open"))
     old.apply(b"b", record("b", version=9, state="open"))

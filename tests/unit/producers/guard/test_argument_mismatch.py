@@ -91,7 +91,7 @@ async def test_a_type_error_of_the_tools_own_is_an_outcome(half_open, outcomes, 
     assert [one.error_class for one in outcomes] == ["invalid_input"] * 3
 
 
-async def test_a_type_error_of_what_is_awaited_is_an_outcome_too(half_open, outcomes):
+async def test_a_type_error_of_an_awaited_result_is_an_outcome(half_open, outcomes):
     future = asyncio.get_running_loop().create_future()
     future.set_exception(TypeError("of the future"))
     with pytest.raises(TypeError, match="of the future"):
@@ -152,7 +152,7 @@ async def test_arguments_that_dont_fit_open_no_circuit_that_counts_invalid_input
             await coroutine()
 
 
-async def test_a_type_error_of_the_tools_own_is_an_event_on_a_plain_guard_too():
+async def test_a_type_error_from_within_the_tool_is_an_event_on_a_guard_without_options():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     plain, coroutine, of_c = gear.guard("t")(broken), gear.guard("t")(abroken), gear.guard("t")(len)

@@ -88,7 +88,7 @@ def test_answer_rejects_a_function_that_is_not_guarded(gear):
         gear.answer("t")
 
 
-def test_a_decorator_around_a_guarded_function_is_called_too(gear):
+def test_a_decorator_around_a_guarded_function_is_called(gear):
     guarded = gear.guard("t")(lambda: 1)
 
     @functools.wraps(guarded)
@@ -165,7 +165,7 @@ def test_a_mark_stale_that_fails_is_logged_once_a_minute_with_its_tool(remote, c
     ]
 
 
-def test_the_refusal_says_that_the_cache_served_and_a_fresh_hit_is_no_event(fleet, remote):
+def test_the_refusal_says_that_the_cache_served_and_a_fresh_hit_sends_no_event(fleet, remote):
     guarded = remote.guard("t", cache=CachePolicy(ttl_s=600))(str)
     guarded("x")
     guarded("x")

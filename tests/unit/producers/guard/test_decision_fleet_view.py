@@ -112,7 +112,7 @@ def test_the_local_breaker_decides_after_the_wait_if_the_fleet_cant_be_asked(gea
     ("state", "mode"),
     [("metrics_only", "enforce"), ("disabled", "enforce"), ("open", "metrics_only"), ("open", "disabled")],
 )
-def test_an_operators_override_lets_every_call_through_past_the_own_breaker_too(gear, state, mode):
+def test_an_operators_override_lets_every_call_through_past_the_local_breaker(gear, state, mode):
     for _ in range(2):
         gear.try_acquire("t").failure(TimeoutError())
     assert not gear.try_acquire("t")
@@ -154,7 +154,7 @@ def test_a_circuit_of_one_session_refuses_that_session_alone(gear):
     assert gear.try_acquire("t", session_id="s2")
 
 
-async def test_an_open_fleet_circuit_refuses_coroutine_functions_too(gear):
+async def test_an_open_fleet_circuit_refuses_coroutine_functions(gear):
     tell(gear, "open")
     assert not await gear.atry_acquire("t")
     with pytest.raises(CircuitOpenError):

@@ -118,7 +118,7 @@ async def test_a_partial_of_a_coroutine_function_is_one(gear):
     assert gear.guard("t")(functools.partial(max, 3))(4) == 4
 
 
-def test_the_object_of_a_method_is_no_parameter_of_the_call(gear):
+def test_the_object_of_a_method_is_not_a_parameter_of_the_call(gear):
     seen = []
 
     class Tools:

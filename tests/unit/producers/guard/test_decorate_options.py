@@ -19,7 +19,7 @@ from switchgear import BreakerPolicy, CachePolicy, GuardOptions, OptionError, Sw
         ("Oslo", "must be a function, not 'Oslo'"),
     ],
 )
-def test_rejects_what_is_no_function_and_says_what_to_do(gear, what, said):
+def test_rejects_an_object_that_is_not_a_function_and_says_what_to_do(gear, what, said):
     with pytest.raises(OptionError) as caught:
         gear.guard("t")(what)
     assert said in str(caught.value)

@@ -227,7 +227,7 @@ async def test_entering_a_result_with_async_with_is_the_call(gear):
     assert gear.is_open("t")
 
 
-async def test_an_error_in_the_async_with_block_is_no_failure_of_the_tool(gear):
+async def test_an_error_in_the_async_with_block_is_not_a_failure_of_the_tool(gear):
     get = gear.guard("t")(requested)
     for _ in range(5):
         with pytest.raises(DownError):
@@ -338,7 +338,7 @@ async def entered(made):
 
 
 @pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
-async def test_the_time_before_a_result_is_awaited_is_no_part_of_the_duration(opens_when_slow, function, use):
+async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function, use):
     guarded = opens_when_slow.guard("t")(function)
     made = [guarded(True) for _ in range(4)]
     await asyncio.sleep(SLOW_MS / 1000 + 0.05)

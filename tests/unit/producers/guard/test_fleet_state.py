@@ -200,7 +200,7 @@ def test_when_the_background_has_ended_every_call_sees_the_age_itself(wanted: On
     assert scene.decision.is_open("fine") == (wanted == "deny")
 
 
-def test_last_known_words_that_are_too_old_are_not_heeded_after_the_end_of_the_background() -> None:
+def test_an_outdated_last_known_state_is_ignored_after_the_end_of_the_background() -> None:
     scene = Scene()
     scene.load()
     scene.availability.end()
@@ -210,7 +210,7 @@ def test_last_known_words_that_are_too_old_are_not_heeded_after_the_end_of_the_b
     assert scene.availability.mode == "local_only"
 
 
-def test_a_picture_that_was_never_read_is_no_better_after_the_end_of_the_background() -> None:
+def test_circuits_that_were_never_read_stay_unavailable_after_the_end_of_the_background() -> None:
     for wanted, mode in (("deny", "deny"), ("last_known", "loading")):
         scene = Scene(wanted)  # type: ignore[arg-type]
         scene.availability.end()

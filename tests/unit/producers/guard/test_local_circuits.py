@@ -41,7 +41,7 @@ def test_past_the_limit_idle_breakers_make_room():
     assert len(local) == 1
 
 
-def test_a_breaker_whose_slow_call_may_still_be_out_is_not_given_up_at_once():
+def test_a_breaker_whose_slow_call_may_still_run_is_not_evicted_at_once():
     local = breakers(3)
     held = [local.get(tool) for tool in "abc"]
     for number in range(100):
@@ -49,7 +49,7 @@ def test_a_breaker_whose_slow_call_may_still_be_out_is_not_given_up_at_once():
     assert [local.get(tool) for tool in "abc"] == held
 
 
-def test_a_breaker_that_is_open_or_counting_is_never_given_up():
+def test_a_breaker_that_is_open_or_counting_is_never_evicted():
     clock = Clock(0.0)
     local = breakers(3, clock)
     fail(local, "open", 2)
@@ -73,7 +73,7 @@ def test_a_new_tool_goes_unguarded_if_no_breaker_can_make_room():
     assert set(local.circuits) == {"a", "b"}
 
 
-def test_a_new_name_looks_at_few_breakers_however_many_there_are():
+def test_a_new_circuit_looks_at_few_breakers_however_many_exist():
     clock = Clock(0.0)
     local = breakers(1_000, clock)
     for number in range(1_000):
@@ -84,7 +84,7 @@ def test_a_new_name_looks_at_few_breakers_however_many_there_are():
 
 
 @pytest.mark.parametrize(("scope", "others"), [("user", ("ben", "s1")), ("session", ("ana", "s2"))])
-def test_a_user_or_session_has_a_circuit_of_its_own_where_the_policy_says_so(scope, others):
+def test_a_user_or_session_has_a_circuit_of_its_own_if_the_policy_says_so(scope, others):
     local = breakers(10, scope=scope)
     mine = local.get("t", "ana", "s1")
     assert mine is local.get("t", "ana", "s1")
@@ -180,7 +180,7 @@ def test_a_nested_call_of_the_same_circuit_does_not_wait_for_its_lock():
     assert at_once(nested)
 
 
-def test_a_forked_child_has_locks_that_nobody_holds():
+def test_a_forked_child_has_free_locks():
     local = breakers(10)
     circuit = local.get("a")
     with circuit.lock, local._lock:

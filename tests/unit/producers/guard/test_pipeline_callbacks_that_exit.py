@@ -99,7 +99,7 @@ def test_a_streams_permit_comes_back(gear, outcomes, callback, kind):
     assert made_once_and_is_the_probe_free(gear, outcomes)
 
 
-def test_the_clients_own_rule_that_exits_keeps_no_permit_of_a_guard_with_options_either():
+def test_a_clients_rule_that_exits_keeps_no_permit_of_a_guard_with_options():
     broken = []
 
     def rule(error):

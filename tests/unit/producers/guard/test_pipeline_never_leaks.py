@@ -175,7 +175,7 @@ def test_permits_that_are_reported_late_twice_or_never_wedge_nothing(calls, perm
     assert gear.try_acquire("tool")
 
 
-def test_a_probe_that_is_dropped_without_a_word_blocks_recovery_no_longer_than_the_longest_stay():
+def test_a_probe_dropped_without_a_report_blocks_recovery_no_longer_than_the_longest_stay():
     clock = Clock()
     gear = client(clock)
     for _ in range(2):

@@ -41,7 +41,7 @@ def test_an_error_without_a_message_is_shown_by_its_type(message: str) -> None:
     assert "Its last error was: ConnectionError. Do not" in refused(Switchgear.local(local_policies=ONE), "t", message)
 
 
-def test_a_tools_own_empty_message_is_no_last_error() -> None:
+def test_an_empty_error_message_of_a_tool_is_not_a_last_error() -> None:
     assert "last error" not in Rejection("t", "open", "local", last_error=" . ").text
 
 
@@ -82,7 +82,7 @@ def test_a_refused_permit_names_the_first_fallback_that_is_not_open() -> None:
     assert told.value.fallback == "remote:x"
 
 
-async def test_a_refused_permit_names_the_first_open_fallback_in_an_event_loop_too() -> None:
+async def test_a_refused_permit_names_the_first_open_fallback_in_an_event_loop() -> None:
     gear = opened()
     found = await gear.atry_acquire("a")
     assert isinstance(found, Rejection)

@@ -247,7 +247,7 @@ def test_the_traceback_of_threads_busy_names_the_tools_that_hold_them() -> None:
     assert "slow" not in str(error), "what holds the threads is nothing for the model"
 
 
-def test_what_a_tool_failed_with_is_kept_in_the_words_for_operators() -> None:
+def test_the_error_of_a_tool_is_stored_in_the_text_for_operators() -> None:
     told: list[str | None] = []
     gear = Switchgear.local(
         local_policies=ONE, hooks=[FunctionHooks(on_rejected=lambda one: told.append(one.last_error))]
@@ -262,7 +262,7 @@ def test_what_a_tool_failed_with_is_kept_in_the_words_for_operators() -> None:
     assert told == ["CallTimeoutError: t did not answer within 1.5 s."]
 
 
-def test_a_nested_refusal_is_sent_to_the_fleet_in_the_words_for_operators() -> None:
+def test_a_nested_refusal_is_sent_to_the_fleet_in_the_text_for_operators() -> None:
     fleet = InMemoryFleet()
     gear = fleet.gear("planner", local_policies=ONE)
     inner = gear.guard("inner")(down)

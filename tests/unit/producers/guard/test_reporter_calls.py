@@ -117,7 +117,7 @@ def test_a_rule_of_the_guard_decides_which_results_are_failures(gear, classifica
         guarded(1)
 
 
-async def test_a_classify_result_rule_decides_for_coroutine_functions_too(gear):
+async def test_a_classify_result_rule_decides_for_coroutine_functions(gear):
     async def search():
         return None
 
@@ -135,7 +135,7 @@ def test_a_failing_classify_result_rule_reports_a_success(gear, caplog):
 # -- the classify option of a guard --------------------------------------------------------------------------------
 
 
-def test_the_guards_classify_goes_before_the_clients_and_none_leaves_it_to_that():
+def test_the_guards_classify_goes_before_the_clients_unless_it_returns_none():
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=1), classify=lambda _error: "invalid_input"
     )

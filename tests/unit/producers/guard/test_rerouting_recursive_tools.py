@@ -101,7 +101,7 @@ async def test_a_task_that_outlives_the_probe_asks_for_itself(gear):
     probe.release()
 
 
-def test_calls_of_other_tools_other_clients_and_other_threads_are_refused_as_ever(gear):
+def test_calls_of_other_tools_other_clients_and_other_threads_are_still_refused(gear):
     other = Switchgear.local(local_policies=PROBING)
     get = {"t": gear.guard("t")(str), "u": gear.guard("u")(str), "other": other.guard("t")(str)}
     half_open(gear, "u")

@@ -42,7 +42,7 @@ def ends(tool, number):
 # -- refused and failed ---------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_the_circuit_refused_is_no_repetition(gear, open_circuit):
+def test_a_call_that_the_circuit_refused_does_not_count_as_a_repetition(gear, open_circuit):
     open_circuit("t")
     refused = gear.guard("t", on_duplicate="refuse")(lambda: "made")
     for _ in range(5):
@@ -56,7 +56,7 @@ def test_a_call_that_the_circuit_refused_is_no_repetition(gear, open_circuit):
     assert told == []
 
 
-def test_a_call_that_the_session_refused_is_no_repetition(steady):
+def test_a_call_that_the_session_refused_does_not_count_as_a_repetition(steady):
     guarded = steady.guard("t", on_duplicate="refuse")(lambda: "made")
     with steady.session("s-1", max_calls=1):
         steady.call("other", len, "abc")
@@ -197,7 +197,7 @@ def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
 # -- events and sessions ----------------------------------------------------------------------------------------------
 
 
-def test_a_result_served_from_the_cache_is_no_event_and_the_next_call_carries_the_count():
+def test_a_result_from_the_cache_sends_no_event_and_the_next_call_carries_the_count():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     cached = gear.guard("t", cache=CachePolicy(ttl_s=60), on_duplicate=print)(lambda: 1)
@@ -231,7 +231,7 @@ def test_while_a_session_is_entered_anywhere_its_calls_are_remembered(steady):
             guarded()
 
 
-def test_another_clients_session_within_is_not_whose_calls_these_are(steady):
+def test_calls_are_not_counted_in_an_inner_session_of_another_client(steady):
     told = []
     guarded = steady.guard("t", on_duplicate=told.append)(lambda: "made")
     with steady.session("mine"), Switchgear.local().session("theirs"):

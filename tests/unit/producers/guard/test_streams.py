@@ -82,7 +82,7 @@ def test_a_generator_that_is_never_read_does_not_ask_the_circuit(observed, outco
 
 
 @pytest.mark.parametrize("leave", ["close", "forget", "break"])
-def test_leaving_a_generator_early_is_no_failure_and_returns_the_permit(observed, outcomes, leave):
+def test_leaving_a_generator_early_is_not_a_failure_and_returns_the_permit(observed, outcomes, leave):
     observed.try_acquire("t").failure(ConnectionError())
     time.sleep(0.06)  # the next call is the only probe
     stream = observed.guard("t")(numbers)()
@@ -101,7 +101,7 @@ def test_leaving_a_generator_early_is_no_failure_and_returns_the_permit(observed
 
 
 @pytest.mark.parametrize("leave", ["aclose", "cancel"])
-async def test_leaving_an_async_generator_early_is_no_failure(observed, outcomes, leave):
+async def test_leaving_an_async_generator_early_is_not_a_failure(observed, outcomes, leave):
     observed.try_acquire("t").failure(ConnectionError())
     await asyncio.sleep(0.06)
 
@@ -194,7 +194,7 @@ async def test_values_and_exceptions_pass_through_an_async_generator(observed):
         await found.athrow(KeyError())
 
 
-def test_the_time_between_two_items_is_no_part_of_the_duration(observed, outcomes):
+def test_the_time_between_two_items_does_not_count_as_duration(observed, outcomes):
     for _ in observed.guard("t")(numbers)():
         time.sleep(0.05)
     assert outcomes[0].duration_ms < 100, "three times 50 ms were the reader's"

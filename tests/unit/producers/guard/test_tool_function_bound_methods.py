@@ -33,7 +33,7 @@ def test_different_arguments_of_a_cached_bound_method_have_different_answers(gea
     assert get("Oslo") != get("Bergen")
 
 
-def test_different_calls_of_a_bound_method_are_no_duplicates(gear):
+def test_different_calls_of_a_bound_method_are_not_duplicates(gear):
     get = gear.guard("w", on_duplicate="refuse")(Weather().get)
     assert [get(city)[-1] for city in "abc"] == list("abc")
     get("a")

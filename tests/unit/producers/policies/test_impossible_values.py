@@ -45,7 +45,7 @@ def test_no_number_may_be_endless_a_flag_text_or_beyond_its_bounds(key, value):
 
 @pytest.mark.parametrize("key", ["tolerable_failure_rate", "broken_failure_rate", "calls_between_false_opens"])
 @pytest.mark.parametrize("value", [True, "1", float("inf"), float("nan"), 0, 10**400])
-def test_the_numbers_of_cusum_have_bounds_too(key, value):
+def test_the_numbers_of_cusum_have_bounds(key, value):
     with pytest.raises(PolicyError, match=rf"cusum\.{key}"):
         PolicySet({"cusum": {key: value}})
 
@@ -80,7 +80,7 @@ def test_a_flag_is_true_or_false_and_nothing_like_it(honor):
 
 
 @pytest.mark.parametrize("pattern", ["[!a-z_]", "[!]", "[!]a]", "[z-a]", "[!!-~]", "*[!a-z_A-Z0-9]*"])
-def test_a_glob_that_covers_odd_names_or_none_is_no_error(pattern):
+def test_a_glob_that_covers_odd_names_or_none_is_accepted(pattern):
     assert PolicySet(tools={pattern: {"jitter": 0.1}}).effective("a").jitter == 0.0
 
 

@@ -40,7 +40,7 @@ def test_the_registry_keeps_no_object_alive():
     assert seen() is None
 
 
-def test_a_program_ends_without_a_word_on_stderr():
+def test_a_program_ends_without_output_on_stderr():
     program = "from switchgear import Switchgear; Switchgear.local().call('tool', len, 'abc')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert ended.stderr == ""

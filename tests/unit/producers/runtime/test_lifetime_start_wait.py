@@ -354,7 +354,7 @@ def test_an_invalid_start_wait_is_named(wrong: Any) -> None:
         Switchgear(NOBODY, start_wait_s=wrong)
 
 
-def test_the_start_wait_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_wait_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHGEAR_START_WAIT_S", "2.5")
     for arguments, wanted in (({}, 2.5), ({"start_wait_s": 0}, 0)):
         gear = Switchgear.from_env(**arguments)

@@ -59,7 +59,7 @@ def test_a_session_may_have_policies_of_its_own(gear):
         assert gear.is_open("search")
 
 
-def test_the_fleets_circuit_refuses_in_a_session_too():
+def test_the_fleets_circuit_refuses_in_a_session():
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     fleet.open_circuit("search")
@@ -313,7 +313,7 @@ def test_a_session_can_be_entered_within_itself_and_again(gear):
     assert session.status().calls == 2
 
 
-def test_leaving_a_session_restores_the_outer_one_after_an_exception_too(gear):
+def test_leaving_a_session_restores_the_outer_one_after_an_exception(gear):
     with gear.session("outer") as outer:
         with pytest.raises(KeyError), gear.session("inner"):
             raise KeyError

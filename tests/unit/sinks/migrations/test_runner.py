@@ -77,7 +77,7 @@ async def test_migration_can_be_repeated_after_a_statement_failed(store: Store) 
     assert await migrate(store, migrations=[ONE, TWO]) == [ONE, TWO]
 
 
-async def test_a_ledger_of_a_newer_version_is_no_error(store: Store) -> None:
+async def test_a_ledger_of_a_newer_version_is_accepted(store: Store) -> None:
     await migrate(store, migrations=[ONE, TWO])
     assert await migrate(store, migrations=[ONE]) == []
 

@@ -95,7 +95,7 @@ async def test_slow_calls_stored_before_the_migration_are_in_the_table_once(stor
     assert (await store.query("SELECT count() FROM tool_slow_calls")).result_rows[0][0] == 6
 
 
-async def test_cleanup_removes_slow_calls_too(store):
+async def test_cleanup_removes_slow_calls(store):
     await store_calls(store, [call("t", at=NOW - timedelta(days=40), execution_time_ms=7000)])
     await ToolMetricsRepository(store).cleanup_old_metrics()
     assert (await store.query("SELECT count() FROM tool_slow_calls")).result_rows[0][0] == 0

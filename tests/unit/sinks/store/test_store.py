@@ -60,7 +60,7 @@ async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None
         assert (await store.query("SELECT count() FROM kept")).result_rows == [(1,)]
 
 
-async def test_a_second_process_is_told_who_owns_the_folder_and_what_to_do(tmp_path: Path) -> None:
+async def test_the_error_for_a_second_process_names_the_owner_of_the_folder_and_what_to_do(tmp_path: Path) -> None:
     async with await opened(tmp_path):
         said = await asyncio.to_thread(in_another_process, tmp_path)
     assert said.startswith("StoreUnavailableError")
@@ -91,7 +91,7 @@ async def test_a_server_that_is_away_is_said_in_one_sentence_and_in_time() -> No
     assert time.monotonic() - started < 10
 
 
-async def test_queries_of_one_lane_run_at_the_same_time(tmp_path: Path) -> None:
+async def test_queries_of_one_client_pool_run_at_the_same_time(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         pool = store.client_pool("test", 2)
         await asyncio.gather(pool.query("SELECT 1"), pool.query("SELECT 1"))
@@ -111,7 +111,7 @@ async def test_a_slow_read_does_not_hold_up_a_write(tmp_path: Path) -> None:
         await asyncio.gather(*reads)
 
 
-async def test_a_read_only_lane_can_neither_write_nor_free_itself(tmp_path: Path) -> None:
+async def test_a_read_only_client_pool_can_neither_write_nor_free_itself(tmp_path: Path) -> None:
     async with await opened(tmp_path) as store:
         pool = store.client_pool("sql", 1, {"readonly": 1, "max_result_rows": 5})
         assert (await pool.query("SELECT 1")).result_rows == [(1,)]

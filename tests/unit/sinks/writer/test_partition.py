@@ -123,7 +123,7 @@ def sleeping(world: World, seconds: float) -> Callable[[], None]:
     return sleep
 
 
-async def test_who_slept_asks_again_before_it_inserts() -> None:
+async def test_a_sink_that_slept_checks_its_assignment_before_it_inserts() -> None:
     world = World()
     world.attempts = [sleeping(world, 11.0)]
     async with writing(world) as (writer, _):
@@ -132,7 +132,7 @@ async def test_who_slept_asks_again_before_it_inserts() -> None:
         assert world.said == [named(0, 1), "failed", named(0, 1), inserted(0, 1), "commit 2"]
 
 
-async def test_who_was_replaced_in_its_sleep_inserts_nothing() -> None:
+async def test_a_sink_that_was_replaced_while_it_slept_inserts_nothing() -> None:
     world = World()
 
     def replaced() -> None:

@@ -54,7 +54,7 @@ def test_a_tombstone_is_skipped() -> None:
         b'{"circuit_id":"x","tool_name":"x","state":"ajar","version":1,"generation":0,"changed_at":"2026-11-21T10:00:00Z"}',
     ],
 )
-def test_what_is_no_circuit_is_a_dead_letter(value: bytes) -> None:
+def test_a_message_that_is_not_a_circuit_is_a_dead_letter(value: bytes) -> None:
     made = MAKER.rows(records(value, topic="circuits"))
     assert made.values == []
     assert made.dead[0].topic == "circuits"

@@ -172,14 +172,14 @@ def test_a_field_that_we_do_not_know_is_kept() -> None:
     assert json.loads(row["unknown_fields"]) == {"weather": {"wind": 3}, "kafka_offset": 7, "retention_days": 1}
 
 
-def test_what_is_written_anew_leaves_the_minting_to_clickhouse() -> None:
+def test_a_rewritten_record_leaves_its_id_to_clickhouse() -> None:
     row = row_of(b'{"tool_name":"x","status":"error","colour":"red"}')
     assert set(row) == {
         "kafka_partition", "kafka_offset", "kafka_timestamp", "tool_name", "status", "unknown_fields"
     }  # fmt: skip
 
 
-def test_metadata_is_kept_as_json_text_in_what_is_written_anew() -> None:
+def test_metadata_stays_json_text_in_a_rewritten_record() -> None:
     row = row_of(execution(metadata={"a": [1, {"b": None}]}, colour="red"))
     assert json.loads(row["metadata"]) == {"a": [1, {"b": None}]}
 
@@ -193,7 +193,7 @@ def test_white_space_around_a_message_does_no_harm() -> None:
     assert row_of(b' \n\t{"tool_name":"x","status":"error"}\n')["tool_name"] == "x"
 
 
-def test_bytes_that_are_not_utf_8_where_nobody_looks_are_replaced() -> None:
+def test_bytes_that_are_not_utf_8_in_unknown_fields_are_replaced() -> None:
     row = row_of(b'{"tool_name":"x","status":"error","colour":"\xff"}')
     assert json.loads(row["unknown_fields"]) == {"colour": "�"}
 

@@ -48,7 +48,7 @@ def test_takes_over_every_file_in_the_end_the_oldest_first(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_it_does_not_hold_are_free_for_another_process(tmp_path: Path) -> None:
+def test_files_without_a_lock_are_free_for_another_process(tmp_path: Path) -> None:
     leave_behind(tmp_path, 2)
     first, second = opened(tmp_path), opened(tmp_path)
     assert drained(second) == [(number, False) for number in range(RECORDS, 2 * RECORDS)]
