@@ -1,12 +1,13 @@
-"""A guarded call: its plan, its steps and its state."""
+"""A guarded call: its options, its state, and the options ``cache``, ``on_duplicate`` and ``duplicate_after``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from switchgear.caching.call_key import CallKey, CallKeys
+from switchgear.caching.repeated_calls import Duplicate
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import HARMLESS, failure_in, text_in
@@ -15,15 +16,18 @@ from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.sessions.session import session_stack
+from switchgear.sessions.session import session_of, session_stack
 from switchgear.sessions.usage import NOTHING, Usage, usage_of
+from switchgear_schemas.enums import DEFAULT_COUNTED
 
 if TYPE_CHECKING:
     from switchgear.guard.options import GuardOptions
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.tool_function import Kind
-    from switchgear_schemas.enums import ErrorClass
 
+
+WORTH_REPEATING: Final = DEFAULT_COUNTED | {"policy"}
+"""Classes of failures after which the same call may succeed: the tool is broken, or another one that it needs was refused."""
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -42,50 +46,22 @@ class Answer(Generic[R_co]):
     """The age of a cached value in seconds; else 0."""
 
 
-class Step:
-    """One thing that a guard does around a call. Steps never wait."""
-
-    def before(self, call: Call) -> Rejection | None:
-        """Refuse the call, answer it (:meth:`Call.answered`), or return None to go on."""
-
-    def answer_instead(self, call: Call) -> bool:  # noqa: ARG002 - for the steps that use it
-        """Answer a call that was refused, or whose stand-in failed. Return whether you did."""
-        return False
-
-    def ended(self, call: Call, error_class: ErrorClass | None) -> None:
-        """Take note of how the call ended. ``error_class`` is None for a success."""
-
-    def not_made(self, call: Call) -> None:
-        """Take note that the call wasn't made."""
-
-
 class GuardPlan:
-    """One tool's options, compiled for its calls. ``steps`` happen around each call, from the outside in.
+    """One tool's options, compiled for its calls.
 
     With ``receiver``, the first argument is the object that the function is a method of.
     """
 
-    __slots__ = (
-        "_keyed", "_keys", "group", "options", "receiver", "runtime", "shares", "steps", "tool",
-    )  # fmt: skip
+    __slots__ = ("_keyed", "_keys", "_shares", "group", "options", "receiver", "runtime", "tool")
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        tool: str,
-        options: GuardOptions,
-        steps: tuple[Step, ...],
-        *,
-        receiver: bool = False,
-    ) -> None:
+    def __init__(self, runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> None:
         self.runtime = runtime
         self.tool = tool
         self.options, self.group = resolved(runtime, options)
-        self.steps = steps
         self.receiver = receiver
-        self.shares = options.on_duplicate is not None or options.cache is not None or options.single_flight
+        self._shares = options.on_duplicate is not None or options.cache is not None or options.single_flight
         """Equal calls have something in common."""
-        self._keyed = runtime.sends_hash or self.shares
+        self._keyed = runtime.sends_hash or self._shares
         self._keys = CallKeys(runtime.hash, options.parameters, receiver=receiver)
 
     def key(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallKey | None:
@@ -97,12 +73,12 @@ class GuardPlan:
         )
         if parameters is None:
             return None
-        if not self.shares and not session_stack.get():  # the hash is for the event alone
+        if not self._shares and not session_stack.get():  # the hash is for the event alone
             return CallKey(parameters, None)
         try:
             return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
         except TypeError as error:
-            if self.shares:
+            if self._shares:
                 self.runtime.complaints.warning(
                     f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
                     error,
@@ -137,7 +113,7 @@ class GuardPlan:
 class Call:
     """The state of one call. The drivers in :mod:`~switchgear.guard.pipeline` move it on.
 
-    Before the function, its steps and fallbacks run. After them the call is ``done``, or ``function`` is called with ``args``
+    Before the function, its options and fallbacks apply. After them the call is ``done``, or ``function`` is called with ``args``
     and ``kwargs``, and its end is reported by :meth:`succeeded`, :meth:`failed` or :meth:`not_made`.
     """
 
@@ -183,12 +159,16 @@ class Call:
     # -- before the function ------------------------------------------------------------------------------------------
 
     def begin(self) -> Rejection | PendingProbe | None:
-        """Run the steps, then ask the session's limits and the circuits. Return a refusal, or what to wait for."""
-        for step in self.plan.steps:
-            refusal = step.before(self)
-            if refusal is not None or self.done:
-                return refusal
-        answer = self.plan.runtime.ask(self.tool)
+        """Look for a repetition and a fresh result, then ask the circuits. Return a refusal, or what to wait for."""
+        refusal = self.count_repetition()
+        if refusal is not None:
+            return refusal
+        runtime = self.plan.runtime
+        if self.answer_from_cache(stale=False):
+            if runtime.hooks is not None:
+                runtime.hooks.on_cached(self.tool, None)
+            return None
+        answer = runtime.ask(self.tool)
         if isinstance(answer, Permit):
             self.permitted(answer)
             return None
@@ -202,14 +182,43 @@ class Call:
         if self.key is not None and self.plan.runtime.sends_hash:
             permit.parameters_hash = self.key.parameters
 
-    def answer_instead(self) -> bool:
-        """Return whether a step answers the call, which was refused or whose stand-in failed."""
-        return any(step.answer_instead(self) for step in self.plan.steps)
+    def count_repetition(self) -> Rejection | None:
+        """Count equal calls of a session. Return a refusal, or notify the user's function, if there are too many."""
+        key, options, runtime = self.key, self.plan.options, self.plan.runtime
+        if key is None or key.call is None:
+            return None
+        session = session_of(runtime)
+        session_id = "" if session is None else session.session_id
+        if options.on_duplicate is None and not (runtime.sends_hash and session_id):
+            return None
+        self.repeats = runtime.stores.duplicates.noted(session_id, self.tool, key.call)
+        self.noted_in = session_id
+        if self.repeats >= options.duplicate_after:
+            if options.on_duplicate == "refuse":
+                return Rejection(self.tool, "open", "duplicate", f"the same call was made {self.repeats} times")
+            notify = options.on_duplicate
+            if notify is not None:
+                repeated = Duplicate(self.tool, session_id, self.repeats)
+                runtime.attempt(f"on_duplicate of {self.tool} failed", lambda: notify(repeated))
+        return None
 
-    def answered(self, value: Any, *, age_s: float, stale: bool) -> None:
-        """Answer with a cached result."""
-        self.value, self.age_s, self.stale = value, age_s, stale
+    def take_back_repetition(self) -> None:
+        """Its caller got nothing, or may try again: making the same call again is no repetition."""
+        session_id, self.noted_in = self.noted_in, None
+        if session_id is not None and self.key is not None and self.key.call is not None:
+            self.plan.runtime.stores.duplicates.taken_back(session_id, self.plan.tool, self.key.call)
+
+    def answer_from_cache(self, *, stale: bool) -> bool:
+        """Answer with a cached result, also with a ``stale`` one if you say so. Return whether there is one."""
+        plan, policy, key = self.plan, self.plan.options.cache, self.key
+        if policy is None or key is None or key.call is None:
+            return False
+        found = plan.runtime.stores.cache(plan.tool, policy).get(key.call, stale=stale, tool=plan.tool)
+        if found is None:
+            return False
+        self.value, self.age_s, self.stale = found.value, found.age_s, found.stale
         self.served_by, self.done = "cache", True
+        return True
 
     # -- after the function -------------------------------------------------------------------------------------------
 
@@ -237,8 +246,7 @@ class Call:
     def finished(self, usage: Usage) -> None:
         """It ended well, at the cost of ``usage``."""
         self._report(None, None, usage)
-        for step in self.plan.steps:
-            step.ended(self, None)
+        self._keep_result()
 
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> bool:
         """It ended with ``error``. Return whether ``value`` answers in place of the error."""
@@ -263,14 +271,9 @@ class Call:
 
     def not_made(self) -> None:
         """It was not made after all."""
-        self.gave_nothing()
+        self.take_back_repetition()
         if self.permit is not None:
             self.permit.release()
-
-    def gave_nothing(self) -> None:
-        """Its caller got nothing: making the same call again is no repetition."""
-        for step in self.plan.steps:
-            step.not_made(self)
 
     def paused(self, seconds: float) -> None:
         """Leave ``seconds`` out of its duration: it did not wait for the tool."""
@@ -294,24 +297,41 @@ class Call:
 
     def _stand_in_failed(self, error: BaseException) -> bool:
         """A user's own function failed. Return whether a cached result is served instead."""
-        if isinstance(error, Exception) and self.answer_instead():
+        if isinstance(error, Exception) and self.answer_from_cache(stale=True):
             self.plan.runtime.complaints.warning(f"{self.tool} could not stand in for {self.plan.tool}", error)
             self.tool = self.plan.tool
             self.report_refusal("cache")
             return True
-        self.gave_nothing()
+        self.take_back_repetition()
         self.report_refusal("fallback")
         return False
 
+    def _keep_result(self) -> None:
+        """Put the result of the tool itself into the cache, unless its first reader uses it up."""
+        plan, policy, key = self.plan, self.plan.options.cache, self.key
+        if policy is None or self.served_by != "call" or key is None or key.call is None:
+            return
+        if serves_once(self.value):
+            kind = type(self.value).__name__
+            plan.runtime.complaints.warning(f"results of {plan.tool} serve once and are not kept: {kind}")
+            return
+        plan.runtime.stores.cache(plan.tool, policy).put(key.call, self.value)
+
     def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
-        for step in self.plan.steps:
-            step.ended(self, classification.error_class)
+        if classification.error_class in WORTH_REPEATING:
+            self.take_back_repetition()
         self._report(error, classification, usage)
 
     def _report(self, error: BaseException | str | None, classification: Classification | None, usage: Usage) -> None:
         if self.permit is not None:
             metadata = {"duplicates": self.repeats} if self.repeats > 1 else None
             self.permit.end(CallReport(error, classification, usage, 0, metadata))
+
+
+def serves_once(result: Any) -> bool:
+    """Return whether its first reader uses ``result`` up: an awaitable, an iterator, an open file."""
+    kind = type(result)
+    return any(hasattr(kind, name) for name in ("__await__", "__next__", "__anext__"))
 
 
 def _is_fine(result: Any, failure: Classification) -> bool:

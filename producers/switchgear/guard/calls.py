@@ -12,7 +12,7 @@ from switchgear.fallback.registry import Guarded, guarded_by
 from switchgear.guard.call import Answer, GuardPlan
 from switchgear.guard.decorate import guarded
 from switchgear.guard.options import GuardOptions, Overrides
-from switchgear.guard.pipeline import arun, compile_plan, run
+from switchgear.guard.pipeline import arun, run
 from switchgear.guard.tool_function import examine
 from switchgear_schemas.errors import SwitchgearError
 
@@ -146,7 +146,7 @@ class Calling:
             arguments.tool_name(tool)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            plan = self._plans[tool] = compile_plan(self._runtime, tool, self.options)
+            plan = self._plans[tool] = GuardPlan(self._runtime, tool, self.options)
         return plan
 
     def _of(self, first: Any, args: tuple[Any, ...]) -> tuple[GuardPlan, Callable[..., Any], tuple[Any, ...]]:
@@ -164,7 +164,7 @@ class Calling:
         plan = found.plan
         if self._overrides:
             options = plan.options.override(self._overrides)
-            plan = compile_plan(plan.runtime, plan.tool, options, receiver=plan.receiver)
+            plan = GuardPlan(plan.runtime, plan.tool, options, receiver=plan.receiver)
             plan.group = {**found.plan.group, **plan.group}
         return plan, found.tool.call, args if bound is None else (bound, *args)
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear import arguments
 from switchgear.arguments import OptionError
 from switchgear.fallback.registry import FUNCTION_MAY_STAND_IN, MARK, MAY_STAND_IN, Guarded, guarded_by
+from switchgear.guard.call import GuardPlan
 from switchgear.guard.fast_path import plain_async_guard, plain_guard
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.pipeline import arun, compile_plan, run
+from switchgear.guard.pipeline import arun, run
 from switchgear.guard.streams import guarded_astream, guarded_stream
 from switchgear.guard.tool_function import ToolFunction, examine
 
 if TYPE_CHECKING:
-    from switchgear.guard.call import GuardPlan
     from switchgear.guard.runtime import Runtime
 
 
@@ -52,7 +52,7 @@ def guarded(
     check_guarded(tool, function)
     examined = examine(function)
     options = possible(tool, examined, options, asked)
-    plan = compile_plan(runtime, tool, options, receiver=examined.receiver)
+    plan = GuardPlan(runtime, tool, options, receiver=examined.receiver)
     runtime.stand_ins.add(tool, examined, plan)
     if group is not None:
         group.update({**plan.group, tool: Guarded(examined, plan)})

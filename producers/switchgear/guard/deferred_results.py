@@ -26,12 +26,6 @@ def awaits(result: Any) -> bool:
     return hasattr(kind, "__await__") and not hasattr(kind, "__aiter__")
 
 
-def serves_once(result: Any) -> bool:
-    """Return whether its first reader uses ``result`` up: an awaitable, an iterator, an open file."""
-    kind = type(result)
-    return any(hasattr(kind, name) for name in ("__await__", "__next__", "__anext__"))
-
-
 def finish(call: Call, result: Any) -> None:
     """Report that ``call`` returned ``result``, now or when the result is awaited.
 

@@ -1,7 +1,7 @@
-"""The pipeline of a guarded call: its steps, then the function, then their end.
+"""The order of a guarded call: single flight, repeated calls, cache, session limits and circuit, fallback, time limit, function.
 
-The order is: single flight, repeated calls, cache, session limits and circuit, fallback, time limit, the function. Each step
-is plain code without waits. Here are the two drivers that wait: one for functions, one for coroutine functions.
+Here are the two drivers that wait: one for functions, one for coroutine functions. :class:`~switchgear.guard.call.Call` is
+plain code without waits.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import contextlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import Token
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from switchgear.caching.call_key import token_of
-from switchgear.guard.call import Call, GuardPlan, Step
+from switchgear.guard.call import Call, GuardPlan, serves_once
 from switchgear.guard.decision import PendingProbe
-from switchgear.guard.deferred_results import finish, serves_once
+from switchgear.guard.deferred_results import finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.rerouting import Waits, find_fallback, running
-from switchgear.guard.steps import CachedResults, RepeatedCalls
 from switchgear.guard.time_limit import in_task, within
 from switchgear.sessions.session import session_of
 from switchgear_schemas.errors import SwitchgearError
@@ -27,24 +26,9 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from switchgear.guard.options import GuardOptions
-    from switchgear.guard.runtime import Runtime
-
 
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
-
-_REPEATED: Final = RepeatedCalls()
-
-
-def compile_plan(runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> GuardPlan:
-    """Compile a tool's options to the steps of its calls."""
-    steps: list[Step] = []
-    if runtime.sends_hash or options.on_duplicate is not None:
-        steps.append(_REPEATED)
-    if options.cache is not None:
-        steps.append(CachedResults(options.cache))
-    return GuardPlan(runtime, tool, options, tuple(steps), receiver=receiver)
 
 
 def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, Any]) -> Call:
@@ -63,7 +47,7 @@ def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, An
         flight, lambda: _run(call), wait_s=plan.options.timeout, serves=_serves_many
     )
     if not shared.leader:
-        _REPEATED.before(call)
+        call.count_repetition()
     return shared.value
 
 
@@ -77,7 +61,7 @@ async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[
         flight, lambda: _arun(call), wait_s=plan.options.timeout, serves=_serves_many
     )
     if not shared.leader:
-        _REPEATED.before(call)
+        call.count_repetition()
     return shared.value
 
 
@@ -188,10 +172,10 @@ def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
             return None
         refusal = standing
     if refusal.source != "duplicate":
-        if call.answer_instead():
+        if call.answer_from_cache(stale=True):
             runtime.refused(refusal, served_by="cache")
             return None
-        call.gave_nothing()
+        call.take_back_repetition()
     runtime.refused(refusal)
     raise refusal.error()
 

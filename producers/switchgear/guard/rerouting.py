@@ -97,7 +97,7 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
 
 def _call_despite(call: Call, refusal: Rejection) -> Rejection | None:
     """Serve a cached result, else call the tool itself. Not if an operator has forced it open."""
-    if call.answer_instead():
+    if call.answer_from_cache(stale=True):
         call.plan.runtime.refused(refusal, served_by="cache")
         return None
     return refusal if refusal.state == "forced_open" else _call_unguarded(call)
