@@ -20,7 +20,6 @@ from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.reporter import HookDispatcher
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction.redact import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
@@ -153,7 +152,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             classifier=classify,
             silence_s=fleet_silence,
             redactor=None if redact is None else redactor(redact),
-            hooks=None if self._hooks is None else HookDispatcher(self._hooks),
+            hooks=self._hooks,
             clock=clock,
             wall=wall,
         )

@@ -11,10 +11,9 @@ from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
-from switchgear.guard.permits import NO_CALLER, Caller, Permit, caller_of
+from switchgear.guard.permits import NO_CALLER, Caller, Permit, Reporter, caller_of
 from switchgear.guard.probes import ProbeCoordinator
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.reporter import HookDispatcher, Reporter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
     from switchgear.redaction.redact import Redactor
+    from switchgear.telemetry.hooks import HookList
     from switchgear_schemas.enums import Scope
 
 
@@ -57,7 +57,7 @@ class CircuitDecision:
         self._of_session = of_session
         self._circuits = local.circuits
         self._views: Mapping[str, CircuitView] = {} if fleet is None else fleet.views
-        if reporter.hooks is not None and reporter.hooks.wants_transitions:
+        if reporter.hooks is not None and "on_transition" in reporter.hooks.wants:
             local.on_move = reporter.hooks.circuit_changed
 
     def of_session(self, local: LocalBreakers) -> CircuitDecision:
@@ -174,7 +174,7 @@ class CircuitDecision:
             answer = circuit.try_acquire(now)
             hooks = self.reporter.hooks
             if hooks is not None:  # an open circuit whose wait is over becomes half-open by being asked
-                hooks.run()
+                hooks.run_waiting()
             if isinstance(answer, BreakerRejection):
                 return self._local_refusal(tool, answer, circuit, view)
             breaker_permit = answer
@@ -237,7 +237,7 @@ def make_decision(
     follower: CircuitFollower | None = None,
     classifier: Classifier | None = None,
     redactor: Redactor | None = None,
-    hooks: HookDispatcher | None = None,
+    hooks: HookList | None = None,
     silence_s: float = 30.0,
     clock: Callable[[], float] = time.monotonic,
     wall: Callable[[], float] = time.time,

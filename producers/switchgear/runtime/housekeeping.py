@@ -26,7 +26,6 @@ class Housekeeping:
     ) -> None:
         assert decision.fleet is not None
         self._refusals = decision.fleet.refusals
-        self._dispatcher = decision.reporter.hooks
         self._emitter = emitter
         self._availability = availability
         self._hooks = hooks
@@ -46,9 +45,10 @@ class Housekeeping:
         """Do the work once."""
         self._availability.look()
         self._refusals.sweep()
-        if self._dispatcher is not None:
-            self._dispatcher.run()
-        if self._hooks is not None and "on_drop" in self._hooks.wants:
+        if self._hooks is None:
+            return
+        self._hooks.run_waiting()
+        if "on_drop" in self._hooks.wants:
             dropped = self._emitter.status().dropped
             if dropped > self._reported_drops:
                 self._hooks.on_drop(dropped - self._reported_drops)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from switchgear import arguments
 from switchgear.guard.rejections import Rejection
@@ -23,10 +24,15 @@ from switchgear.guard.tool_function import name_of, unwrapped
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status
 
+if TYPE_CHECKING:
+    from switchgear.breaker import Transition
+
 log: Final = logging.getLogger("switchgear.hooks")
 
 LOG_AGAIN_S: Final = 60.0
 """The time between two log entries about a hook that fails."""
+_MOST_WAITING: Final = 10_000
+"""The most changes that wait. Beyond that the oldest is dropped."""
 
 
 class Hooks:
@@ -125,7 +131,7 @@ _NAMES: Final = ("on_transition", "on_rejected", "on_fallback", "on_cached", "on
 
 
 class HookList:
-    """Hooks in the order they were given. Its methods have the names of the hooks and don't raise.
+    """Hooks in the order they were given. Its methods have the names of the hooks and don't raise. Thread-safe.
 
     Args:
         hooks: Their overridden methods are called.
@@ -156,6 +162,20 @@ class HookList:
         self.wants: frozenset[str] = frozenset(self._methods)
         self._throttle = Throttle(LOG_AGAIN_S, clock=clock)
         self.failures = 0
+        self._waiting: deque[Transition] = deque(maxlen=_MOST_WAITING)
+
+    def circuit_changed(self, transition: Transition) -> None:
+        """Note a change of one of this process's circuits. Its lock is held, so the hooks wait for :meth:`run_waiting`."""
+        self._waiting.append(transition)
+
+    def run_waiting(self) -> None:
+        """Call every ``on_transition`` for the changes that wait. Call it with no lock held."""
+        while self._waiting:
+            try:
+                transition = self._waiting.popleft()
+            except IndexError:  # another thread took it
+                return
+            self.on_transition(_change(transition))
 
     def on_transition(self, change: CircuitChange) -> None:
         """Call every ``on_transition``."""
@@ -183,7 +203,10 @@ class HookList:
 
     def traceparent(self) -> str | None:
         """Return the trace context of the first hook that has one, or None."""
-        return next((str(found) for found in self._run("traceparent") if found is not None), None)
+        for found in self._run("traceparent"):
+            if found is not None:
+                return str(found)
+        return None
 
     def _run(self, name: str, *given: object, background: bool = False) -> list[Any]:
         """Return what the hooks return. With ``background`` this is the client's own thread, which no ``sys.exit()`` may end."""
@@ -207,3 +230,19 @@ class HookList:
         if left_out is not None:
             more = f"; {left_out} more since the last report" if left_out else ""
             log.error("the hook %s failed; the call goes on%s", hook, more, exc_info=error)
+
+
+def _change(transition: Transition) -> CircuitChange:
+    cause = transition.cause
+    circuit_id = transition.circuit_id
+    until = transition.open_until if transition.state == "open" else None
+    return CircuitChange(
+        circuit_id=circuit_id,
+        tool=circuit_id.partition("|user=")[0].partition("|session=")[0],
+        source="local",
+        previous=transition.previous,
+        state=transition.state,
+        generation=transition.generation,
+        reason=cause.reason or cause.rule,
+        retry_after_s=None if until is None else max(0.0, until - transition.at),
+    )
