@@ -21,7 +21,7 @@ from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.runtime import PermitContext, Runtime
-from switchgear.redaction.redact import Redactor, redactor
+from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping
 from switchgear.runtime.lifetime import Lifetime

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from switchgear.redaction.redact import redact
+from switchgear.redaction import redact
 from switchgear.replay.history import HistoryLine, read_history
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import EARLIEST, LATEST

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from switchgear.caching.repeated_calls import DuplicateWatch
 from switchgear.caching.single_flight import SingleFlight
@@ -58,8 +58,7 @@ class CachePolicy:
             raise SettingsError(f"cache: mark_stale must be {what}, not {mark!r:.100}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(NamedTuple):
     """A cached result. ``value`` is the very object that was stored: don't change it."""
 
     value: Any

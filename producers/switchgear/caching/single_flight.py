@@ -82,22 +82,18 @@ class SingleFlight:
             serves: Returns whether a result can serve several callers. Without it, every result can.
         """
         longest_s = self._longest_wait_s(wait_s)
-        while True:
-            flight, role = self._board(key)
-            if role == "leads":
+        end: Shared[R] | Literal["alone", "again"] = "again"
+        while isinstance(end, str):
+            flight, leads = self._board(key, alone=end == "alone")
+            if leads:
                 with self._leading(key, flight):
                     value = fn()
                     flight.end = _end(value, serves)
                 return Shared(value, leader=True)
-            if role == "follows":
-                with contextlib.suppress(TimeoutError):
-                    flight.landed.result(longest_s)
-                end = self._end_of(key, flight)
-                if end == "again":
-                    continue
-                if end != "alone":
-                    return end
-            return Shared(fn(), leader=True)
+            with contextlib.suppress(TimeoutError):
+                flight.landed.result(longest_s)
+            end = self._end_of(key, flight)
+        return end
 
     async def ado(
         self,
@@ -111,34 +107,30 @@ class SingleFlight:
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
         longest_s = self._longest_wait_s(wait_s)
-        while True:
-            flight, role = self._board(key)
-            if role == "leads":
+        end: Shared[R] | Literal["alone", "again"] = "again"
+        while isinstance(end, str):
+            flight, leads = self._board(key, alone=end == "alone")
+            if leads:
                 with self._leading(key, flight):
                     value = await coroutine_fn()
                     flight.end = _end(value, serves)
                 return Shared(value, leader=True)
-            if role == "follows":
-                landed = asyncio.wrap_future(flight.landed)
-                try:
-                    await asyncio.wait([landed], timeout=longest_s)
-                finally:
-                    landed.cancel()  # what is left of a wait that ended early
-                end = self._end_of(key, flight)
-                if end == "again":
-                    continue
-                if end != "alone":
-                    return end
-            return Shared(await coroutine_fn(), leader=True)
+            landed = asyncio.wrap_future(flight.landed)
+            try:
+                await asyncio.wait([landed], timeout=longest_s)
+            finally:
+                landed.cancel()  # what is left of a wait that ended early
+            end = self._end_of(key, flight)
+        return end
 
-    def _board(self, key: Hashable) -> tuple[Flight, Literal["leads", "follows", "alone"]]:
-        """Return the flight of ``key``, and whether the caller makes its call, waits for it, or makes a call of its own."""
+    def _board(self, key: Hashable, *, alone: bool) -> tuple[Flight, bool]:
+        """Return the flight of ``key``, and whether the caller makes its call. Who makes it ``alone`` shares no flight."""
+        mine = Flight()
+        if alone:
+            return mine, True
         with self._lock:
-            flight = self._flights.get(key)
-            if flight is None:
-                flight = self._flights[key] = Flight()
-                return flight, "leads"
-        return flight, "alone" if flight in _aboard.get() else "follows"
+            flight = self._flights.setdefault(key, mine)
+        return (mine, True) if flight is mine or flight in _aboard.get() else (flight, False)
 
     @contextlib.contextmanager
     def _leading(self, key: Hashable, flight: Flight) -> Iterator[None]:

@@ -4,121 +4,82 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from switchgear_schemas.enums import ErrorClass
 
-_SAME_LIBRARY: Final = {"httpx2": "httpx", "httpcore2": "httpcore", "psycopg2": "psycopg", "mcp_types": "mcp"}
-"""Successors and forks that have the same names."""
-
-_NAMES: Final[dict[str, dict[ErrorClass, str]]] = {
-    "aiohttp": {
-        "transport": "ClientConnectionError ClientPayloadError",
-        "timeout": "ServerTimeoutError",
-        "server": "ContentTypeError TooManyRedirects",
-        "invalid_input": "InvalidURL NonHttpUrlClientError",
-    },
-    "anthropic": {
-        "transport": "APIConnectionError",
-        "timeout": "APITimeoutError",
-        "server": "APIResponseValidationError",
-        "auth": "CredentialsError IdentityTokenFileError WorkloadIdentityError",
-    },
-    "anyio": {"transport": "BrokenResourceError ClosedResourceError EndOfStream"},
-    "asyncio": {"cancelled": "CancelledError"},
-    "asyncpg": {
-        "transport": "InterfaceError PostgresConnectionError",
-        "invalid_input": "DataError",
-    },
-    "botocore": {
-        "transport": "ChecksumError ConnectionError HTTPClientError IncompleteReadError",
-        "timeout": "ConnectTimeoutError ReadTimeoutError",
-        "server": "ResponseParserError",
-        "invalid_input": "NoRegionError ParamValidationError",
-        "auth": "CredentialRetrievalError NoAuthTokenError NoCredentialsError PartialCredentialsError ProfileNotFound"
-        " SSOError TokenRetrievalError",
-    },
-    "concurrent": {"cancelled": "CancelledError"},
-    "fastmcp": {"tool": "ToolError"},
-    "grpc": {
-        "timeout": "FutureTimeoutError",
-        "cancelled": "FutureCancelledError",
-    },
-    "http": {
-        "transport": "HTTPException",
-        "invalid_input": "InvalidURL",
-    },
-    "httpcore": {
-        "transport": "NetworkError ProtocolError ProxyError",
-        "timeout": "TimeoutException",
-        "invalid_input": "UnsupportedProtocol",
-    },
-    "httpx": {
-        "transport": "TransportError",
-        "timeout": "TimeoutException",
-        "server": "DecodingError TooManyRedirects",
-        "invalid_input": "InvalidURL LocalProtocolError UnsupportedProtocol",
-    },
-    "langchain_core": {"tool": "ToolException"},
-    "mcp": {"tool": "ToolError"},
-    "openai": {
-        "transport": "APIConnectionError",
-        "timeout": "APITimeoutError",
-        "server": "APIResponseValidationError",
-        "tool": "LengthFinishReasonError",
-        "policy": "ContentFilterFinishReasonError",
-    },
-    "playwright": {"timeout": "TimeoutError"},
-    "psycopg": {
-        "transport": "InterfaceError OperationalError",
-        "server": "InternalError",
-        "invalid_input": "DataError IntegrityError NotSupportedError ProgrammingError",
-    },
-    "pydantic_core": {"invalid_input": "ValidationError"},
-    "redis": {
-        "transport": "ConnectionError",
-        "timeout": "TimeoutError",
-        "server": "BusyLoadingError ClusterDownError ReadOnlyError TryAgainError",
-        "invalid_input": "DataError ResponseError",
-        "auth": "AuthenticationError NoPermissionError",
-    },
-    "requests": {
-        "transport": "ChunkedEncodingError ConnectionError",
-        "timeout": "ConnectTimeout Timeout",
-        "server": "ContentDecodingError JSONDecodeError RetryError TooManyRedirects",
-        # InvalidJSONError is of the request; an answer raises JSONDecodeError.
-        "invalid_input": "InvalidHeader InvalidJSONError InvalidSchema InvalidURL MissingSchema",
-    },
-    "selenium": {"timeout": "TimeoutException"},
-    "sqlalchemy": {"timeout": "TimeoutError"},
-    "sqlite3": {"invalid_input": "DataError IntegrityError ProgrammingError"},
-    "subprocess": {
-        "timeout": "TimeoutExpired",
-        "tool": "CalledProcessError",
-    },
-    "switchgear": {"timeout": "CallTimeoutError"},
-    "switchgear_schemas": {
-        "transport": "BrokerUnavailableError StoreUnavailableError",
-        "policy": "SwitchgearError",  # a circuit or a budget refused another tool within this one
-    },
-    "trio": {
-        "transport": "BrokenResourceError ClosedResourceError",
-        "timeout": "TooSlowError",
-        "cancelled": "Cancelled",
-    },
-    "urllib3": {
-        "transport": "HTTPError NameResolutionError NewConnectionError",
-        "timeout": "TimeoutError",
-        "server": "DecodeError ResponseError",
-        "invalid_input": "LocationValueError",
-    },
-    "websockets": {"transport": "ConnectionClosed InvalidHandshake"},
-}
+_NAMES: Final[tuple[tuple[str, ErrorClass, str], ...]] = (
+    ("aiohttp", "transport", "ClientConnectionError ClientPayloadError"),
+    ("aiohttp", "timeout", "ServerTimeoutError"),
+    ("aiohttp", "server", "ContentTypeError TooManyRedirects"),
+    ("aiohttp", "invalid_input", "InvalidURL NonHttpUrlClientError"),
+    ("anthropic openai", "transport", "APIConnectionError"),
+    ("anthropic openai", "timeout", "APITimeoutError"),
+    ("anthropic openai", "server", "APIResponseValidationError"),
+    ("anthropic", "auth", "CredentialsError IdentityTokenFileError WorkloadIdentityError"),
+    ("anyio trio", "transport", "BrokenResourceError ClosedResourceError"),
+    ("anyio", "transport", "EndOfStream"),
+    ("asyncio concurrent", "cancelled", "CancelledError"),
+    ("asyncpg", "transport", "InterfaceError PostgresConnectionError"),
+    ("asyncpg", "invalid_input", "DataError"),
+    ("botocore", "transport", "ChecksumError ConnectionError HTTPClientError IncompleteReadError"),
+    ("botocore", "timeout", "ConnectTimeoutError ReadTimeoutError"),
+    ("botocore", "server", "ResponseParserError"),
+    ("botocore", "invalid_input", "NoRegionError ParamValidationError"),
+    ("botocore", "auth", "CredentialRetrievalError NoAuthTokenError NoCredentialsError PartialCredentialsError"),
+    ("botocore", "auth", "ProfileNotFound SSOError TokenRetrievalError"),
+    ("grpc", "timeout", "FutureTimeoutError"),
+    ("grpc", "cancelled", "FutureCancelledError"),
+    ("http", "transport", "HTTPException"),
+    ("http", "invalid_input", "InvalidURL"),
+    ("httpcore httpcore2", "transport", "NetworkError ProtocolError ProxyError"),
+    ("httpcore httpcore2", "timeout", "TimeoutException"),
+    ("httpcore httpcore2", "invalid_input", "UnsupportedProtocol"),
+    ("httpx httpx2", "transport", "TransportError"),
+    ("httpx httpx2", "timeout", "TimeoutException"),
+    ("httpx httpx2", "server", "DecodingError TooManyRedirects"),
+    ("httpx httpx2", "invalid_input", "InvalidURL LocalProtocolError UnsupportedProtocol"),
+    ("langchain_core", "tool", "ToolException"),
+    ("fastmcp mcp mcp_types", "tool", "ToolError"),
+    ("openai", "tool", "LengthFinishReasonError"),
+    ("openai", "policy", "ContentFilterFinishReasonError"),
+    ("playwright", "timeout", "TimeoutError"),
+    ("psycopg psycopg2", "transport", "InterfaceError OperationalError"),
+    ("psycopg psycopg2", "server", "InternalError"),
+    ("psycopg psycopg2", "invalid_input", "DataError IntegrityError NotSupportedError ProgrammingError"),
+    ("pydantic_core", "invalid_input", "ValidationError"),
+    ("redis", "transport", "ConnectionError"),
+    ("redis", "timeout", "TimeoutError"),
+    ("redis", "server", "BusyLoadingError ClusterDownError ReadOnlyError TryAgainError"),
+    ("redis", "invalid_input", "DataError ResponseError"),
+    ("redis", "auth", "AuthenticationError NoPermissionError"),
+    ("requests", "transport", "ChunkedEncodingError ConnectionError"),
+    ("requests", "timeout", "ConnectTimeout Timeout"),
+    ("requests", "server", "ContentDecodingError JSONDecodeError RetryError TooManyRedirects"),
+    # InvalidJSONError is of the request; an answer raises JSONDecodeError.
+    ("requests", "invalid_input", "InvalidHeader InvalidJSONError InvalidSchema InvalidURL MissingSchema"),
+    ("selenium", "timeout", "TimeoutException"),
+    ("sqlalchemy", "timeout", "TimeoutError"),
+    ("sqlite3", "invalid_input", "DataError IntegrityError ProgrammingError"),
+    ("subprocess", "timeout", "TimeoutExpired"),
+    ("subprocess", "tool", "CalledProcessError"),
+    ("switchgear", "timeout", "CallTimeoutError"),
+    ("switchgear_schemas", "transport", "BrokerUnavailableError StoreUnavailableError"),
+    ("switchgear_schemas", "policy", "SwitchgearError"),  # a circuit or a budget refused another tool within this one
+    ("trio", "timeout", "TooSlowError"),
+    ("trio", "cancelled", "Cancelled"),
+    ("urllib3", "transport", "HTTPError NameResolutionError NewConnectionError"),
+    ("urllib3", "timeout", "TimeoutError"),
+    ("urllib3", "server", "DecodeError ResponseError"),
+    ("urllib3", "invalid_input", "LocationValueError"),
+    ("websockets", "transport", "ConnectionClosed InvalidHandshake"),
+)
+"""Libraries, the class of a failure, and the names of its exceptions in these libraries."""
 
 _CLASSES: Final[dict[tuple[str, str], ErrorClass]] = {
     (library, name): error_class
-    for library, classes in _NAMES.items()
-    for error_class, names in classes.items()
+    for libraries, error_class, names in _NAMES
+    for library in libraries.split()
     for name in names.split()
 }
 
@@ -133,28 +94,28 @@ _BUILTIN: Final[tuple[tuple[tuple[type[BaseException], ...], ErrorClass], ...]] 
 """The first match decides, so subclasses come before their bases."""
 
 
-def by_library(error: BaseException) -> ErrorClass | None:
-    """Return the class of the first known type in the method resolution order, or None."""
+class ErrorType(NamedTuple):
+    """What is known about a type of exceptions."""
+
+    libraries: frozenset[str]
+    """The top-level modules of the type and its bases."""
+    by_library: ErrorClass | None
+    """The class of the first known type of a library in the method resolution order."""
+    by_builtin: ErrorClass | None
+    """The class of the built-in exception that the type is or derives from."""
+
+
+def type_of(error: BaseException) -> ErrorType:
+    """Return what is known about the type of ``error``."""
     kind: Any = type(error)  # for mypy, which takes a type for unhashable
-    return _by_library(kind)
-
-
-def by_builtin(error: BaseException) -> ErrorClass | None:
-    """Return the class of the built-in exception that the type is or derives from, or None."""
-    kind: Any = type(error)
-    return _by_builtin(kind)
+    return _examined(kind)
 
 
 @lru_cache(maxsize=256)  # a tool fails with few types
-def _by_library(found: type[BaseException]) -> ErrorClass | None:
-    for kind in found.__mro__:
-        library = kind.__module__.partition(".")[0]
-        named = _CLASSES.get((_SAME_LIBRARY.get(library, library), kind.__name__))
-        if named is not None:
-            return named
-    return None
-
-
-@lru_cache(maxsize=256)
-def _by_builtin(found: type[BaseException]) -> ErrorClass | None:
-    return next((named for kinds, named in _BUILTIN if issubclass(found, kinds)), None)
+def _examined(kind: type[BaseException]) -> ErrorType:
+    names = [(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__]
+    return ErrorType(
+        frozenset(library for library, _ in names),
+        next((_CLASSES[name] for name in names if name in _CLASSES), None),
+        next((named for builtins, named in _BUILTIN if issubclass(kind, builtins)), None),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, get_args
 
 from switchgear.numeric import is_number
@@ -32,17 +31,6 @@ IGNORE: Final = Classification("policy")
 
 Classifier = Callable[[BaseException], "Classification | ErrorClass | None"]
 """A user's rule. It returns None to leave the exception to :func:`switchgear.classify.classify`."""
-
-
-def family(error: BaseException) -> frozenset[str]:
-    """Return the top-level modules of the exception's type and its bases."""
-    kind: Any = type(error)  # for mypy, which takes a type for unhashable
-    return _family(kind)
-
-
-@lru_cache(maxsize=256)  # a tool fails with few types
-def _family(kind: type[BaseException]) -> frozenset[str]:
-    return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
 def checked(given: Any) -> Classification | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal, NamedTuple
 
-from switchgear.classify.by_code import by_aws_code, by_body, by_grpc_code, by_mcp_code, by_sqlstate
-from switchgear.classify.by_status import by_status
-from switchgear.classify.by_type import by_builtin, by_library
-from switchgear.classify.classification import Classification, family
+from switchgear.classify.by_code import by_aws_code, by_body, by_grpc_code, by_mcp_code, by_sqlstate, by_status
+from switchgear.classify.by_type import type_of
+from switchgear.classify.classification import Classification
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
@@ -84,10 +83,10 @@ def _seen(error: BaseException, depth: int) -> _Seen:
 
 def _by_type(error: BaseException, depth: int) -> _Seen:
     """Return the class of the type or of the cause."""
-    named = by_library(error)
-    if named is not None:
-        return _Seen(Classification(named), "carried" if named == "policy" else "library")
-    found = by_builtin(error)
+    kind = type_of(error)
+    if kind.by_library is not None:
+        return _Seen(Classification(kind.by_library), "carried" if kind.by_library == "policy" else "library")
+    found = kind.by_builtin
     cause = None if error.__cause__ is None or depth >= _DEEPEST else _seen(error.__cause__, depth + 1)
     if cause is not None and _decides(cause, error, found):
         return cause
@@ -125,7 +124,7 @@ def _decides(cause: _Seen, error: BaseException, found: ErrorClass | None) -> bo
 
 def _wrapped(error: BaseException) -> BaseException | None:
     """Return the exception inside a wrapper: urllib's ``reason``, SQLAlchemy's ``orig``, tenacity's last attempt. Else None."""
-    libraries = family(error)
+    libraries = type_of(error).libraries
     found: object = None
     if libraries & {"urllib", "urllib3"}:
         found = getattr(error, "reason", None)

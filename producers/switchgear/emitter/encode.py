@@ -15,7 +15,7 @@ from switchgear.emitter.clock_offset import ClockOffset
 from switchgear.emitter.event import Event
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.success_template import encode_successes
-from switchgear.redaction.redact import redact
+from switchgear.redaction import redact
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import decode_execution
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from switchgear.classify import Classifier
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
-    from switchgear.redaction.redact import Redactor
+    from switchgear.redaction import Redactor
     from switchgear.telemetry.hooks import HookList
     from switchgear_schemas.enums import Scope
 

@@ -12,7 +12,7 @@ from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result,
 from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
 from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
 from switchgear.guard.rejections import Rejection
-from switchgear.redaction.redact import redact
+from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import CircuitState

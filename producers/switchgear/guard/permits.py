@@ -12,7 +12,7 @@ from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
-from switchgear.redaction.redact import Redactor, considered
+from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions.usage import NOTHING, ReportError, Usage, amount, usage_from, usage_of, whole
 from switchgear.telemetry.hooks import CallOutcome

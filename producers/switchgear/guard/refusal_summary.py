@@ -12,7 +12,7 @@ import msgspec
 from switchgear.emitter.event import Event
 from switchgear.guard.permits import NO_CALLER, Caller, caller_of
 from switchgear.guard.rejections import MOST_OF_AN_ERROR, Rejection
-from switchgear.redaction.redact import one_line
+from switchgear.redaction import one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ServedBy
 

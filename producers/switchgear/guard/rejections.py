@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from switchgear.breaker.values import Cause
-from switchgear.redaction.redact import MOST_NAME, one_line, redact
+from switchgear.redaction import MOST_NAME, one_line, redact
 from switchgear_schemas.enums import CircuitState, Scope
 from switchgear_schemas.errors import SwitchgearError
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from switchgear.caching.cache import Stores
-from switchgear.caching.parameters_hash import parameters_hash
+from switchgear.caching.call_key import parameters_hash
 from switchgear.fallback.chains import Chains, FallbackMap
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe

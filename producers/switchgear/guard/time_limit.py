@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from switchgear.redaction.redact import MOST_NAME, one_line
+from switchgear.redaction import MOST_NAME, one_line
 from switchgear_schemas.errors import SwitchgearError
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from switchgear.arguments import renamed, renaming
 from switchgear.breaker.states import PASSING
-from switchgear.redaction.redact import MOST_NAME, one_line
+from switchgear.redaction import MOST_NAME, one_line
 from switchgear.sessions.session import session_of
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
 from switchgear.classify import Classification, classify
-from switchgear.classify.by_status import retry_after
+from switchgear.classify.by_code import retry_after
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.execution import ErrorClass

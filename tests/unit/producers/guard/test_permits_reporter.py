@@ -6,7 +6,7 @@ import pytest
 
 from switchgear import BreakerPolicy, Rejection, Switchgear
 from switchgear.emitter.event import Event
-from switchgear.redaction.redact import MAX_MESSAGE_CHARACTERS, redact
+from switchgear.redaction import MAX_MESSAGE_CHARACTERS, redact
 from switchgear.testing import InMemoryFleet
 
 ONE = BreakerPolicy(consecutive_failures=1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.redaction.redact import MARK, redact, without_named
+from switchgear.redaction import MARK, redact, without_named
 
 SECRET = "s3cr3tValueThatNobodyMaySee42"
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from switchgear.redaction.redact import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
+from switchgear.redaction import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
 
 SECRET = "s3cr3tValueThatNobodyMaySee42"
 

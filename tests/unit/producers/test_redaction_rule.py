@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear import BreakerPolicy, Switchgear
-from switchgear.redaction.redact import MARK
+from switchgear.redaction import MARK
 
 ONE = BreakerPolicy(consecutive_failures=1)
 

@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, HttpUrl, SecretStr
 
-from switchgear.caching.parameters_hash import UnhashableParameterError, parameters_hash
+from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
 
 KEY = b"a deployment's secret"
 
@@ -152,7 +152,7 @@ def test_order_of_sets_and_dicts_does_not_change_the_hash():
 def test_hash_of_every_type_is_the_same_in_another_process():
     values = "{8, 0, 'x'}, {1: (2,)}, b'x', float('inf'), 1.5j, frozenset('abc')"
     code = (
-        "from switchgear.caching.parameters_hash import parameters_hash\n"
+        "from switchgear.caching.call_key import parameters_hash\n"
         f"print(*[parameters_hash({KEY!r}, [each]) for each in ({values},)])"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

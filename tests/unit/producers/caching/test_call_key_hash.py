@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from switchgear.caching.parameters_hash import UnhashableParameterError, parameters_hash
+from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
 
 KEY = b"a deployment's secret"
 
@@ -30,7 +30,9 @@ def test_another_key_gives_another_hash():
 
 
 def test_hash_is_the_same_in_another_process():
-    code = f"from switchgear.caching.parameters_hash import parameters_hash; print(parameters_hash({KEY!r}, ['x', {{'b': 1}}]))"
+    code = (
+        f"from switchgear.caching.call_key import parameters_hash; print(parameters_hash({KEY!r}, ['x', {{'b': 1}}]))"
+    )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert other.stdout.strip() == parameters_hash(KEY, ["x", {"b": 1}])
 

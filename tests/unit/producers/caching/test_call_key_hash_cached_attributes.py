@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from switchgear import CachePolicy, Switchgear
-from switchgear.caching.parameters_hash import parameters_hash
+from switchgear.caching.call_key import parameters_hash
 
 
 def hashed(value: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.classify.by_status import from_headers, retry_after
+from switchgear.classify.by_code import from_headers, retry_after
 
 NOW = 1_700_000_000.0
 

@@ -1,1 +1,0 @@
-"""Remove secrets from texts before they leave the process."""
