@@ -66,7 +66,7 @@ def configure_logging(settings: Settings) -> None:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.getLogger("uvicorn").setLevel(
         max(level, logging.ERROR)
-    )  # it warns of every malformed request, so strangers could fill the disk
+    )  # it warns of every malformed request, so anyone who can connect could fill the disk
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -74,13 +74,13 @@ class DeadLetter(msgspec.Struct, frozen=True):
         """The bytes that the letter takes in its topic, at most."""
         return _FRAME_BYTES + len(self.key) + len(self.body) + sum(len(value) for _, value in self.headers())
 
-    def fitted(self, max_bytes: int = MAX_LETTER_BYTES) -> Self:
+    def truncate(self, max_bytes: int = MAX_LETTER_BYTES) -> Self:
         """Return the letter, cut so that it takes at most ``max_bytes`` in its topic.
 
         A long reason and a long key are cut first, then the value, to at most ``KEPT_VALUE_BYTES``. A letter without a value takes less
         than 8 KiB, so a smaller ``max_bytes`` changes nothing more. The result depends on nothing but the letter and ``max_bytes``.
         """
-        letter = self._with_short_words()
+        letter = self._with_short_texts()
         if letter.size <= max_bytes or not letter.body:
             return letter
         room = max_bytes - letter.size + len(letter.body) - _HASHED_BYTES
@@ -90,7 +90,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     def without_value(self) -> Self:
         """Return the smallest form: origin and reason, with size and hash of the value. It takes less than 8 KiB."""
-        return self.fitted(0)
+        return self.truncate(0)
 
     def headers(self) -> list[tuple[str, bytes]]:
         """Return the origin and the reason as Kafka headers."""
@@ -140,7 +140,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
             key_sha256=_text(found.get("key_sha256")),
         )
 
-    def _with_short_words(self) -> Self:
+    def _with_short_texts(self) -> Self:
         key = self.original_key
         changed: dict[str, Any] = {}
         for name, limit in (("reason", MAX_REASON_BYTES), ("component", MAX_WORD_BYTES), ("field", MAX_WORD_BYTES)):

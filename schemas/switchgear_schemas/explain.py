@@ -140,7 +140,7 @@ def _probe_slow_rate(facts: _Facts) -> str:
 
 def _probes_ignored(facts: _Facts) -> str:
     ended = _counted(_whole(facts.value), "probe call")
-    return f"{ended} ended without a word on the tool's health, for instance cancelled"
+    return f"{ended} ended without evidence about the tool's health, for instance cancelled"
 
 
 def _half_open_timeout(facts: _Facts) -> str:
@@ -173,7 +173,7 @@ def _asked(facts: _Facts) -> str:
 
 
 def _unknown(facts: _Facts) -> str:
-    """Return words for a rule of a newer version or of another program."""
+    """Return a sentence for a rule of a newer version or of another program."""
     words = facts.rule.replace("_", " ")
     if facts.value is not None and facts.threshold is not None:
         words += f": {facts.value:.4g}, the limit is {facts.threshold:.4g}"

@@ -41,7 +41,7 @@ class ToolHealthReport(_Report):
     )
     avg_latency_ms: float = Field(ge=0)
     total_calls: int = Field(ge=0, description="Calls made, caller errors and cancelled calls included.")
-    recent_errors: int = Field(ge=0, description="Errors and timeouts that tell something about the tool's health.")
+    recent_errors: int = Field(ge=0, description="Errors and timeouts that count for the tool's health.")
     issues: list[str] = Field(default_factory=list)
     recommendations: list[str] = Field(default_factory=list)
     checked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -50,7 +50,7 @@ class Refused:
         """Add a record."""
         self.counts[record.topic] += 1
         if len(self.letters) < MAX_KEPT:
-            self.letters.append(dead_letter(record, "", reason).fitted(MAX_KEPT_BYTES))
+            self.letters.append(dead_letter(record, "", reason).truncate(MAX_KEPT_BYTES))
 
 
 class TakeOver:

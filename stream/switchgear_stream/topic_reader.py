@@ -51,7 +51,7 @@ async def read_to_end(
         raise BrokerUnavailableError(
             f"The topic {topic} could not be read from {settings.kafka_bootstrap_servers}{limit} "
             f"({type(error).__name__}).",
-            hint="See whether its broker is up.",
+            hint="Check that its broker is up.",
         ) from error
 
 

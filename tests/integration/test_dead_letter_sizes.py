@@ -27,7 +27,7 @@ async def producer(settings: Settings) -> AsyncIterator[AIOKafkaProducer]:
 
 
 def letter(offset: int, value: bytes, **fields) -> DeadLetter:
-    return DeadLetter("executions", 0, offset, 5, "too large", "worker", value=value, **fields).fitted()
+    return DeadLetter("executions", 0, offset, 5, "too large", "worker", value=value, **fields).truncate()
 
 
 async def topic_of(settings: Settings, max_bytes: int) -> str:
@@ -49,7 +49,7 @@ async def found(settings: Settings, topic: str) -> list[DeadLetter]:
     )
 
 
-async def test_the_dead_letter_topic_takes_every_shortened_letter(settings, producer):
+async def test_the_dead_letter_topic_takes_every_truncated_letter(settings, producer):
     letters = [
         letter(1, bytes(20_000_000), original_key=bytes(3_000_000)),
         letter(2, bytes(MAX_LETTER_BYTES - 5_000), original_key=bytes(3_000)),

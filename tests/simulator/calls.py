@@ -13,7 +13,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear_schemas.enums import status_of
 from tests.simulator.agenda import EPOCH
 from tests.simulator.scenario import PROBE_WAIT_S
-from tests.simulator.tools import Outcome, SimulatedTool
+from tests.simulator.tools import SimulatedOutcome, SimulatedTool
 
 if TYPE_CHECKING:
     from tests.simulator.process import SimulatedProcess
@@ -119,7 +119,7 @@ class Calls:
         if answer.lease_id is not None and simulation.rng.random() < simulation.scenario.holder_crash_share:
             simulation.agenda.after(CRASH_WITHIN_S * simulation.rng.random(), simulation.faults.crash, process)
 
-    def _end(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit, outcome: Outcome) -> None:
+    def _end(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit, outcome: SimulatedOutcome) -> None:
         if not process.alive:
             return
         self._simulation.audit.ended(process, tool, permit)
@@ -135,7 +135,7 @@ class Calls:
         outcome = tool.call(simulation.agenda.now, simulation.rng)
         simulation.agenda.after(outcome.seconds, self._report, tool, outcome, int(simulation.rng.random() * 5))
 
-    def _report(self, tool: SimulatedTool, outcome: Outcome, emitter: int) -> None:
+    def _report(self, tool: SimulatedTool, outcome: SimulatedOutcome, emitter: int) -> None:
         simulation = self._simulation
         event: dict[str, object] = {
             "tool_name": tool.name,

@@ -34,7 +34,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulatedOutcome:
     """How a call ends: after how many seconds, and with which error."""
 
     seconds: float
@@ -76,22 +76,22 @@ class SimulatedTool:
             return 0.0
         return None if now < self.outages[at].end else self.outages[at].end
 
-    def call(self, now: float, rng: Random) -> Outcome:
+    def call(self, now: float, rng: Random) -> SimulatedOutcome:
         """Return the outcome of a call that begins at ``now``."""
         outage = self.outage(now)
         draw, seconds = rng.random(), 0.05 + rng.expovariate(4.0)
         if outage is None:
             if draw >= self.error_rate:
                 # Some errors come from the callers. They say nothing about the tool's health.
-                return Outcome(min(seconds, CALL_LIMIT_S), _BAD_INPUT if draw > 0.99 else None)
-            return Outcome(min(seconds, CALL_LIMIT_S), _SERVER if draw < self.error_rate / 2 else _TRANSPORT)
+                return SimulatedOutcome(min(seconds, CALL_LIMIT_S), _BAD_INPUT if draw > 0.99 else None)
+            return SimulatedOutcome(min(seconds, CALL_LIMIT_S), _SERVER if draw < self.error_rate / 2 else _TRANSPORT)
         if outage.kind == "hanging":
-            return Outcome(CALL_LIMIT_S, _TIMEOUT)
+            return SimulatedOutcome(CALL_LIMIT_S, _TIMEOUT)
         if outage.kind == "half" and draw < 0.45:
-            return Outcome(min(seconds, CALL_LIMIT_S), None)
+            return SimulatedOutcome(min(seconds, CALL_LIMIT_S), None)
         if outage.kind == "limited":
-            return Outcome(0.02, SimulatedError("rate_limited", round(rng.uniform(5, 120), 1)))
-        return Outcome(min(seconds, CALL_LIMIT_S), _DENIED if draw > 0.98 else _SERVER)
+            return SimulatedOutcome(0.02, SimulatedError("rate_limited", round(rng.uniform(5, 120), 1)))
+        return SimulatedOutcome(min(seconds, CALL_LIMIT_S), _DENIED if draw > 0.98 else _SERVER)
 
 
 def _outages(scenario: Scenario, rng: Random) -> list[Outage]:

@@ -20,7 +20,7 @@ from switchgear.emitter.emitter import Emitter
 from switchgear.replay.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
-from switchgear_cli.emit.run import Plan, emit_lines
+from switchgear_cli.emit.run import EmitPlan, emit_lines
 from switchgear_cli.emit.sending import Sending, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
@@ -84,7 +84,7 @@ def emit(
             sending = Sending(emitter, tally, stall_s=timeout)
         with rereadable(file) if restamp else _as_it_is(file) as source, _progress(console) as progress:
             task = progress.add_task("emit", total=None)
-            plan = Plan(source, restamp, speed, service, settings.late_after_s)
+            plan = EmitPlan(source, restamp, speed, service, settings.late_after_s)
             began = time.monotonic()
             emit_lines(
                 plan,

@@ -14,7 +14,7 @@ from switchgear_schemas.errors import InvalidExecutionError
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EmitPlan:
     """What to do with a recording. ``speed`` 1 is real time; None sends as fast as Kafka accepts."""
 
     source: str
@@ -33,7 +33,7 @@ def shift_of(found: Extent, speed: float | None, now: datetime) -> timedelta:
 
 
 def emit_lines(
-    plan: Plan,
+    plan: EmitPlan,
     tally: Tally,
     sending: Sending | None,
     *,

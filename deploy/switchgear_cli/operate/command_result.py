@@ -24,7 +24,7 @@ from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.unreadable import guard
 
-Outcome = Literal["applied", "unchanged", "sent", "refused", "unconfirmed"]
+CommandOutcome = Literal["applied", "unchanged", "sent", "refused", "unconfirmed"]
 
 STATES = {
     "force_open": ("forced_open", "open"),
@@ -48,7 +48,7 @@ class CommandResult:
     """
 
     command: Command
-    outcome: Outcome
+    outcome: CommandOutcome
     circuit: Circuit | None = None
     reason: str = ""
 

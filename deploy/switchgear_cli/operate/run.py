@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import API, KAFKA, client_settings
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.operate.command_result import Outcome
+from switchgear_cli.operate.command_result import CommandOutcome
 from switchgear_cli.operate.send_command import this_person
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
@@ -212,7 +212,7 @@ def send(
     commands: Sequence[Command],
     how: How,
     *,
-    done: Collection[Outcome] = ("applied", "unchanged", "sent"),
+    done: Collection[CommandOutcome] = ("applied", "unchanged", "sent"),
 ) -> int:
     """Send the commands and print the result of each.
 

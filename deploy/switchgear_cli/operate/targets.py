@@ -81,7 +81,7 @@ async def read_known(
         raise BrokerUnavailableError(
             f"The topic {settings.topics.changelog} could not be read from {settings.kafka_bootstrap_servers} "
             f"within {timeout_s:g} s.",
-            hint="See whether its broker is up, or give --bootstrap-servers.",
+            hint="Check that its broker is up, or give --bootstrap-servers.",
         ) from error
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
@@ -107,7 +107,7 @@ async def commands_wait(settings: Settings) -> bool:
     except (TimeoutError, KafkaError) as error:
         raise BrokerUnavailableError(
             f"Kafka at {settings.kafka_bootstrap_servers} did not say what the workers have read ({type(error).__name__}).",
-            hint="See whether its broker is up.",
+            hint="Check that its broker is up.",
         ) from error
     finally:
         await admin.close()
@@ -259,7 +259,7 @@ class _Atlas:
         near = nearest(glob, self.tools) or sorted(self.tools)[:_NAMES_IN_AN_ERROR]
         more = len(self.tools) - len(near)
         listed = (
-            f"Known are {', '.join(near)}{f' and {more} more' if more else ''}." if near else "No tool is known yet."
+            f"Known tools: {', '.join(near)}{f' and {more} more' if more else ''}." if near else "No tool is known yet."
         )
         return WrongUsageError(f"{glob!r} matches no known tool.", hint=" ".join([listed, *remarks]))
 

@@ -45,7 +45,7 @@ class ApiClient:
                 base_url=self.url, timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S), trust_env=False
             )
         except httpx.InvalidURL as error:
-            raise ApiUnavailableError(f"{url!r} is no address: {error}.", hint=_WAY_OUT) from None
+            raise ApiUnavailableError(f"{url!r} is not a valid address: {error}.", hint=_WAY_OUT) from None
 
     def tools(self, hours: float | None = None) -> dict[str, Any]:
         """Return the health of every tool."""

@@ -29,7 +29,7 @@ class Kind(Enum):
     """What gives way when the terminal is narrow."""
 
     FIGURE = "figure"  # as wide as its widest cell
-    NAME = "name"  # whole up to NAME_WIDTH, folded beyond where there is no room
+    NAME = "name"  # whole up to NAME_WIDTH, folded beyond if the terminal is too narrow
     WORDS = "words"  # wrapped at words into what the others leave
     TIME = "time"  # relative and absolute where there is room, else relative
 

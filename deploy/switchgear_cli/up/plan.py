@@ -21,7 +21,7 @@ MAX_WORKERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UpPlan:
     """Everything that is decided before anything starts.
 
     Attributes:
@@ -108,7 +108,7 @@ def make_plan(
     kafka_port: int | None = None,
     workers: int = 1,
     demo: bool = False,
-) -> Plan:
+) -> UpPlan:
     """Choose the ports: the requested one, or the default, or the next free one.
 
     Raises:
@@ -129,7 +129,7 @@ def make_plan(
     worker_ports: list[int] = []
     for _ in range(workers):
         worker_ports.append(choose_port(None, WORKER_PORT, flag="--workers", taken={*given, *worker_ports}))
-    return Plan(
+    return UpPlan(
         data_dir=settings.data_dir.expanduser().absolute(),
         kafka_port=kafka,
         api_port=api,

@@ -18,9 +18,9 @@ from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.topics import ensure_topics
-from switchgear_cli.up.plan import Plan
+from switchgear_cli.up.plan import UpPlan
 from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Supervisor
-from switchgear_cli.up.view import ComponentStatus, Readings, Status, View, make_view, read
+from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
 
@@ -59,7 +59,7 @@ _READ_EVERY_S: Final = 1.0
 _DRAW_EVERY_S: Final = 0.25
 
 
-async def run_up(plan: Plan, console: Console) -> None:
+async def run_up(plan: UpPlan, console: Console) -> None:
     """Run the system of ``plan`` until SIGINT, SIGTERM or SIGHUP. Leave no process behind.
 
     Raises:
@@ -83,7 +83,7 @@ async def run_up(plan: Plan, console: Console) -> None:
         lock.release()
 
 
-def _in_use(plan: Plan, holder: int | None) -> str:
+def _in_use(plan: UpPlan, holder: int | None) -> str:
     record = UpRecord.running(plan.data_dir)
     where = f"; its API is at {record.api_url}" if record is not None else ""
     return (
@@ -95,7 +95,7 @@ def _in_use(plan: Plan, holder: int | None) -> str:
 class _System:
     """One run of the system."""
 
-    def __init__(self, plan: Plan, view: View) -> None:
+    def __init__(self, plan: UpPlan, view: View) -> None:
         self._plan = plan
         self._view = view
         self._supervisor = Supervisor(notify=lambda _: self._show())
@@ -112,7 +112,7 @@ class _System:
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for number in signals:
-            loop.add_signal_handler(number, self._told_to_stop)
+            loop.add_signal_handler(number, self._on_signal)
         self._view.start()
         tasks: list[asyncio.Task[None]] = []
         try:
@@ -223,7 +223,7 @@ class _System:
     def _show(self) -> None:
         plan = self._plan
         self._view.show(
-            Status(
+            UpStatus(
                 api_url=plan.api_url,
                 bootstrap=plan.bootstrap,
                 data_dir=str(plan.data_dir),
@@ -259,7 +259,7 @@ class _System:
             pids=pids,
         )
 
-    def _told_to_stop(self) -> None:
+    def _on_signal(self) -> None:
         if self._stop.is_set():
             self._hurry.set()  # the second Ctrl-C ends everything at once
         self._stop.set()

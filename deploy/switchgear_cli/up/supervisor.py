@@ -1,4 +1,4 @@
-"""Start components in order, watch them, restart them and stop them."""
+"""Start components in order, supervise them, restart them and stop them."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ START_ATTEMPTS: Final = 3
 
 @dataclass(slots=True)
 class Supervised:
-    """A component and its watch."""
+    """A component and the state of its supervision."""
 
     component: Component
-    watch: Watch
+    supervision: Supervision
 
 
 class Supervisor:
@@ -96,7 +96,7 @@ class Supervisor:
 
     def start(self, component: Component) -> None:
         """Start a component and supervise it from now on."""
-        supervised = Supervised(component, Watch())
+        supervised = Supervised(component, Supervision())
         self.all.append(supervised)
         self._spawn(supervised)
 
@@ -104,14 +104,14 @@ class Supervisor:
         """Check each component once, and do what is due."""
         now = self._clock()
         for supervised in self.all:
-            watch, component = supervised.watch, supervised.component
-            if watch.phase in {Phase.STARTING, Phase.RUNNING}:
+            supervision, component = supervised.supervision, supervised.component
+            if supervision.phase in {Phase.STARTING, Phase.RUNNING}:
                 how = component.ended()
                 if how is not None:
-                    self._change(supervised, died(watch, now, how))
-                elif watch.phase is Phase.STARTING and await component.is_ready():
-                    self._change(supervised, became_ready(watch, self._clock()))
-            elif due(watch, now):
+                    self._change(supervised, died(supervision, now, how))
+                elif supervision.phase is Phase.STARTING and await component.is_ready():
+                    self._change(supervised, became_ready(supervision, self._clock()))
+            elif due(supervision, now):
                 self._spawn(supervised)
         if now - self._tended_at >= _TEND_EVERY_S:
             self._tended_at = now
@@ -133,15 +133,15 @@ class Supervisor:
         """
         deadline = self._clock() + timeout_s
         waiting = [supervised for supervised in self.all if supervised.component.name in names]
-        while not all(supervised.watch.ever_ready for supervised in waiting):
+        while not all(supervised.supervision.ever_ready for supervised in waiting):
             for supervised in waiting:
-                watch, component = supervised.watch, supervised.component
-                if not watch.ever_ready and watch.streak >= START_ATTEMPTS:
+                supervision, component = supervised.supervision, supervised.component
+                if not supervision.ever_ready and supervision.streak >= START_ATTEMPTS:
                     raise SwitchgearError(
-                        f"The {component.name} ended {watch.streak} times before it was ready ({watch.problem}).",
+                        f"The {component.name} ended {supervision.streak} times before it was ready ({supervision.problem}).",
                         hint=f"Its log: {component.log_file}.",
                     )
-                if not watch.ever_ready and self._clock() >= deadline:
+                if not supervision.ever_ready and self._clock() >= deadline:
                     raise SwitchgearError(
                         f"The {component.name} was not ready within {timeout_s:.0f} s.",
                         hint=f"Its log: {component.log_file}.",
@@ -163,20 +163,20 @@ class Supervisor:
             await asyncio.sleep(_STEP_S / 5)
         for supervised in ending:
             supervised.component.kill()
-            self._change(supervised, stopped(supervised.watch, self._clock()))
+            self._change(supervised, stopped(supervised.supervision, self._clock()))
 
     def _spawn(self, supervised: Supervised) -> None:
         now = self._clock()
         try:
             supervised.component.spawn()
         except SwitchgearError as error:
-            self._change(supervised, died(spawned(supervised.watch, now), now, str(error)))
+            self._change(supervised, died(spawned(supervised.supervision, now), now, str(error)))
         else:
-            self._change(supervised, spawned(supervised.watch, now))
+            self._change(supervised, spawned(supervised.supervision, now))
 
-    def _change(self, supervised: Supervised, watch: Watch) -> None:
-        before, supervised.watch = supervised.watch, watch
-        if watch.phase is not before.phase:
+    def _change(self, supervised: Supervised, supervision: Supervision) -> None:
+        before, supervised.supervision = supervised.supervision, supervision
+        if supervision.phase is not before.phase:
             self._notify(supervised)
 
 
@@ -196,7 +196,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Supervision:
     """The state of one component. Times are seconds of one monotonic clock.
 
     Attributes:
@@ -218,25 +218,25 @@ class Watch:
     ever_ready: bool = False
 
 
-def spawned(watch: Watch, now: float) -> Watch:
-    """Return the watch after its process was started."""
-    again = watch.phase is Phase.WAITING
-    return replace(watch, phase=Phase.STARTING, since=now, restart_at=None, restarts=watch.restarts + again)
+def spawned(supervision: Supervision, now: float) -> Supervision:
+    """Return the supervision after its process was started."""
+    again = supervision.phase is Phase.WAITING
+    return replace(supervision, phase=Phase.STARTING, since=now, restart_at=None, restarts=supervision.restarts + again)
 
 
-def became_ready(watch: Watch, now: float) -> Watch:
-    """Return the watch after it answered that it is ready. Changes only a component that is starting."""
-    if watch.phase is not Phase.STARTING:
-        return watch
-    return replace(watch, phase=Phase.RUNNING, since=now, ever_ready=True)
+def became_ready(supervision: Supervision, now: float) -> Supervision:
+    """Return the supervision after it answered that it is ready. Changes only a component that is starting."""
+    if supervision.phase is not Phase.STARTING:
+        return supervision
+    return replace(supervision, phase=Phase.RUNNING, since=now, ever_ready=True)
 
 
-def died(watch: Watch, now: float, problem: str) -> Watch:
-    """Return the watch after its process ended unexpectedly, or could not be started."""
-    stable = watch.phase is Phase.RUNNING and now - watch.since >= STABLE_AFTER_S
-    streak = 1 if stable else watch.streak + 1
+def died(supervision: Supervision, now: float, problem: str) -> Supervision:
+    """Return the supervision after its process ended unexpectedly, or could not be started."""
+    stable = supervision.phase is Phase.RUNNING and now - supervision.since >= STABLE_AFTER_S
+    streak = 1 if stable else supervision.streak + 1
     return replace(
-        watch,
+        supervision,
         phase=Phase.WAITING,
         since=now,
         streak=streak,
@@ -245,14 +245,14 @@ def died(watch: Watch, now: float, problem: str) -> Watch:
     )
 
 
-def stopped(watch: Watch, now: float) -> Watch:
-    """Return the watch after it was ended on purpose."""
-    return replace(watch, phase=Phase.STOPPED, since=now, restart_at=None)
+def stopped(supervision: Supervision, now: float) -> Supervision:
+    """Return the supervision after it was ended on purpose."""
+    return replace(supervision, phase=Phase.STOPPED, since=now, restart_at=None)
 
 
-def due(watch: Watch, now: float) -> bool:
+def due(supervision: Supervision, now: float) -> bool:
     """Return whether it is time to start it."""
-    return watch.phase is Phase.WAITING and watch.restart_at is not None and now >= watch.restart_at
+    return supervision.phase is Phase.WAITING and supervision.restart_at is not None and now >= supervision.restart_at
 
 
 def backoff_s(streak: int) -> float:

@@ -27,7 +27,7 @@ class View(Protocol):
     def start(self) -> None:
         """Begin to draw."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: UpStatus) -> None:
         """Show the present status."""
 
     def say(self, line: str) -> None:
@@ -52,7 +52,7 @@ class LiveView:
         """Begin to draw."""
         self._live.start()
 
-    def show(self, status: Status) -> None:
+    def show(self, status: UpStatus) -> None:
         """Draw the status."""
         self._live.update(frame(status), refresh=True)
 
@@ -83,7 +83,7 @@ class LineView:
     def start(self) -> None:
         """Do nothing."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: UpStatus) -> None:
         """Print what changed since the last status."""
         for component in status.components:
             if self._phases.get(component.name) is not component.phase:
@@ -142,7 +142,7 @@ STATE_COLOURS: Final = {"closed": "green", "half_open": "yellow", "open": "red"}
 _LAST_TRANSITIONS: Final = 8
 
 
-def frame(status: Status) -> RenderableType:
+def frame(status: UpStatus) -> RenderableType:
     """Return the whole frame."""
     parts: list[RenderableType] = [_head(status), _components(status.components)]
     if status.ready_s is not None:
@@ -151,7 +151,7 @@ def frame(status: Status) -> RenderableType:
     return Group(*parts)
 
 
-def _head(status: Status) -> RenderableType:
+def _head(status: UpStatus) -> RenderableType:
     title = Text("Switchgear", style="bold")
     if status.demo:
         title.append("  ").append(" demo traffic ", style="not bold black on yellow")
@@ -217,14 +217,14 @@ class ComponentStatus:
     @classmethod
     def of(cls, supervised: Supervised) -> ComponentStatus:
         """Return the line of a supervised component. It shows its last problem until the component runs again."""
-        component, watch = supervised.component, supervised.watch
+        component, supervision = supervised.component, supervised.supervision
         return cls(
             name=component.name,
-            phase=watch.phase,
+            phase=supervision.phase,
             pid=component.pid,
-            restarts=watch.restarts,
+            restarts=supervision.restarts,
             address=component.address,
-            problem="" if watch.phase is Phase.RUNNING else watch.problem,
+            problem="" if supervision.phase is Phase.RUNNING else supervision.problem,
         )
 
 
@@ -250,7 +250,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class UpStatus:
     """One frame of the view. ``ready_s`` is the seconds from start to ready, or None before that."""
 
     api_url: str

@@ -138,7 +138,7 @@ def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
         field=field,
         original_key=record.key,
         value=record.value,
-    ).fitted()
+    ).truncate()
 
 
 MAX_TOKENS: Final = 2**40

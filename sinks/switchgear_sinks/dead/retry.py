@@ -35,7 +35,7 @@ _ACKNOWLEDGE_LIMIT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RetryOutcome:
     """The result for one letter. Without an ``error`` it was sent and is no longer a dead letter."""
 
     letter: StoredLetter
@@ -76,7 +76,7 @@ class Retry:
     ) -> None:
         await self._producer.stop()
 
-    async def send(self, letters: Sequence[StoredLetter], repairs: Mapping[str, bytes]) -> AsyncIterator[Outcome]:
+    async def send(self, letters: Sequence[StoredLetter], repairs: Mapping[str, bytes]) -> AsyncIterator[RetryOutcome]:
         """Send each letter, and yield its outcome.
 
         Args:
@@ -92,14 +92,14 @@ class Retry:
                 try:
                     ready.append((letter, *self._prepared(letter, repairs)))
                 except InvalidExecutionError as error:
-                    yield Outcome(letter, error)
+                    yield RetryOutcome(letter, error)
             try:
                 async with asyncio.timeout(_ACKNOWLEDGE_LIMIT_S):
                     await self._send(ready)
             except (KafkaError, OSError, TimeoutError) as error:
                 raise self._unavailable(error) from error
             for letter, _, _ in ready:
-                yield Outcome(letter)
+                yield RetryOutcome(letter)
 
     def _prepared(self, letter: StoredLetter, repairs: Mapping[str, bytes]) -> tuple[str, bytes]:
         repaired = repairs.get(letter.key)

@@ -39,7 +39,7 @@ GRACE_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """ServerLimits on what clients may take of the server.
+    """Limits on what clients may use of the server.
 
     Args:
         connections: Open connections. The next one is closed.

@@ -121,7 +121,7 @@ async def planned(store: Store, layout: Layout) -> list[str]:
 
 
 async def _missing(connection: Connection, known: list[Migration]) -> list[Migration]:
-    """Return the migrations that are not in the ledger. Lines of a newer version of Switchgear are no error: it only adds."""
+    """Return the migrations that are not in the ledger. Lines of a newer version are allowed: it only adds."""
     applied = {line.version: line for line in await _read_ledger(connection)}
     for migration in known:
         line = applied.get(migration.version)

@@ -49,7 +49,7 @@ class Database:
         """Run a SELECT and return the client's result. ClickHouse fills ``{name:Type}`` with ``parameters``.
 
         Raises:
-            TimeoutError: There is no answer within :data:`ANSWER_LIMIT_S`. The caller of a report has gone by then.
+            TimeoutError: No answer came within :data:`ANSWER_LIMIT_S`. The caller of a report has gone by then.
         """
         return await self._call("query", ANSWER_LIMIT_S, sql, parameters=dict(parameters or {}))
 

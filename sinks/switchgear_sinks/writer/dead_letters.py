@@ -121,11 +121,11 @@ def _parts(letters: Sequence[DeadLetter]) -> Iterator[list[DeadLetter]]:
     part: list[DeadLetter] = []
     size = 0
     for letter in letters:
-        fitted = letter.fitted()
-        if part and (len(part) >= _AT_ONCE or size + fitted.size > _BYTES_AT_ONCE):
+        truncated = letter.truncate()
+        if part and (len(part) >= _AT_ONCE or size + truncated.size > _BYTES_AT_ONCE):
             yield part
             part, size = [], 0
-        part.append(fitted)
-        size += fitted.size
+        part.append(truncated)
+        size += truncated.size
     if part:
         yield part

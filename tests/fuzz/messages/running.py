@@ -38,7 +38,7 @@ RESTART_EVERY: Final = 4
 
 
 @dataclass
-class Outcome:
+class FuzzOutcome:
     """The number of attempts, and the findings."""
 
     seed: int
@@ -106,9 +106,9 @@ class System:
         return [tuple(row) for row in answer.json()["rows"]] if answer.is_success else []
 
 
-async def fuzz(settings: Settings, seed: int, seconds: float, folder: Path) -> Outcome:
+async def fuzz(settings: Settings, seed: int, seconds: float, folder: Path) -> FuzzOutcome:
     """Fuzz the topics of ``settings`` for ``seconds``, or until a round fails."""
-    rng, outcome = random.Random(seed), Outcome(seed)
+    rng, outcome = random.Random(seed), FuzzOutcome(seed)
     system = System(settings, folder)
     end = time.monotonic() + seconds
     async with topics.Writer(settings) as writer:
@@ -129,7 +129,7 @@ async def fuzz(settings: Settings, seed: int, seconds: float, folder: Path) -> O
     return outcome
 
 
-async def _throw(writer: topics.Writer, settings: Settings, rng: random.Random, outcome: Outcome) -> None:
+async def _throw(writer: topics.Writer, settings: Settings, rng: random.Random, outcome: FuzzOutcome) -> None:
     names, partitions = settings.topics, settings.topic_partitions
     few = ROUND // 4
     for kind, topic, records in (
@@ -144,7 +144,7 @@ async def _throw(writer: topics.Writer, settings: Settings, rng: random.Random, 
             outcome.written["batches"] += await writer.write_raw(topic, rng.randrange(partitions), topics.batches(rng))
 
 
-async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, outcome: Outcome) -> None:
+async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, outcome: FuzzOutcome) -> None:
     began = time.monotonic()
     while not await look():
         ended = [name for name, child in (("worker", system.worker), ("sink", system.sink)) if not child.alive]
@@ -165,7 +165,7 @@ def _telling(output: str) -> str:
     return "\n".join([*errors, output[-1500:]])
 
 
-async def _reckon(system: System, outcome: Outcome) -> None:
+async def _reckon(system: System, outcome: FuzzOutcome) -> None:
     """Compare each record of the executions topic with the stored rows and the dead letters."""
     settings = system.settings
     names = settings.topics

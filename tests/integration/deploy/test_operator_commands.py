@@ -227,7 +227,7 @@ async def test_a_name_that_nothing_knows_is_not_commanded_without_create(setting
         assert "Stored calls were not asked" in refused.stderr
     nothing = await _ask(settings, "open", "nothing:*", "--yes")
     assert nothing.returncode == 2
-    assert "'nothing:*' matches no known tool. Known are mcp:weather:now." in nothing.stderr
+    assert "'nothing:*' matches no known tool. Known tools: mcp:weather:now." in nothing.stderr
     unset = await _ask(settings, "policy", "clear", "nosuch")
     assert (unset.returncode, unset.stdout) == (1, "")
     assert "Nothing is set for 'nosuch'" in unset.stderr

@@ -54,28 +54,28 @@ def rejected(**fields) -> DeadLetter:
     reason=st.text(max_size=3_000) | st.text(st.characters(categories=["Cs", "So"]), max_size=3_000),
     limit=st.integers(8_192, 200_000),
 )
-def test_a_shortened_dead_letter_never_exceeds_its_limit(length, key, reason, limit):
-    fitted = rejected(value=bytes(length), original_key=key, reason=reason, field=reason).fitted(limit)
-    assert fitted.size <= limit
-    assert sum(len(value) for _, value in fitted.headers()) + len(fitted.body) < limit - 1_000
-    assert fitted.fitted(limit) == fitted
-    assert fitted.truncated is (len(fitted.body) < length)
+def test_a_truncated_dead_letter_never_exceeds_its_limit(length, key, reason, limit):
+    truncated = rejected(value=bytes(length), original_key=key, reason=reason, field=reason).truncate(limit)
+    assert truncated.size <= limit
+    assert sum(len(value) for _, value in truncated.headers()) + len(truncated.body) < limit - 1_000
+    assert truncated.truncate(limit) == truncated
+    assert truncated.truncated is (len(truncated.body) < length)
 
 
 def test_a_value_that_does_not_fit_keeps_its_beginning_size_and_hash():
     value, key = b"abc" * 7_000_000, b"k" * 3_000_000
-    fitted = rejected(value=value, original_key=key).fitted()
-    assert fitted.truncated
-    assert (fitted.body, fitted.value_bytes) == (value[:65_536], 21_000_000)
-    assert fitted.value_sha256 == sha256(value).hexdigest()
-    assert (fitted.original_key, fitted.key_bytes) == (key[:4_096], 3_000_000)
-    assert fitted.key_sha256 == sha256(key).hexdigest()
-    assert DeadLetter.from_record(fitted.body, fitted.headers()) == fitted
+    truncated = rejected(value=value, original_key=key).truncate()
+    assert truncated.truncated
+    assert (truncated.body, truncated.value_bytes) == (value[:65_536], 21_000_000)
+    assert truncated.value_sha256 == sha256(value).hexdigest()
+    assert (truncated.original_key, truncated.key_bytes) == (key[:4_096], 3_000_000)
+    assert truncated.key_sha256 == sha256(key).hexdigest()
+    assert DeadLetter.from_record(truncated.body, truncated.headers()) == truncated
 
 
 def test_a_dead_letter_without_its_value_has_the_size_and_hash_of_the_whole():
     value = b"abc" * 7_000_000
-    bare = rejected(value=value, original_key=bytes(5_000), reason="ö" * 9_000).fitted().without_value()
+    bare = rejected(value=value, original_key=bytes(5_000), reason="ö" * 9_000).truncate().without_value()
     assert (bare.body, bare.value_bytes, bare.value_sha256) == (b"", 21_000_000, sha256(value).hexdigest())
     assert bare.size < 8_192
     assert bare.key_bytes == 5_000
@@ -83,7 +83,7 @@ def test_a_dead_letter_without_its_value_has_the_size_and_hash_of_the_whole():
 
 def test_a_dead_letter_that_fits_stays_unchanged():
     letter = rejected(value=bytes(4 * 1_048_576))
-    assert letter.fitted() is letter
+    assert letter.truncate() is letter
     assert rejected(value=None).without_value() == rejected(value=None)
 
 

@@ -81,7 +81,7 @@ SENTENCES = [
     ),
     (
         {"rule": "probes_ignored", "value": 10, "threshold": 10, "sample": 10},
-        "10 probe calls ended without a word on the tool's health, for instance cancelled",
+        "10 probe calls ended without evidence about the tool's health, for instance cancelled",
     ),
     (
         {"rule": "half_open_timeout", "value": 30, "threshold": 30, "sample": 0},

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from switchgear_cli.emit.recording import Extent, extent, rereadable
-from switchgear_cli.emit.run import Pace, Plan, emit_lines, shift_of
+from switchgear_cli.emit.run import EmitPlan, Pace, emit_lines, shift_of
 from switchgear_cli.emit.sending import SHOWN, Tally
 
 T0 = datetime(2022, 8, 22, 3, tzinfo=UTC)
@@ -59,7 +59,7 @@ def emit(plan, taking, **options):
 
 def test_good_lines_go_and_bad_ones_are_named_with_number_and_reason(tmp_path):
     taking = Taking()
-    found = emit(Plan(write(tmp_path, call(), "junk", "", call(status="weird"), call()), late_after_s=1e10), taking)
+    found = emit(EmitPlan(write(tmp_path, call(), "junk", "", call(status="weird"), call()), late_after_s=1e10), taking)
     assert len(taking.records) == 2
     assert found.said[0].startswith("line 2 is not an execution: the message is not JSON")
     assert found.said[1].startswith("line 4 is not an execution: status: Invalid enum value")
@@ -69,14 +69,14 @@ def test_good_lines_go_and_bad_ones_are_named_with_number_and_reason(tmp_path):
 
 
 def test_of_many_bad_lines_the_first_are_shown_and_the_rest_counted(tmp_path):
-    found = emit(Plan(write(tmp_path, *["junk"] * 50)), Taking())
+    found = emit(EmitPlan(write(tmp_path, *["junk"] * 50)), Taking())
     assert len(found.said) == SHOWN
     assert f"{50 - SHOWN} more lines were refused" in found.tally.remarks(30, file="f")[0]
 
 
 def test_restamping_makes_the_last_call_now_and_keeps_the_distances(tmp_path):
     taking = Taking()
-    emit(Plan(write(tmp_path, call(0), call(90), call(30)), restamp=True), taking)
+    emit(EmitPlan(write(tmp_path, call(0), call(90), call(30)), restamp=True), taking)
     stamps = [datetime.fromisoformat(event["recorded_at"]) for _, event in taking.records]
     assert abs((datetime.now(UTC) - stamps[1]).total_seconds()) < 20
     assert stamps[1] - stamps[0] == timedelta(seconds=90)
@@ -110,7 +110,7 @@ def test_without_a_speed_nothing_waits():
 
 def test_what_was_taken_goes_before_the_loop_sleeps(tmp_path):
     taking = Taking()
-    found = emit(Plan(write(tmp_path, call(0), call(60), call(120)), speed=1), taking)
+    found = emit(EmitPlan(write(tmp_path, call(0), call(60), call(120)), speed=1), taking)
     assert len(found.slept) == 2
     assert found.slept[0] == pytest.approx(60, abs=1)
     assert taking.pushed == 2
@@ -119,7 +119,7 @@ def test_what_was_taken_goes_before_the_loop_sleeps(tmp_path):
 def test_missing_clocks_and_identities_and_repeats_are_reported(tmp_path):
     same = "018bcfe5-687b-7000-8000-000000000000"
     events = [{"tool_name": "t", "status": "success"}, call(metric_id=same), call(metric_id=same), call()]
-    found = emit(Plan(write(tmp_path, *events), late_after_s=1e10), Taking())
+    found = emit(EmitPlan(write(tmp_path, *events), late_after_s=1e10), Taking())
     tally = found.tally
     assert (tally.without_clock, tally.without_id, tally.repeated) == (1, 2, 1)
     remarks = " ".join(tally.remarks(30, file="f"))
@@ -129,7 +129,7 @@ def test_missing_clocks_and_identities_and_repeats_are_reported(tmp_path):
 
 
 def test_calls_that_no_circuit_will_count_are_named_with_the_command_that_replays_them(tmp_path):
-    found = emit(Plan(write(tmp_path, call(), call())), Taking())
+    found = emit(EmitPlan(write(tmp_path, call(), call())), Taking())
     assert found.tally.late == 2
     remark = " ".join(found.tally.remarks(300.0, file="calls.jsonl"))
     assert "2 lines were recorded more than 300 s (late_after_s) before they were sent" in remark
@@ -138,7 +138,7 @@ def test_calls_that_no_circuit_will_count_are_named_with_the_command_that_replay
 
 
 def test_a_recording_longer_than_late_after_s_that_is_restamped_at_once_suggests_its_own_pace(tmp_path):
-    found = emit(Plan(write(tmp_path, call(0), call(600)), restamp=True), Taking())
+    found = emit(EmitPlan(write(tmp_path, call(0), call(600)), restamp=True), Taking())
     assert found.tally.late == 1
     remark = " ".join(found.tally.remarks(300.0, file="calls.jsonl", restamped_at_once=True))
     assert "add `--speed 1`" in remark
@@ -146,13 +146,13 @@ def test_a_recording_longer_than_late_after_s_that_is_restamped_at_once_suggests
 
 
 def test_the_calls_of_a_restamped_recording_are_counted(tmp_path):
-    found = emit(Plan(write(tmp_path, call(), call()), restamp=True), Taking())
+    found = emit(EmitPlan(write(tmp_path, call(), call()), restamp=True), Taking())
     assert found.tally.late == 0
     assert "no circuit counts" not in " ".join(found.tally.remarks(300.0, file="f"))
 
 
 def test_a_dry_run_checks_every_line(tmp_path):
-    found = emit(Plan(write(tmp_path, call(), "junk")), None)
+    found = emit(EmitPlan(write(tmp_path, call(), "junk")), None)
     assert found.tally.summary(1.0, dry_run=True) == "1 lines would be sent, 1 refused. Nothing was sent (--dry-run)."
 
 
@@ -165,7 +165,7 @@ def test_an_interruption_finishes_what_was_taken(tmp_path):
 
     taking = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        emit(Plan(write(tmp_path, *[call()] * 5), late_after_s=1e10), taking)
+        emit(EmitPlan(write(tmp_path, *[call()] * 5), late_after_s=1e10), taking)
     assert taking.finished == 1
 
 

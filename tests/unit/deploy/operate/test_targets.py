@@ -39,7 +39,7 @@ class Fleet:
 
     async def read_known(self, _settings, _tools=None, **_limits) -> Known:
         if self.down:
-            raise BrokerUnavailableError("The topic could not be read.", hint="See whether its broker is up.")
+            raise BrokerUnavailableError("The topic could not be read.", hint="Check that its broker is up.")
         return Known(self.rows, self.overrides)
 
     async def commands_wait(self, _settings) -> bool:
@@ -222,7 +222,7 @@ def test_a_long_list_is_cut(fleet, capsys):
 
 def test_a_glob_that_matches_nothing_names_some_known_tools(fleet, capsys):
     assert run(["open", "nosuch:*", "--yes"]) == WRONG_USAGE
-    assert capsys.readouterr().err == ("switchgear: 'nosuch:*' matches no known tool. Known are mcp:x, x.\n")
+    assert capsys.readouterr().err == ("switchgear: 'nosuch:*' matches no known tool. Known tools: mcp:x, x.\n")
     fleet.rows.clear()
     assert run(["open", "nosuch:*", "--yes", "--create"]) == WRONG_USAGE
     assert "No tool is known yet." in capsys.readouterr().err

@@ -67,7 +67,7 @@ def phases():
 
 @pytest.fixture
 def supervisor(clock, phases):
-    return Supervisor(clock=clock, notify=lambda supervised: phases.append(supervised.watch.phase))
+    return Supervisor(clock=clock, notify=lambda supervised: phases.append(supervised.supervision.phase))
 
 
 async def run_and_ready(supervisor, puppet):
@@ -91,12 +91,12 @@ async def test_a_dead_component_is_started_again_after_its_backoff(supervisor, c
     await run_and_ready(supervisor, puppet)
     puppet.die()
     await supervisor.step()
-    assert supervisor.all[0].watch.problem == "SIGKILL"
+    assert supervisor.all[0].supervision.problem == "SIGKILL"
     await supervisor.step()
     assert puppet.spawns == 1
     clock.now += 0.5
     await supervisor.step()
-    assert (puppet.spawns, supervisor.all[0].watch.restarts) == (2, 1)
+    assert (puppet.spawns, supervisor.all[0].supervision.restarts) == (2, 1)
     assert phases == [Phase.STARTING, Phase.RUNNING, Phase.WAITING, Phase.STARTING]
 
 
@@ -115,8 +115,8 @@ async def test_one_components_death_leaves_the_others_alone(supervisor, clock):
 async def test_a_component_that_cannot_be_started_is_tried_again(supervisor, clock):
     puppet = Puppet(cannot_start="Port 9092 is in use.")
     supervisor.start(puppet)
-    watch = supervisor.all[0].watch
-    assert (watch.phase, watch.problem, watch.streak) == (Phase.WAITING, "Port 9092 is in use.", 1)
+    supervision = supervisor.all[0].supervision
+    assert (supervision.phase, supervision.problem, supervision.streak) == (Phase.WAITING, "Port 9092 is in use.", 1)
     puppet.cannot_start = ""
     clock.now += 1
     await supervisor.step()

@@ -5,7 +5,7 @@ import pytest
 from switchgear_cli.up.supervisor import (
     STABLE_AFTER_S,
     Phase,
-    Watch,
+    Supervision,
     backoff_s,
     became_ready,
     died,
@@ -16,17 +16,17 @@ from switchgear_cli.up.supervisor import (
 
 
 def running(at=0.0):
-    return became_ready(spawned(Watch(), at), at)
+    return became_ready(spawned(Supervision(), at), at)
 
 
 def test_a_first_start_does_not_count_as_a_restart():
-    watch = spawned(Watch(), 1.0)
-    assert (watch.phase, watch.restarts, watch.since) == (Phase.STARTING, 0, 1.0)
+    supervision = spawned(Supervision(), 1.0)
+    assert (supervision.phase, supervision.restarts, supervision.since) == (Phase.STARTING, 0, 1.0)
 
 
 def test_a_started_component_runs_when_it_is_ready():
-    watch = running(2.0)
-    assert (watch.phase, watch.ever_ready) == (Phase.RUNNING, True)
+    supervision = running(2.0)
+    assert (supervision.phase, supervision.ever_ready) == (Phase.RUNNING, True)
 
 
 def test_readiness_of_a_component_that_is_not_starting_changes_nothing():
@@ -35,15 +35,15 @@ def test_readiness_of_a_component_that_is_not_starting_changes_nothing():
 
 
 def test_a_dead_component_is_due_after_the_first_backoff():
-    watch = died(running(), 10.0, "SIGKILL")
-    assert (watch.phase, watch.problem) == (Phase.WAITING, "SIGKILL")
-    assert not due(watch, 10.49)
-    assert due(watch, 10.5)
+    supervision = died(running(), 10.0, "SIGKILL")
+    assert (supervision.phase, supervision.problem) == (Phase.WAITING, "SIGKILL")
+    assert not due(supervision, 10.49)
+    assert due(supervision, 10.5)
 
 
 def test_a_restart_is_counted():
-    watch = spawned(died(running(), 10.0, "SIGKILL"), 10.5)
-    assert (watch.phase, watch.restarts, watch.restart_at) == (Phase.STARTING, 1, None)
+    supervision = spawned(died(running(), 10.0, "SIGKILL"), 10.5)
+    assert (supervision.phase, supervision.restarts, supervision.restart_at) == (Phase.STARTING, 1, None)
 
 
 def test_a_running_component_is_never_due():
@@ -51,29 +51,29 @@ def test_a_running_component_is_never_due():
 
 
 def test_deaths_in_a_row_wait_longer_each_time_up_to_a_cap():
-    watch, now, waits = spawned(Watch(), 0.0), 0.0, []
+    supervision, now, waits = spawned(Supervision(), 0.0), 0.0, []
     for _ in range(8):
-        watch = died(watch, now, "code 1")
-        waits.append(watch.restart_at - now)
-        now = watch.restart_at
-        watch = spawned(watch, now)
+        supervision = died(supervision, now, "code 1")
+        waits.append(supervision.restart_at - now)
+        now = supervision.restart_at
+        supervision = spawned(supervision, now)
     assert waits == [0.5, 1, 2, 4, 8, 15, 15, 15]
-    assert watch.restarts == 8
+    assert supervision.restarts == 8
 
 
 def test_a_stable_run_starts_the_backoff_over():
-    watch = died(spawned(Watch(), 0.0), 0.0, "code 1")
-    watch = died(spawned(watch, 0.5), 0.6, "code 1")
-    assert watch.streak == 2
-    watch = became_ready(spawned(watch, 2.0), 2.0)
-    assert died(watch, 2.0 + STABLE_AFTER_S, "code 1").streak == 1
-    assert died(watch, 1.9 + STABLE_AFTER_S, "code 1").streak == 3
+    supervision = died(spawned(Supervision(), 0.0), 0.0, "code 1")
+    supervision = died(spawned(supervision, 0.5), 0.6, "code 1")
+    assert supervision.streak == 2
+    supervision = became_ready(spawned(supervision, 2.0), 2.0)
+    assert died(supervision, 2.0 + STABLE_AFTER_S, "code 1").streak == 1
+    assert died(supervision, 1.9 + STABLE_AFTER_S, "code 1").streak == 3
 
 
 def test_a_component_ended_on_purpose_is_not_due():
-    watch = stopped(died(running(), 1.0, "code 1"), 2.0)
-    assert watch.phase is Phase.STOPPED
-    assert not due(watch, 1e9)
+    supervision = stopped(died(running(), 1.0, "code 1"), 2.0)
+    assert supervision.phase is Phase.STOPPED
+    assert not due(supervision, 1e9)
 
 
 @pytest.mark.parametrize("streak", [1, 30, 10_000])

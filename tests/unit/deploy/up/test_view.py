@@ -13,8 +13,8 @@ from switchgear_cli.up.view import (
     LineView,
     LiveView,
     Readings,
-    Status,
     TransitionLine,
+    UpStatus,
     component_line,
     frame,
     make_view,
@@ -29,7 +29,7 @@ OPENED = TransitionLine(
 CLOSED = TransitionLine(
     datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "the probe call succeeded"
 )
-STATUS = Status(
+STATUS = UpStatus(
     api_url="http://127.0.0.1:8620",
     bootstrap="127.0.0.1:9092",
     data_dir="/data",

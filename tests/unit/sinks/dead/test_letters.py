@@ -125,7 +125,7 @@ def test_invalid_line_of_repairs_is_named_by_its_number(line, message):
 
 def cut() -> StoredLetter:
     whole = letter(b"{" + b" " * 100_000 + b"}")
-    return StoredLetter(whole.letter.fitted(70_000), 0, 1, 2)
+    return StoredLetter(whole.letter.truncate(70_000), 0, 1, 2)
 
 
 def test_a_truncated_letter_is_sent_again_with_a_whole_message_only():
