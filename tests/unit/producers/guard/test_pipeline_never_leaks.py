@@ -42,6 +42,16 @@ def client(clock: Clock, permits: int = 1, **policy) -> Switchgear:
     return gear
 
 
+def due_for_a_probe(clock: Clock | None = None) -> Switchgear:
+    """A client whose circuit is open and lets the next call through as a probe."""
+    clock = clock or Clock()
+    gear = client(clock)
+    for _ in range(2):
+        gear.try_acquire("tool").failure(DownError())
+    clock.now += WAIT_S
+    return gear
+
+
 def breaker_of(gear: Switchgear):
     return gear._decision.local.get("tool").breaker
 
@@ -177,10 +187,7 @@ def test_permits_that_are_reported_late_twice_or_never_wedge_nothing(calls, perm
 
 def test_a_probe_dropped_without_a_report_blocks_recovery_no_longer_than_the_longest_stay():
     clock = Clock()
-    gear = client(clock)
-    for _ in range(2):
-        gear.try_acquire("tool").failure(DownError())
-    clock.now += WAIT_S
+    gear = due_for_a_probe(clock)
     assert gear.try_acquire("tool").probe
     clock.now += STAY_S - 1
     assert not gear.try_acquire("tool")
@@ -193,11 +200,7 @@ def test_a_probe_dropped_without_a_report_blocks_recovery_no_longer_than_the_lon
 
 @pytest.mark.parametrize("awaits", range(4))
 async def test_a_probe_that_is_cancelled_at_any_of_its_awaits_is_free_again(awaits):
-    clock = Clock()
-    gear = client(clock)
-    for _ in range(2):
-        gear.try_acquire("tool").failure(DownError())
-    clock.now += WAIT_S
+    gear = due_for_a_probe()
     reached = 0
 
     @gear.guard("tool")
@@ -238,11 +241,7 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
 
 
 async def test_a_call_that_takes_too_long_gives_its_probe_back():
-    clock = Clock()
-    gear = client(clock)
-    for _ in range(2):
-        gear.try_acquire("tool").failure(DownError())
-    clock.now += WAIT_S
+    gear = due_for_a_probe()
 
     @gear.guard("tool")
     async def outer():
@@ -263,11 +262,7 @@ async def test_a_call_that_takes_too_long_gives_its_probe_back():
 
 @pytest.mark.parametrize("started", [False, True])
 def test_a_generator_that_is_closed_early_leaks_nothing(started):
-    clock = Clock()
-    gear = client(clock)
-    for _ in range(2):
-        gear.try_acquire("tool").failure(DownError())
-    clock.now += WAIT_S
+    gear = due_for_a_probe()
 
     @gear.guard("tool")
     def tool():
@@ -282,11 +277,7 @@ def test_a_generator_that_is_closed_early_leaks_nothing(started):
 
 
 async def test_an_async_generator_that_is_closed_early_leaks_nothing():
-    clock = Clock()
-    gear = client(clock)
-    for _ in range(2):
-        gear.try_acquire("tool").failure(DownError())
-    clock.now += WAIT_S
+    gear = due_for_a_probe()
 
     @gear.guard("tool")
     async def tool():
