@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from switchgear.caching.repeated_calls import DuplicateWatch
-from switchgear.caching.single_flight import SingleFlight
 from switchgear.numeric import is_number, is_whole
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
@@ -128,18 +126,10 @@ class ResultCache:
         self._lock = threading.Lock()
 
 
-class Stores:
-    """The caches, the counts of repeated calls and the single flights of one client. Thread-safe.
+def result_caches(clock: Callable[[], float]) -> Callable[[str, CachePolicy], ResultCache]:
+    """Return a function that returns the cache of a tool. Two guards with the same tool and policy share it.
 
     Args:
         clock: Monotonic seconds.
     """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.duplicates = DuplicateWatch(clock=clock)
-        self.flights = SingleFlight()
-        self._caches = lru_cache(MOST_CACHES)(lambda _tool, policy: ResultCache(policy, clock))
-
-    def cache(self, tool: str, policy: CachePolicy) -> ResultCache:
-        """Return the cache of ``tool``. Two guards with the same tool and policy share it."""
-        return self._caches(tool, policy)
+    return lru_cache(MOST_CACHES)(lambda _tool, policy: ResultCache(policy, clock))

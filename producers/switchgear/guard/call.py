@@ -191,7 +191,7 @@ class Call:
         session_id = "" if session is None else session.session_id
         if options.on_duplicate is None and not (runtime.sends_hash and session_id):
             return None
-        self.repeats = runtime.stores.duplicates.noted(session_id, self.tool, key.call)
+        self.repeats = runtime.duplicates.noted(session_id, self.tool, key.call)
         self.noted_in = session_id
         if self.repeats >= options.duplicate_after:
             if options.on_duplicate == "refuse":
@@ -206,14 +206,14 @@ class Call:
         """Its caller got nothing, or may try again: making the same call again is no repetition."""
         session_id, self.noted_in = self.noted_in, None
         if session_id is not None and self.key is not None and self.key.call is not None:
-            self.plan.runtime.stores.duplicates.taken_back(session_id, self.plan.tool, self.key.call)
+            self.plan.runtime.duplicates.taken_back(session_id, self.plan.tool, self.key.call)
 
     def answer_from_cache(self, *, stale: bool) -> bool:
         """Answer with a cached result, also with a ``stale`` one if you say so. Return whether there is one."""
         plan, policy, key = self.plan, self.plan.options.cache, self.key
         if policy is None or key is None or key.call is None:
             return False
-        found = plan.runtime.stores.cache(plan.tool, policy).get(key.call, stale=stale, tool=plan.tool)
+        found = plan.runtime.cache(plan.tool, policy).get(key.call, stale=stale, tool=plan.tool)
         if found is None:
             return False
         self.value, self.age_s, self.stale = found.value, found.age_s, found.stale
@@ -315,7 +315,7 @@ class Call:
             kind = type(self.value).__name__
             plan.runtime.complaints.warning(f"results of {plan.tool} serve once and are not kept: {kind}")
             return
-        plan.runtime.stores.cache(plan.tool, policy).put(key.call, self.value)
+        plan.runtime.cache(plan.tool, policy).put(key.call, self.value)
 
     def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
         if classification.error_class in WORTH_REPEATING:

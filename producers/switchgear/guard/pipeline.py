@@ -43,9 +43,7 @@ def run(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[str, An
     flight = _flight(call)
     if flight is None:
         return _run(call)
-    shared = plan.runtime.stores.flights.do(
-        flight, lambda: _run(call), wait_s=plan.options.timeout, serves=_serves_many
-    )
+    shared = plan.runtime.flights.do(flight, lambda: _run(call), wait_s=plan.options.timeout, serves=_serves_many)
     if not shared.leader:
         call.count_repetition()
     return shared.value
@@ -57,7 +55,7 @@ async def arun(plan: GuardPlan, function: Function, args: Args, kwargs: Mapping[
     flight = _flight(call)
     if flight is None:
         return await _arun(call)
-    shared = await plan.runtime.stores.flights.ado(
+    shared = await plan.runtime.flights.ado(
         flight, lambda: _arun(call), wait_s=plan.options.timeout, serves=_serves_many
     )
     if not shared.leader:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from switchgear.caching.cache import Stores
+from switchgear.caching.cache import result_caches
 from switchgear.caching.call_key import parameters_hash
+from switchgear.caching.repeated_calls import DuplicateWatch
+from switchgear.caching.single_flight import SingleFlight
 from switchgear.fallback.chains import Chains, FallbackMap
 from switchgear.fallback.registry import NO_GROUP, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
@@ -80,8 +82,9 @@ class Runtime:
         self.clock = clock
         self.threads = TimedThreads(timed_threads)
         """For synchronous calls with a time limit."""
-        self.stores = Stores(clock)
-        """The caches, single flights and counts of repeated calls."""
+        self.cache = result_caches(clock)
+        self.flights = SingleFlight()
+        self.duplicates = DuplicateWatch(clock=clock)
         self._make_lock()
         call_in_child(self._make_lock)
 
@@ -203,7 +206,7 @@ class Runtime:
 
     def session_left(self, session_id: str) -> None:
         """Forget the repeated calls of a session that has ended."""
-        self.stores.duplicates.forget(session_id)
+        self.duplicates.forget(session_id)
 
     def _make_lock(self) -> None:
         """Make the lock, again in the child of a fork: another thread of the parent may hold it."""

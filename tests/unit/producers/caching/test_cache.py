@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.caching.cache import Cached, CachePolicy, ResultCache, Stores
+from switchgear.caching.cache import Cached, CachePolicy, ResultCache, result_caches
 from switchgear_schemas.errors import SettingsError
 from tests.support.clock import Clock
 
@@ -160,12 +160,12 @@ def test_rejects_a_policy_out_of_range(wrong, named):
 
 
 def test_mark_stale_need_not_be_hashable(clock):
-    stores = Stores(clock)
+    cache = result_caches(clock)
     policy = CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())
-    stores.cache("t", policy).put("oslo", "rain")
+    cache("t", policy).put("oslo", "rain")
     clock.now = 5
-    assert stores.cache("t", policy).get("oslo").value == "rain (old)"
-    assert stores.cache("t", CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())).get("oslo") is None
+    assert cache("t", policy).get("oslo").value == "rain (old)"
+    assert cache("t", CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())).get("oslo") is None
 
 
 @given(

@@ -259,7 +259,7 @@ async def test_an_exhausted_session_does_not_share_the_flight_of_another_session
 
     with gear.session("ana"):
         flying = [asyncio.create_task(page("https://a.example")) for _ in range(2)]
-    await auntil(lambda: len(gear._runtime.stores.flights) == 1)
+    await auntil(lambda: len(gear._runtime.flights) == 1)
     with gear.session("over", max_calls=1):
         gear.call("other", str)
         with pytest.raises(SessionExhaustedError):
@@ -296,7 +296,7 @@ async def test_a_function_and_a_coroutine_function_of_one_tool_do_not_share_a_fl
 
     page = single.guard("page")(lambda _url: "by the function")
     flying = asyncio.create_task(apage("https://a.example"))
-    await auntil(lambda: len(gear._runtime.stores.flights) == 1)
+    await auntil(lambda: len(gear._runtime.flights) == 1)
     assert page("https://a.example") == "by the function"
     gate.set()
     assert await flying == "by the coroutine"
@@ -304,7 +304,7 @@ async def test_a_function_and_a_coroutine_function_of_one_tool_do_not_share_a_fl
 
 async def test_followers_wait_as_long_as_the_time_limit_of_the_tool(monkeypatch):
     gear = Switchgear.local()
-    monkeypatch.setattr(gear._runtime.stores.flights, "_wait_s", 0.01)
+    monkeypatch.setattr(gear._runtime.flights, "_wait_s", 0.01)
     calls = []
 
     @gear.guard("page", single_flight=True, timeout=LIMIT)

@@ -217,7 +217,7 @@ def test_a_session_that_was_left_shares_no_counts_with_the_next_of_its_name(stea
     for _ in range(4):
         with steady.session("run-1"):
             assert ends(guarded, 3) == ["made", "made", "DuplicateCallError"]
-    assert len(steady._runtime.stores.duplicates) == 0
+    assert len(steady._runtime.duplicates) == 0
 
 
 def test_while_a_session_is_entered_anywhere_its_calls_are_remembered(steady):
