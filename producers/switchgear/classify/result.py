@@ -21,7 +21,7 @@ TextRule = Callable[[str], "Classification | ErrorClass | None"]
 
 
 def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classification | None:
-    """Return the class of an MCP result that is a failure, None for every other result.
+    """Return the class of an MCP result that is a failure, None for every other result. Raises only what ``by_text`` raises.
 
     A failure is a ``CallToolResult`` of the MCP SDKs or FastMCP, or a dict with ``content``, whose ``isError`` (or
     ``is_error``) is true. Its class is ``tool``: the server answered, so "no such city" three times must not open the
@@ -32,29 +32,34 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
         result: What the tool returned.
         by_text: Returns the class of a text, or None for ``tool``. :func:`outage_in_text` is such a function.
     """
-    kind = type(result)
-    if kind in HARMLESS:
-        return None
-    if isinstance(result, Mapping):
-        failed = "content" in result and (result.get("isError") is True or result.get("is_error") is True)
-    elif any(base.__name__ == "CallToolResult" for base in kind.__mro__):
-        failed = getattr(result, "isError", None) is True or getattr(result, "is_error", None) is True
-    else:
-        return None
-    if not failed:
+    if type(result) in HARMLESS or not _says_failed(result):
         return None
     found = None if by_text is None else by_text(result_text(result))
     return found if isinstance(found, Classification) else Classification(found or "tool")
 
 
+def _says_failed(result: Any) -> bool:
+    try:
+        if isinstance(result, Mapping):
+            return "content" in result and (result.get("isError") is True or result.get("is_error") is True)
+        if any(base.__name__ == "CallToolResult" for base in type(result).__mro__):
+            return getattr(result, "isError", None) is True or getattr(result, "is_error", None) is True
+    except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
+        _warnings.warning(f"a result of type {type(result).__name__} could not be read", error)
+    return False
+
+
 def result_text(result: Any) -> str:
-    """Return the text of an MCP result, at most ``MAX_TEXT`` characters."""
-    content = result.get("content") if isinstance(result, Mapping) else getattr(result, "content", None)
-    if isinstance(content, str):
-        return content[:MAX_TEXT]
-    blocks = list(content)[:20] if isinstance(content, (list, tuple)) else []
-    texts = (block.get("text") if isinstance(block, Mapping) else getattr(block, "text", None) for block in blocks)
-    return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))[:MAX_TEXT]
+    """Return the text of an MCP result, at most ``MAX_TEXT`` characters. Never raises."""
+    try:
+        content = result.get("content") if isinstance(result, Mapping) else getattr(result, "content", None)
+        if isinstance(content, str):
+            return content[:MAX_TEXT]
+        blocks = list(content)[:20] if isinstance(content, (list, tuple)) else []
+        texts = (block.get("text") if isinstance(block, Mapping) else getattr(block, "text", None) for block in blocks)
+        return "\n".join(text[:MAX_TEXT] for text in texts if isinstance(text, str))[:MAX_TEXT]
+    except Exception as error:  # noqa: BLE001 - see above
+        return f"(its text can't be read: {type(error).__name__})"
 
 
 def _status(codes: str) -> str:
@@ -99,20 +104,3 @@ def outage_in_text(text: str) -> ErrorClass | None:
     """
     seen = text[:MAX_TEXT]
     return next((found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE)), None)
-
-
-def failure_in(result: Any) -> Classification | None:
-    """Return the class of a result that is a failure, or None. Never raises."""
-    try:
-        return classify_result(result)
-    except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
-        _warnings.warning(f"a result of type {type(result).__name__} could not be read", error)
-        return None
-
-
-def text_in(result: Any) -> str:
-    """Return the text of a result that is a failure. Never raises."""
-    try:
-        return result_text(result) or "the result says that the tool failed"
-    except Exception as error:  # noqa: BLE001 - see above
-        return f"(its text can't be read: {type(error).__name__})"

@@ -10,7 +10,7 @@ from switchgear.caching.call_key import CallKey, CallKeys
 from switchgear.caching.repeated_calls import Duplicate
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
-from switchgear.classify.result import HARMLESS, failure_in, text_in
+from switchgear.classify.result import classify_result, result_text
 from switchgear.fallback.registry import resolved
 from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.decision import PendingProbe
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 WORTH_REPEATING: Final = DEFAULT_COUNTED | {"policy"}
 """Classes of failures after which the same call may succeed: the tool is broken, or another one that it needs was refused."""
 
+_NO_TEXT: Final = "the result says that the tool failed"
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -106,7 +107,7 @@ class GuardPlan:
         """Return what kind of failure ``result`` is; None if it is a success."""
         rule = self.options.classify_result
         if rule is None:
-            return None if type(result) in HARMLESS else failure_in(result)
+            return classify_result(result)
         return self.runtime.attempt(f"classify_result of {self.tool} failed", lambda: checked(rule(result)))
 
 
@@ -232,7 +233,7 @@ class Call:
         try:
             usage = acting.used(result)
             failure = acting.failure_in(result)
-            text = None if failure is None or _is_fine(result, failure) else text_in(result)
+            text = None if failure is None or _is_fine(result, failure) else result_text(result) or _NO_TEXT
         except BaseException as stop:  # out of a user's function: Ctrl-C, an exit
             self.left(stop, NOTHING)
             raise
@@ -336,4 +337,4 @@ def serves_once(result: Any) -> bool:
 
 def _is_fine(result: Any, failure: Classification) -> bool:
     """Return whether a rule ignores a ``result`` that doesn't say itself that the tool failed, as MCP's results do."""
-    return failure == IGNORE and (type(result) in HARMLESS or failure_in(result) is None)
+    return failure == IGNORE and classify_result(result) is None

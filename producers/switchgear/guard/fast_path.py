@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.classify.result import HARMLESS, failure_in
+from switchgear.classify.result import HARMLESS, classify_result
 from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
@@ -81,7 +81,7 @@ class _OffPath:
 
 def _needs_report(result: Any) -> bool:
     """Return whether ``result`` is more than a plain success: still to be awaited, or a failure."""
-    return (type(result) is not dict and awaits(result)) or failure_in(result) is not None
+    return (type(result) is not dict and awaits(result)) or classify_result(result) is not None
 
 
 def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
@@ -141,7 +141,7 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
         except BaseException as error:
             off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet))
             raise
-        if type(result) not in HARMLESS and failure_in(result) is not None:
+        if type(result) not in HARMLESS and classify_result(result) is not None:
             return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet))
         if circuit.breaker.quiet is not quiet:
             off_path.permit(circuit, quiet).success()
@@ -210,7 +210,7 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
         except BaseException as error:
             off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, started, generation))
             raise
-        if type(result) not in HARMLESS and failure_in(result) is not None:
+        if type(result) not in HARMLESS and classify_result(result) is not None:
             return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, started, generation))
         if circuit.breaker.quiet is not quiet or len(items) >= limit:
             off_path.permit(circuit, quiet, started, generation).success()

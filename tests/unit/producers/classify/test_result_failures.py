@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from switchgear import Switchgear
-from switchgear.classify.result import failure_in, text_in
+from switchgear.classify.result import classify_result, result_text
 from switchgear.testing import InMemoryFleet
 
 
@@ -69,7 +69,7 @@ def test_local_guard_returns_an_mcp_error():
 
 @pytest.mark.parametrize("result", [None, 1, "x", {"content": "x"}, {"isError": True}, object(), CallToolResult])
 def test_guard_reports_other_results_as_successes(result):
-    assert failure_in(result) is None
+    assert classify_result(result) is None
 
 
 def test_unreadable_result_is_a_success_and_is_logged_once(caplog):
@@ -82,8 +82,10 @@ def test_unreadable_result_is_a_success_and_is_logged_once(caplog):
         for _ in range(3):
             assert isinstance(guarded(), Unreadable)
     assert caplog.text.count("a result of type Unreadable could not be read: RuntimeError") == 1
-    assert text_in(Unreadable()).startswith("(its text can't be read")
+    assert result_text(Unreadable()).startswith("(its text can't be read")
 
 
 def test_mcp_error_without_text_has_a_message():
-    assert text_in({"isError": True, "content": []}) == "the result says that the tool failed"
+    fleet = InMemoryFleet()
+    fleet.gear("planner").call("t", lambda: {"isError": True, "content": []})
+    assert fleet.events("t")[0]["error_message"] == "the result says that the tool failed"
