@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from switchgear.fleet.policy_overrides import after_command, laid_over, merged, 
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import PolicyOverrides
 from switchgear.policies import PolicyError
-from switchgear.policies.glob import matches, sample_of
+from switchgear.policies.glob import TooManyOverlapsError, coverings, matches
 from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.records import check_readable, check_time
@@ -188,7 +189,7 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
         return
     names = [name for name in registry.tools_of(record.partition) if matches(command.tool_name, name)]
     changed = after_command(overrides, command, values, partition, offset)
-    for name in names or [sample_of(command.tool_name)]:  # of tools that may come, one is tried
+    for name in (*names, *_future_names(command.tool_name, changed)):
         found = registry.find(name)
         _check_possible(registry, name, changed, None if found is None else found.row.policy)
     registry.set_overrides(changed)
@@ -197,6 +198,12 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
         for live in list(registry.of_tool(name)):
             _follow(live, registry, command, record.timestamp / 1000)
             registry.touch(live)
+
+
+def _future_names(glob: str, overrides: PolicyOverrides) -> Iterator[str]:
+    """Yield a name that the glob covers for each set of other globs that can cover it too. If there are very many, yield some."""
+    with suppress(TooManyOverlapsError):
+        yield from (name for name in coverings([glob, *overrides.tables]) if matches(glob, name))
 
 
 def _follow(live: LiveCircuit, registry: CircuitRegistry, command: Command, arrived: float) -> None:

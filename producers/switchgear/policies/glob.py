@@ -1,16 +1,20 @@
-"""Globs: which tools they cover, which is the most specific, and names that several of them share."""
+"""Globs: which tools they cover, which is the most specific, and which sets of them can cover one tool."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 _WILDCARDS: Final = re.compile(r"[*?\[]")
-_CLASS: Final = re.compile(r"\[!?\]?[^\]]*\]")
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz_0123456789" + "".join(map(chr, range(33, 127)))
+_PART: Final = re.compile(r"\[!?+\]?+[^\]]*\]|.", re.DOTALL)
+_LETTERS: Final = "xyzwvutsrqponmlkjihgfedcba_0123456789"
+MAX_STATES: Final = 20_000
+"""Bound of the search for sets of globs, a second at most."""
 
 
 @lru_cache(maxsize=4096)
@@ -37,29 +41,61 @@ def specificity(pattern: str) -> tuple[bool, int, int]:
     return False, first.start(), literal
 
 
-def sample_of(pattern: str) -> str:
-    """Return a tool name that the glob covers, to try its policy on. For a glob that covers no name, return some name."""
-    return _CLASS.sub(lambda found: _one_of(found.group()), pattern).replace("*", "x").replace("?", "x")
+class TooManyOverlapsError(Exception):
+    """The globs overlap in more ways than can be checked."""
 
 
-def _one_of(group: str) -> str:
-    return next((letter for letter in (*group[1:-1], *_LETTERS) if fnmatch.fnmatchcase(letter, group)), "x")
+def coverings(patterns: Sequence[str]) -> Iterator[str]:
+    """Yield a name for each different set of the globs that can cover one name.
 
+    All globs are matched at once, with one bit for each place in a glob (Baeza-Yates and Gonnet 1992). The search visits every state
+    that a name can lead to, short names first.
 
-def shared_names(patterns: Sequence[str]) -> Iterator[str]:
-    """Yield names that one or more of the globs cover: of each glob alone, and of globs put into its last ``*``, one after the other.
-
-    Some overlaps are missed: ``ab*c`` and ``a*bc`` share ``abc``.
+    Raises:
+        TooManyOverlapsError: There are more than :data:`MAX_STATES` states.
     """
+    starts = ends = stars = 0
+    places: defaultdict[str, int] = defaultdict(int)  # of each character, ? and class
+    place = 1
     for pattern in patterns:
-        joined = pattern
-        yield sample_of(pattern)
-        for other in patterns:
-            before, star, after = joined.rpartition("*")
-            if not star:
-                break
-            nested = f"{before}{other}{after}"
-            name = sample_of(nested)
-            if matches(other, name) and matches(pattern, name):
-                joined = nested
-                yield name
+        starts |= place
+        for part in _PART.findall(pattern):
+            if part == "*":
+                stars |= place
+            else:
+                places[part] |= place
+                place <<= 1
+        ends |= place
+        place <<= 1
+    letters = _letters("".join(patterns), places)
+    waiting = [(starts, "")]
+    states: set[int] = set()
+    found: set[int] = set()
+    for state, name in waiting:
+        for taken, letter in letters.items():
+            after = (state & taken) << 1 | (state & stars)
+            if not after or after in states:
+                continue
+            if len(states) == MAX_STATES:
+                raise TooManyOverlapsError
+            states.add(after)
+            waiting.append((after, name + letter))
+            covering = after & ends
+            if covering and covering not in found:
+                found.add(covering)
+                yield name + letter
+
+
+def _letters(text: str, places: Mapping[str, int]) -> dict[int, str]:
+    """Return one character for each different set of places that take it.
+
+    Characters with the same set need one try. Along Unicode, the set changes at a character of ``text`` or right after one.
+    """
+    following = (chr(min(ord(letter) + 1, sys.maxunicode)) for letter in text)
+    letters: dict[int, str] = {}
+    for letter in dict.fromkeys((*_LETTERS, *text, *following)):
+        taken = sum(
+            at for part, at in places.items() if part in {"?", letter} or (len(part) > 1 and matches(part, letter))
+        )
+        letters.setdefault(taken, letter)
+    return letters

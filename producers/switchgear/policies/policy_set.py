@@ -16,21 +16,20 @@ turns a rule off. Values that no table names come from the default, and then fro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
 import pydantic
 
 from switchgear.policies.errors import PolicyError, impossible, unknown_key
-from switchgear.policies.glob import matches, shared_names, specificity
+from switchgear.policies.glob import TooManyOverlapsError, coverings, matches, specificity
 from switchgear.policies.load import read_file
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
-log: Final = logging.getLogger("switchgear.policies")
 BUILT_IN: Final = "built-in default"
 DEFAULT: Final = "[default]"
 REMEMBERED_TOOLS: Final = 4096
@@ -113,15 +112,12 @@ class PolicySet:
         return tuple(pattern for pattern, _ in self._tables)
 
     def effective(self, tool_name: str) -> BreakerPolicy:
-        """Return the policy in force for a tool. Tools with the same tables share one object.
-
-        If tables contradict each other and loading did not notice, the most specific one is left out, and logged.
-        """
+        """Return the policy in force for a tool. Tools with the same tables share one object."""
         return self._remembered(tool_name)
 
     def explain(self, tool_name: str) -> Explanation:
         """Return the policy in force for a tool, with the table that each value comes from."""
-        covering = self._possible(tool_name)
+        covering = self._covering(tool_name)
         policy = self._merged(covering)
         sources = dict.fromkeys(BreakerPolicy.model_fields, BUILT_IN)
         if policy.cusum is not None:
@@ -135,18 +131,7 @@ class PolicySet:
         return Explanation(tool_name=tool_name, policy=policy, tables=tables, sources=sources)
 
     def _look_up(self, tool_name: str) -> BreakerPolicy:
-        return self._merged(self._possible(tool_name))
-
-    def _possible(self, tool_name: str) -> tuple[int, ...]:
-        covering = self._covering(tool_name)
-        while True:
-            try:
-                self._merged(covering)
-            except PolicyError as error:
-                log.error("%s is left out for %s: %s", _title(self._tables[covering[0]][0]), tool_name, error)  # noqa: TRY400
-                covering = covering[1:]
-            else:
-                return covering
+        return self._merged(self._covering(tool_name))
 
     def _layers(self, covering: tuple[int, ...]) -> list[tuple[str, dict[str, Any]]]:
         """Return titles and values from the default to the most specific table."""
@@ -193,14 +178,19 @@ class PolicySet:
             raise impossible(self.source, " over ".join(title for title, _ in reversed(layers)), error) from None
 
     def _check(self) -> None:
-        """Merge every table alone over the default, and the tables of names that several of them cover."""
+        """Merge every table alone over the default, and every set of tables that can cover a tool."""
         self._merge(())
         for index, (pattern, values) in enumerate(self._tables):
             policy = self._merge((index,))
             if "fallback" in values and pattern in policy.fallback:
                 raise PolicyError(f"{self.source}: {_title(pattern)}: fallback: {OWN_FALLBACK}.", hint="Leave it out.")
-        for name in shared_names(self.patterns):
-            self._merged(self._covering(name))
+        try:
+            for name in chain(self.patterns, coverings(self.patterns)):  # a tool's name may look like a glob
+                self._merged(self._covering(name))
+        except TooManyOverlapsError:
+            raise PolicyError(
+                f"{self.source}: the tables overlap in too many ways to check.", hint="Use fewer globs."
+            ) from None
 
 
 def _title(pattern: str) -> str:

@@ -177,6 +177,15 @@ def test_an_impossible_glob_is_refused_whether_its_tools_are_there_or_not():
     assert _fails(world, "mcp:a", 1) == "closed"
 
 
+def test_two_globs_that_are_impossible_for_a_tool_to_come_are_refused_in_every_partition():
+    world = World(partitions=2)
+    _set(world, "ab*c", {"sliding_window_type": "count", "sliding_window_size": 60, "failure_count": 50})
+    _set(world, "a*c", {"sliding_window_size": 20})  # ab*c is more specific: its own size holds
+    assert world.dead == []
+    _set(world, "abc*", {"sliding_window_size": 20})
+    assert ["more than a window of 20 calls" in letter.reason for letter in world.dead] == [True, True]
+
+
 def test_the_row_of_globs_is_not_read_as_a_circuit():
     world = World()
     _set(world, "mcp:*", {"consecutive_failures": 1})
