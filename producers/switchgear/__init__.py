@@ -25,10 +25,10 @@ from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
 from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
-from switchgear.sessions.session import Session, SessionStatus
-from switchgear.sessions.usage import Usage
+from switchgear.sessions import Session, SessionStatus
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
+from switchgear.usage import Usage
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 

@@ -10,7 +10,7 @@ from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
-from switchgear.fallback.chains import Chains
+from switchgear.fallback import Chains
 from switchgear.follower.changes import FleetChanges
 from switchgear.follower.view import CircuitView
 from switchgear.guard.calls import Calling
@@ -25,15 +25,14 @@ from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.housekeeping import Housekeeping
 from switchgear.runtime.lifetime import Lifetime
-from switchgear.sessions.session import Session, session_stack
+from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear.transport import Servers, connect
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
-    from switchgear.prompts.notice import NameOf, NoticeBoard
-    from switchgear.prompts.tool_list import CircuitOf
+    from switchgear.prompts import CircuitOf, NameOf, NoticeBoard
 
 T = TypeVar("T")
 
@@ -320,12 +319,12 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
-        """Return the tools to offer to the model now. See :func:`switchgear.prompts.tool_list.available`.
+        """Return the tools to offer to the model now. See :func:`switchgear.prompts.available`.
 
         Raises:
             NamelessToolError: A tool has no name.
         """
-        from switchgear.prompts.tool_list import available  # noqa: PLC0415 - not every program has a list of tools
+        from switchgear.prompts import available  # noqa: PLC0415 - not every program has a list of tools
 
         return available(tools, self.is_open, circuit_of=circuit_of)
 
@@ -334,7 +333,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         Most of the time it is empty. It changes only when a circuit does, so that the prompt's cache stays valid.
         """
-        from switchgear.prompts.notice import NoticeBoard, notice_now  # noqa: PLC0415 - see available
+        from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
         self._start()
         if self._board is None:

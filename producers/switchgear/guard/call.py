@@ -11,13 +11,13 @@ from switchgear.caching.repeated_calls import Duplicate
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import classify_result, result_text
-from switchgear.fallback.registry import resolved
-from switchgear.guard.argument_mismatch import misfit
+from switchgear.fallback import resolved
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.sessions.session import session_of, session_stack
-from switchgear.sessions.usage import NOTHING, Usage, usage_of
+from switchgear.guard.tool_function import misfit
+from switchgear.sessions import session_of, session_stack
+from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import DEFAULT_COUNTED
 
 if TYPE_CHECKING:

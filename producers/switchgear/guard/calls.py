@@ -8,12 +8,11 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear import arguments
-from switchgear.fallback.registry import Guarded, guarded_by
 from switchgear.guard.call import Answer, GuardPlan
 from switchgear.guard.decorate import guarded
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import arun, run
-from switchgear.guard.tool_function import examine
+from switchgear.guard.tool_function import Guarded, examine, guarded_by
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:

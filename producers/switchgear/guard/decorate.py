@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import arguments
 from switchgear.arguments import OptionError
-from switchgear.fallback.registry import FUNCTION_MAY_STAND_IN, MARK, MAY_STAND_IN, Guarded, guarded_by
+from switchgear.fallback import FUNCTION_MAY_STAND_IN, MAY_STAND_IN
 from switchgear.guard.call import GuardPlan
 from switchgear.guard.fast_path import plain_async_guard, plain_guard
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.pipeline import arun, run
 from switchgear.guard.streams import guarded_astream, guarded_stream
-from switchgear.guard.tool_function import ToolFunction, examine
+from switchgear.guard.tool_function import MARK, Guarded, ToolFunction, examine, guarded_by
 
 if TYPE_CHECKING:
     from switchgear.guard.runtime import Runtime

@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.classify.result import HARMLESS, classify_result
-from switchgear.guard.argument_mismatch import misfit
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError
-from switchgear.sessions.session import session_stack
+from switchgear.guard.tool_function import misfit
+from switchgear.sessions import session_stack
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from switchgear import arguments
 from switchgear.arguments import OptionError
 from switchgear.classify import Classification, Classifier
-from switchgear.sessions.usage import UsageExtractor
+from switchgear.usage import UsageExtractor
 from switchgear_schemas.enums import ErrorClass
 
 if TYPE_CHECKING:

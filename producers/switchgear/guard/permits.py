@@ -14,8 +14,8 @@ from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear.sessions.usage import NOTHING, ReportError, Usage, amount, usage_from, usage_of, whole
 from switchgear.telemetry.hooks import CallOutcome
+from switchgear.usage import NOTHING, ReportError, Usage, amount, usage_from, usage_of, whole
 from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status, status_of
 from switchgear_schemas.errors import SwitchgearError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.guard.probes import ProbeCoordinator
-    from switchgear.sessions.session import Session
+    from switchgear.sessions import Session
     from switchgear.telemetry.hooks import HookList
 
 

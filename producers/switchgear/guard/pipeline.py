@@ -20,7 +20,7 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.rerouting import Waits, find_fallback, running
 from switchgear.guard.time_limit import in_task, within
-from switchgear.sessions.session import session_of
+from switchgear.sessions import session_of
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:

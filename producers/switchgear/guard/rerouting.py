@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.breaker.registry import candidates
-from switchgear.fallback.registry import DIFFERENT, FUNCTION_MAY_STAND_IN, Guarded
-from switchgear.guard.argument_mismatch import Arguments, fitted
+from switchgear.fallback import DIFFERENT, FUNCTION_MAY_STAND_IN
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
+from switchgear.guard.tool_function import Arguments, Guarded, fitted
 
 if TYPE_CHECKING:
     from switchgear.guard.tool_function import ToolFunction

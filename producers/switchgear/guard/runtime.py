@@ -17,20 +17,19 @@ from switchgear.caching.cache import result_caches
 from switchgear.caching.call_key import parameters_hash
 from switchgear.caching.repeated_calls import DuplicateWatch
 from switchgear.caching.single_flight import SingleFlight
-from switchgear.fallback.chains import Chains, FallbackMap
-from switchgear.fallback.registry import NO_GROUP, Group, StandIns
+from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import NO_CALLER, Caller, Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.timed_threads import TimedThreads
+from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear.sessions.session import session_of
+from switchgear.sessions import session_of
 from switchgear_schemas.enums import ServedBy
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.sessions.session import Session
+    from switchgear.sessions import Session
     from switchgear.telemetry.hooks import HookList
 
 log: Final = logging.getLogger("switchgear.guard")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from switchgear.guard.call import Call
 from switchgear.guard.pipeline import aprepare, prepare, time_limit
 from switchgear.guard.time_limit import within
-from switchgear.sessions.usage import NOTHING
+from switchgear.usage import NOTHING
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:

@@ -1,14 +1,18 @@
-"""Examine a callable: its kind, its name, and whether its first argument is the object of a method."""
+"""What is known about a function that calls a tool: its kind, its guard, and the arguments that fit it."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Kind = Literal["function", "coroutine", "generator", "async_generator"]
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+MARK: Final = "__switchgear__"
+"""The attribute of a guarded function that holds its :class:`Guarded`."""
 
 _RECEIVERS: Final = frozenset({"self", "cls", "mcs"})
 
@@ -23,6 +27,22 @@ class ToolFunction:
     """The first argument is the object or class that it is a method of."""
     name: str
     """Its qualified name, for messages."""
+
+
+class Guarded(NamedTuple):
+    """A guarded function and the rules of its calls."""
+
+    tool: ToolFunction
+    plan: Any
+    """Its :class:`~switchgear.guard.call.GuardPlan`. This module can't name the type: plans are made with its help."""
+    wrapper: Callable[..., Any] | None = None
+    """The guarded function that carries this under :data:`MARK`. Another decorator copies the mark, and must not be passed over."""
+
+
+def guarded_by(function: Any) -> Guarded | None:
+    """Return what ``function`` carries if it is guarded."""
+    found = getattr(function, MARK, None)
+    return found if isinstance(found, Guarded) and found.wrapper is getattr(function, "__func__", function) else None
 
 
 def examine(function: Callable[..., Any]) -> ToolFunction:
@@ -74,3 +94,50 @@ def _is_method(function: Callable[..., Any]) -> bool:
         inner = getattr(function, "__wrapped__", None)
         return inner is not None and _is_method(inner)
     return bool(code.co_argcount > 0 and code.co_varnames[0] in _RECEIVERS)
+
+
+def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    """Return why ``function`` can't be called with these arguments.
+
+    Returns:
+        None if it can, or if that isn't known: what a wrapper passes on, or what C code takes.
+    """
+    while (guarded := guarded_by(function)) is not None:
+        if inspect.ismethod(function):
+            args = (function.__self__, *args)
+        function = guarded.tool.call
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # written in C
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def fitted(target: ToolFunction, receiver: tuple[Any, ...], arguments: Arguments) -> Arguments | str:
+    """Return what to call ``target`` with, or why it can't be called so.
+
+    Args:
+        target: The function that stands in.
+        receiver: The object that the tool is a method of; empty for a function.
+        arguments: Those of the call, without the receiver.
+    """
+    args, kwargs = arguments
+    if target.receiver:
+        if not receiver:
+            return f"{target.name} is a method and the call has no object"
+        if not _has(receiver[0], target):
+            return f"a {type(receiver[0]).__qualname__} has no {target.name}"
+        args = (*receiver, *args)
+    unfit = misfit(target.call, args, kwargs)
+    return f"the arguments don't fit: {unfit}" if unfit else (args, kwargs)
+
+
+def _has(receiver: Any, method: ToolFunction) -> bool:
+    """Return whether ``method`` was written in the class of ``receiver``, or in one above it."""
+    written = (method.call.__module__, method.call.__qualname__.rpartition(".")[0])
+    above = (*type(receiver).__mro__, *(receiver.__mro__ if isinstance(receiver, type) else ()))
+    return any((one.__module__, one.__qualname__) == written for one in above)

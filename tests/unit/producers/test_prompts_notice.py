@@ -16,7 +16,7 @@ from switchgear import Switchgear
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.follower.view import CauseView, CircuitView, Instant
 from switchgear.guard.local_circuits import LocalCircuit
-from switchgear.prompts.notice import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
+from switchgear.prompts import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.clock import Clock
 

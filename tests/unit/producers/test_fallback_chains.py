@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear import SwitchgearError
-from switchgear.fallback.chains import FallbackMap
+from switchgear.fallback import FallbackMap
 
 NAMED = {"a": ["b", "c"], "b": ["d"], "c": ["a", "b"], "d": ["a", "e"]}
 

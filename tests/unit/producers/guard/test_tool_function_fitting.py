@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from switchgear import Switchgear
-from switchgear.guard.argument_mismatch import misfit
+from switchgear.guard.tool_function import misfit
 
 
 class Client:

@@ -11,7 +11,7 @@ from mcp import types
 from openai.types.responses import WebSearchTool
 
 from switchgear import BreakerPolicy, OptionError, Switchgear, SwitchgearError
-from switchgear.prompts.tool_list import NamelessToolError, available, name_of
+from switchgear.prompts import NamelessToolError, available, listed_name
 from switchgear.testing import InMemoryFleet
 
 
@@ -62,7 +62,7 @@ def refuses_search(tool):
 
 @pytest.mark.parametrize("tool", SHAPES)
 def test_finds_the_name_in_every_format(tool):
-    assert name_of(tool) == "search"
+    assert listed_name(tool) == "search"
     assert available([tool], refuses_search) == []
     kept = available([tool], lambda _tool: False)
     assert len(kept) == 1

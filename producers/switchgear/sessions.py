@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from switchgear import arguments
 from switchgear.guard.rejections import Rejection
-from switchgear.sessions.usage import NOTHING, Usage, usage_of
+from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:

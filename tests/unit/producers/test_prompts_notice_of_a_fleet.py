@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear.prompts.notice import NOTHING_CALLABLE
+from switchgear.prompts import NOTHING_CALLABLE
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.policy import BreakerPolicy
 

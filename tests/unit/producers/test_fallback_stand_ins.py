@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from switchgear import CachePolicy, CircuitOpenError, Switchgear
-from switchgear.fallback import registry as stand_ins
-from switchgear.fallback.registry import same_function
+from switchgear import fallback as stand_ins
+from switchgear.fallback import same_function
 
 
 def tools_of(gear, user, **options):

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, ThreadsBusyError
-from switchgear.guard.timed_threads import TimedThreads
+from switchgear.guard.time_limit import TimedThreads
 from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.waiting import until
 

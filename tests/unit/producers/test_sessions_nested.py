@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from switchgear import Switchgear, SwitchgearError
-from switchgear.sessions.session import session_stack
+from switchgear.sessions import session_stack
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from switchgear import (
     SwitchgearError,
     Usage,
 )
-from switchgear.sessions.session import session_stack
+from switchgear.sessions import session_stack
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear.testing import InMemoryFleet
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from switchgear import BreakerPolicy, Switchgear, SwitchgearError, Usage
-from switchgear.sessions.usage import usage_of
 from switchgear.testing import InMemoryFleet
+from switchgear.usage import usage_of
 
 FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
 

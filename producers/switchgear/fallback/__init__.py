@@ -1,1 +1,0 @@
-"""Choose what to call when a circuit refuses a call."""

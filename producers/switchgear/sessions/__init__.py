@@ -1,1 +1,0 @@
-"""Group the calls of one agent run, with limits and circuits of its own."""
