@@ -77,7 +77,7 @@ class ClientSettings(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _home(cls, value: Any) -> Any:
+    def _expand_user(cls, value: Any) -> Any:
         if not isinstance(value, Path):
             return value
         try:

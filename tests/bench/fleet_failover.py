@@ -39,7 +39,7 @@ SESSION_S: Final = 6
 MOVE_S: Final = 10.0
 """Time after the session timeout for the rebalance, the recovery of the table and the take-over."""
 TOOLS: Final = [f"tool-{number}" for number in range(48)]
-TELL_EVERY_S: Final = 0.5
+REPORT_EVERY_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Traffic:
                 for tool in TOOLS:
                     command = Command.model_validate({"tool_name": tool, "verb": verb, "actor": "bench"})
                     await producer.send(names.commands, key=tool.encode(), value=command.to_bytes())
-                for number in range(int(self._rate * TELL_EVERY_S)):
+                for number in range(int(self._rate * REPORT_EVERY_S)):
                     tool = TOOLS[number % len(TOOLS)]
                     event = json.dumps({"tool_name": tool, "status": "success"}).encode()
                     await producer.send(names.executions, key=tool.encode(), value=event)
-                await asyncio.sleep(max(0.0, TELL_EVERY_S - (time.monotonic() - began)))
+                await asyncio.sleep(max(0.0, REPORT_EVERY_S - (time.monotonic() - began)))
 
 
 async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: int, folder: Path) -> list[Kill]:
@@ -100,7 +100,7 @@ async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: 
     try:
         await _shared(group)
         async with Traffic(settings, rate):
-            await asyncio.sleep(3 * TELL_EVERY_S)
+            await asyncio.sleep(3 * REPORT_EVERY_S)
             for each in range(kills):
                 name = f"worker-{each % workers}"
                 owned = _owned(group[name])
@@ -114,7 +114,7 @@ async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: 
                     await _shared({left: child for left, child in group.items() if left != name})
                     group[name] = start(name)
                     await _shared(group)
-                await asyncio.sleep(3 * TELL_EVERY_S)
+                await asyncio.sleep(3 * REPORT_EVERY_S)
     finally:
         for child in group.values():
             child.__exit__()

@@ -1,9 +1,9 @@
 """From the failing call that trips the rule in one process to the refusal in twenty others, at 0, 5,000 and 20,000 events a second.
 
-    python -m tests.bench.fleet_latency [--loads 0,5000,20000] [--watchers 20] [--trips 40] [--plot docs/images/fleet_latency.svg]
+    python -m tests.bench.fleet_latency [--loads 0,5000,20000] [--observers 20] [--trips 40] [--plot docs/images/fleet_latency.svg]
 
-One process makes the failing calls, each watcher asks `try_acquire` whenever its follower learns of a circuit; the instants are of
-CLOCK_MONOTONIC, which all processes of a machine share. Broker, worker, watchers and load share the machine: the load is encoded
+One process makes the failing calls, each observer asks `try_acquire` whenever its follower learns of a circuit; the instants are of
+CLOCK_MONOTONIC, which all processes of a machine share. Broker, worker, observers and load share the machine: the load is encoded
 beforehand, sent in batches and runs at a low priority, and what it reached is in the table. The stages are from the broker's own
 timestamps (1 ms): the failing call until its event is in the log, from there until the circuit's record is, from there until the refusal.
 Exit code 1 where the p99 is above 100 ms.
@@ -42,10 +42,10 @@ minimum_reporters = 1
 wait_duration_in_open_state_s = 600
 """
 
-WATCHER: Final = """
+OBSERVER: Final = """
 import sys, threading, time
 from switchgear import BreakerPolicy, Switchgear
-gear = Switchgear(sys.argv[1], service="watcher", topic_prefix=sys.argv[2], local_policies=BreakerPolicy(mode="disabled"))
+gear = Switchgear(sys.argv[1], service="observer", topic_prefix=sys.argv[2], local_policies=BreakerPolicy(mode="disabled"))
 def changed(view):
     if not gear.try_acquire(view.tool_name):
         print("refused", view.tool_name, time.monotonic(), time.time(), flush=True)
@@ -94,7 +94,7 @@ class Result:
 
     @property
     def samples(self) -> list[float]:
-        """The time from the call to the refusal, for every trip and watcher."""
+        """The time from the call to the refusal, for every trip and observer."""
         return sorted((at - trip.called_monotonic) * 1000 for trip in self.trips for at in trip.refused_monotonic)
 
     def stages(self) -> dict[str, list[float]]:
@@ -146,7 +146,7 @@ def _load(settings: Settings, rate: int, log: Path) -> Iterator[Child | None]:
         yield child
 
 
-def measure(settings: Settings, load: int, trips: int, watchers: list[Child], folder: Path) -> Result:
+def measure(settings: Settings, load: int, trips: int, observers: list[Child], folder: Path) -> Result:
     """Measure one load. Every trip uses another tool."""
     tools = [f"trip-{load}-{number}" for number in range(trips)]
     with _load(settings, load, folder / f"load-{load}.log") as generator:
@@ -157,26 +157,26 @@ def measure(settings: Settings, load: int, trips: int, watchers: list[Child], fo
             found = {tool: Trip(float(at), float(wall)) for tool, at, wall in _lines(caller, "tripping")}
         assert set(found) == {warm_up, *tools}, caller.output()
         del found[warm_up]
-        _collect(watchers, found)
+        _collect(observers, found)
         rates = [] if generator is None else [float(rate) for (rate,) in _lines(generator, "rate")]
     return Result(load, statistics.median(rates) if rates else 0.0, list(found.values()))
 
 
-def _collect(watchers: list[Child], trips: dict[str, Trip]) -> None:
+def _collect(observers: list[Child], trips: dict[str, Trip]) -> None:
     deadline = time.monotonic() + LIMIT_S
     while True:
         for trip in trips.values():
             trip.refused_monotonic.clear()
             trip.refused.clear()
-        for watcher in watchers:
-            for tool, at, wall in _lines(watcher, "refused"):
+        for observer in observers:
+            for tool, at, wall in _lines(observer, "refused"):
                 if tool in trips:
                     trips[tool].refused_monotonic.append(float(at))
                     trips[tool].refused.append(float(wall))
-        if all(len(trip.refused) == len(watchers) for trip in trips.values()):
+        if all(len(trip.refused) == len(observers) for trip in trips.values()):
             return
-        missing = {name: len(watchers) - len(trip.refused) for name, trip in trips.items()}
-        assert time.monotonic() < deadline, f"watchers that never refused, by tool: {missing}"
+        missing = {name: len(observers) - len(trip.refused) for name, trip in trips.items()}
+        assert time.monotonic() < deadline, f"observers that never refused, by tool: {missing}"
         time.sleep(0.2)
 
 
@@ -212,29 +212,29 @@ def draw(results: list[Result], path: Path) -> None:
 
 
 def run(given: argparse.Namespace) -> list[Result]:
-    """Start broker, worker and watchers once, and measure every load."""
+    """Start broker, worker and observers once, and measure every load."""
     results: list[Result] = []
     with running_kafka() as kafka, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "policies.toml").write_text(POLICY)
         settings = kafka.settings(policy_file=folder / "policies.toml", topic_partitions=12)
         asyncio.run(ensure_topics(settings))
-        watchers: list[Child] = []
+        observers: list[Child] = []
         try:
             with switchgear("worker", log=folder / "worker.log", settings=settings) as worker:
                 worker.wait_for_output("ready  ")
-                for number in range(given.watchers):
+                for number in range(given.observers):
                     arguments = [settings.kafka_bootstrap_servers, settings.topic_prefix]
-                    watchers.append(python(WATCHER, *arguments, log=folder / f"watcher-{number}.log"))
-                for watcher in watchers:
-                    watcher.wait_for_output("watching")
-                results.extend(measure(settings, load, given.trips, watchers, folder) for load in given.loads)
+                    observers.append(python(OBSERVER, *arguments, log=folder / f"observer-{number}.log"))
+                for observer in observers:
+                    observer.wait_for_output("watching")
+                results.extend(measure(settings, load, given.trips, observers, folder) for load in given.loads)
                 asyncio.run(stamp(settings, results))
         finally:
-            for watcher in watchers:
-                watcher.process.kill()
-            for watcher in watchers:
-                watcher.process.wait()
+            for observer in observers:
+                observer.process.kill()
+            for observer in observers:
+                observer.process.wait()
     return results
 
 
@@ -244,7 +244,7 @@ def main() -> int:
     parser.add_argument(
         "--loads", type=lambda text: [int(part) for part in text.split(",")], default=[0, 5_000, 20_000]
     )
-    parser.add_argument("--watchers", type=int, default=20)
+    parser.add_argument("--observers", type=int, default=20)
     parser.add_argument("--trips", type=int, default=40)
     parser.add_argument("--plot", type=Path, help="Where to draw the latencies, .svg or .png; needs matplotlib.")
     given = parser.parse_args()

@@ -97,7 +97,9 @@ async def measure(store: Store, rounds: int) -> list[str]:
             cpu.append((time.process_time() - worked) * 1000)
         median, p95 = statistics.median(taken), sorted(taken)[max(0, round(0.95 * len(taken)) - 1)]
         verdict = "" if limit is None else f"{limit:>5.0f} {'ok' if median <= limit else 'MISSED'}"
-        lines.append(f"{name:<38}{median:>9.1f}{p95:>9.1f}{statistics.median(cpu):>9.1f}  {verdict:<12} {_told(plans)}")
+        lines.append(
+            f"{name:<38}{median:>9.1f}{p95:>9.1f}{statistics.median(cpu):>9.1f}  {verdict:<12} {_shown(plans)}"
+        )
     return lines
 
 
@@ -106,7 +108,7 @@ def _once(seen: list[tuple[str, dict[str, object]]]) -> list[tuple[str, dict[str
     return list({sql: (sql, parameters) for sql, parameters in seen if "EXISTS" not in sql}.values())
 
 
-def _told(plans: list[Reading]) -> str:
+def _shown(plans: list[Reading]) -> str:
     return "; ".join(map(str, plans)) or "-"
 
 

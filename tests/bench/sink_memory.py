@@ -2,7 +2,7 @@
 
     python -m tests.bench.sink_memory [EVENTS]
 
-A sink process drains EVENTS (a million by default) while they are produced; its resident memory is sampled four times a second and told
+A sink process drains EVENTS (a million by default) while they are produced; its resident memory is sampled four times a second and reported
 by the rows it has stored: alone (ClickHouse is another process), and with the ClickHouse engine inside it, whose caches fill first. Flat
 means that the median of the last quarter of the rows is that of the second: what comes before is the start.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
 from switchgear_sinks.sandbox import missing
-from tests.fuzz.sql.opened import Watch
+from tests.fuzz.sql.opened import FileMonitor
 from tests.fuzz.sql.positions import EXPRESSIONS, REFERENCES, STATEMENTS, TABLES
 from tests.fuzz.sql.run import fuzz
 from tests.fuzz.sql.statements import Statements, Vocabulary
@@ -62,11 +62,11 @@ def test_every_refused_function_comes_into_every_position():
 def test_the_file_monitor_sees_a_file_that_is_opened(tmp_path):
     path = Path(tmp_path, "x")
     path.write_text("x")
-    with Watch(path) as watch:
-        assert not watch.opened()
+    with FileMonitor(path) as monitor:
+        assert not monitor.opened()
         path.read_text()
-        assert watch.opened()
-        assert not watch.opened()
+        assert monitor.opened()
+        assert not monitor.opened()
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def test_a_tool_that_fails_in_two_processes_is_refused_in_a_third_and_recovers_b
     probes = [line for line in guard.output().splitlines() if line.startswith("CALLED") and line != "CALLED -"]
     assert len(probes) == 1
 
-    # The same story is in ClickHouse, and the command line tells it.
+    # The same story is in ClickHouse, and the command line shows it.
     eventually(
         lambda: (
             sql(system, f"SELECT count() FROM tool_metrics WHERE tool_name = '{TOOL}' AND status = 'error'") == [[30]]

@@ -61,14 +61,14 @@ class Faults:
         action()
         self._next(name, every_s, action)
 
-    def _anybody(self) -> SimulatedProcess:
+    def _any_process(self) -> SimulatedProcess:
         return self._simulation.rng.choice(self._simulation.processes)
 
     def _crash_one(self) -> None:
-        self.crash(self._anybody())
+        self.crash(self._any_process())
 
     def _deafen(self) -> None:
-        process = self._anybody()
+        process = self._any_process()
         if process.alive and process.deaf_since is None:
             process.catch_up()
             process.deaf_since = self._simulation.agenda.now
@@ -84,7 +84,7 @@ class Faults:
             process.follower.mend()
 
     def _mute(self) -> None:
-        process = self._anybody()
+        process = self._any_process()
         if process.alive and process.mute_since is None:
             process.mute_since = self._simulation.agenda.now
             process.emitter.cut()

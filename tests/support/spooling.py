@@ -54,7 +54,7 @@ def databases(root: Path) -> list[Path]:
 
 
 def damage(path: Path) -> None:
-    """Overwrite a file of events, its log included, with bytes that are no database."""
+    """Overwrite a file of events, its log included, with bytes that are not a database."""
     path.write_bytes(b"\xff" * max(8_192, path.stat().st_size))
     Path(f"{path}-wal").unlink(missing_ok=True)
 

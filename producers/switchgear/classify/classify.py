@@ -20,7 +20,7 @@ _DEEPEST: Final = 5
 """How many exceptions within one another to look at."""
 MAX_MEMBERS: Final = 100
 """The most exceptions of a group to look at."""
-_MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
+_MOST_SIGNIFICANT: Final[tuple[ErrorClass, ...]] = (
     "transport",
     "timeout",
     "server",
@@ -33,7 +33,7 @@ _MOST_TELLING: Final[tuple[ErrorClass, ...]] = (
     "cancelled",
 )
 """Outages come first, then what may be one, then the rest."""
-_OUTAGES: Final = frozenset(_MOST_TELLING[:4])
+_OUTAGES: Final = frozenset(_MOST_SIGNIFICANT[:4])
 
 
 def classify(error: BaseException) -> Classification:
@@ -96,7 +96,7 @@ def _by_type(error: BaseException, depth: int) -> _Seen:
 def _order(seen: _Seen) -> tuple[int, float, bool]:
     """Return a sort key. What says most about the tool is the smallest; the longest wait breaks ties."""
     found = seen.found
-    return _MOST_TELLING.index(found.error_class), -(found.retry_after_s or 0.0), seen.by == "carried"
+    return _MOST_SIGNIFICANT.index(found.error_class), -(found.retry_after_s or 0.0), seen.by == "carried"
 
 
 def _carried(error: BaseException) -> Classification | None:

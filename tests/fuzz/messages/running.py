@@ -150,7 +150,9 @@ async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, 
         ended = [name for name, child in (("worker", system.worker), ("sink", system.sink)) if not child.alive]
         if ended or time.monotonic() - began > SOON_S:
             why = f"{' and '.join(ended)} ended" if ended else f"not within {SOON_S:g} s"
-            logs = "\n".join(f"{child.log.name}: {_telling(child.output())}" for child in (system.worker, system.sink))
+            logs = "\n".join(
+                f"{child.log.name}: {_last_errors(child.output())}" for child in (system.worker, system.sink)
+            )
             outcome.findings.append(
                 f"round {outcome.rounds} of seed {outcome.seed}: the good records are not {what}: {why}\n{logs}"
             )
@@ -159,7 +161,7 @@ async def _soon(look: Callable[[], Awaitable[bool]], what: str, system: System, 
     outcome.slowest_s = max(outcome.slowest_s, time.monotonic() - began)
 
 
-def _telling(output: str) -> str:
+def _last_errors(output: str) -> str:
     """Return the last errors of a log, and its end. The errors may be before a long traceback."""
     errors = [line for line in output.splitlines() if "[error" in line or "[critical" in line][-20:]
     return "\n".join([*errors, output[-1500:]])

@@ -1,4 +1,4 @@
-"""Detecting with inotify whether a process opens a file."""
+"""Detect with inotify whether a process opens a file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _IN_NONBLOCK = 0o4000
 _EVENT_BYTES = 4096
 
 
-class Watch:
-    """Watches a file from its creation on. Close it, or use it with ``with``."""
+class FileMonitor:
+    """Monitors a file from its creation on. Close it, or use it with ``with``."""
 
     def __init__(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fuzz.sql.opened import Watch
+from tests.fuzz.sql.opened import FileMonitor
 from tests.fuzz.sql.statements import Statements, Vocabulary
 from tests.support.canary import SECRET, World, listening
 
@@ -137,8 +137,8 @@ def fuzz(seed: int, seconds: float, walls: str, *, at_most: int | None = None, s
         try:
             names = engine.start()
             vocabulary = Vocabulary(**{kind: tuple(sorted(found)) for kind, found in names.items()})
-            with Watch(outside / "secret.txt") as watch:
-                _run(report, engine, world, watch, Statements(vocabulary, seed), seconds, at_most, said=said)
+            with FileMonitor(outside / "secret.txt") as monitor:
+                _run(report, engine, world, monitor, Statements(vocabulary, seed), seconds, at_most, said=said)
         finally:
             engine.end()
     return report
@@ -148,7 +148,7 @@ def _run(
     report: Report,
     engine: Engine,
     world: World,
-    watch: Watch,
+    monitor: FileMonitor,
     statements: Statements,
     seconds: float,
     at_most: int | None,
@@ -169,7 +169,7 @@ def _run(
         if outcome == "crashed":
             report.crashes.append(filled)
         touched = world.traces()
-        if watch.opened():
+        if monitor.opened():
             touched.append("the secret's file was opened")
         if any(shown in text for shown in READABLE):
             touched.append(f"the secret was shown: {text[:300]}")

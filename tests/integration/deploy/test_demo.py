@@ -1,4 +1,4 @@
-"""`switchgear demo`: labelled traffic from several processes, that ends when it is told to."""
+"""`switchgear demo`: labelled traffic from several processes, which ends on request."""
 
 import asyncio
 import json

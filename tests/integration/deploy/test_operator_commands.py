@@ -12,7 +12,7 @@ import pytest
 from switchgear.fleet.rows import Row
 from switchgear.policies import PolicySet
 from switchgear_cli.operate.policy_values import in_force
-from switchgear_cli.operate.send_command import send_command as give_all
+from switchgear_cli.operate.send_command import send_command
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.inspect import read_circuits, read_rows
@@ -43,9 +43,9 @@ def _command(tool: str, verb: str, reason: str = "drill", **fields: object) -> C
     return Command.model_validate({"tool_name": tool, "verb": verb, "actor": "ada", "reason": reason, **fields})
 
 
-async def give(settings, command, *, wait_s):
+async def send_one(settings, command, *, wait_s):
     """One command."""
-    (given,) = await give_all(settings, [command], wait_s=wait_s)
+    (given,) = await send_command(settings, [command], wait_s=wait_s)
     return given
 
 
@@ -63,40 +63,40 @@ async def test_commands_are_applied_seen_idempotent_and_outlive_the_worker(setti
     verbs = {"force_open": "forced_open", "disable": "disabled", "metrics_only": "metrics_only", "close": "closed"}
 
     for verb, state in verbs.items():
-        given = await give(unaware, _command("never-called", verb), wait_s=WAIT_S)
+        given = await send_one(unaware, _command("never-called", verb), wait_s=WAIT_S)
         assert (given.outcome, given.circuit.state) == ("applied", state)
-        again = await give(settings, _command("never-called", verb), wait_s=WAIT_S)
+        again = await send_one(settings, _command("never-called", verb), wait_s=WAIT_S)
         assert (again.outcome, again.circuit) == ("unchanged", given.circuit)
-    assert (await give(settings, _command("never-called", "reset"), wait_s=WAIT_S)).outcome == "applied"
-    assert (await give(settings, _command("never-called", "auto"), wait_s=WAIT_S)).outcome == "unchanged"
+    assert (await send_one(settings, _command("never-called", "reset"), wait_s=WAIT_S)).outcome == "applied"
+    assert (await send_one(settings, _command("never-called", "auto"), wait_s=WAIT_S)).outcome == "unchanged"
 
     # Together: the log's order decides, and each is seen although the other came right behind it.
     both = await asyncio.gather(
-        give(settings, _command("contended", "force_open", "one"), wait_s=WAIT_S),
-        give(settings, _command("contended", "disable", "two"), wait_s=WAIT_S),
+        send_one(settings, _command("contended", "force_open", "one"), wait_s=WAIT_S),
+        send_one(settings, _command("contended", "disable", "two"), wait_s=WAIT_S),
     )
     assert [given.outcome for given in both] == ["applied", "applied"]
     last = max(both, key=lambda given: given.circuit.version)
     assert await _last(settings, "contended") == last.circuit
 
     # A circuit that the policy does not count by is refused, with the reason.
-    refused = await give(settings, _command("scoped", "force_open", circuit_id="scoped|user=u1"), wait_s=WAIT_S)
+    refused = await send_one(settings, _command("scoped", "force_open", circuit_id="scoped|user=u1"), wait_s=WAIT_S)
     assert (refused.outcome, refused.done) == ("refused", False)
     assert "the policy's scope is tool" in refused.reason
 
     # For a time, and a policy by glob: both are there after the worker was killed and another took over.
-    await give(settings, _command("timed", "disable", until=_in(1.0)), wait_s=WAIT_S)
+    await send_one(settings, _command("timed", "disable", until=_in(1.0)), wait_s=WAIT_S)
     policy = BreakerPolicy(consecutive_failures=1, minimum_reporters=1)
-    by_glob = await give(settings, _command("mcp:*", "set_policy", policy=policy), wait_s=WAIT_S)
+    by_glob = await send_one(settings, _command("mcp:*", "set_policy", policy=policy), wait_s=WAIT_S)
     assert (by_glob.outcome, by_glob.reason) == ("applied", "by the owners of all 4 partitions")
     own = _command("mcp:new", "set_policy", policy=BreakerPolicy(fallback=("backup",)))
-    assert (await give(settings, own, wait_s=WAIT_S)).outcome == "applied"
+    assert (await send_one(settings, own, wait_s=WAIT_S)).outcome == "applied"
     shown = await in_force(unaware, PolicySet.load(None).explain("mcp:new"))
     assert (shown.policy.consecutive_failures, shown.policy.fallback) == (1, ("backup",))
     assert shown.sources["consecutive_failures"] == "policy set mcp:*"
     assert shown.sources["fallback"] == "policy set mcp:new"
     assert shown.sources["cusum.broken_failure_rate"] == "built-in default"
-    await give(settings, _command("pinned", "force_open"), wait_s=WAIT_S)
+    await send_one(settings, _command("pinned", "force_open"), wait_s=WAIT_S)
     worker.terminate()
     start_worker(settings)
 
@@ -116,10 +116,10 @@ async def test_commands_are_applied_seen_idempotent_and_outlive_the_worker(setti
 
 
 async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_what_it_did(settings, start_worker):
-    nobody = await asyncio.to_thread(run, "open", "search", "--create", "--timeout", "0.5", settings=settings)
-    assert (nobody.returncode, nobody.stdout) == (1, "")
-    assert "no worker runs" in nobody.stderr
-    assert "applied as soon as one reads it" in nobody.stderr
+    unconfirmed = await asyncio.to_thread(run, "open", "search", "--create", "--timeout", "0.5", settings=settings)
+    assert (unconfirmed.returncode, unconfirmed.stdout) == (1, "")
+    assert "no worker runs" in unconfirmed.stderr
+    assert "applied as soon as one reads it" in unconfirmed.stderr
 
     start_worker(settings)
     opened = await asyncio.to_thread(

@@ -144,7 +144,7 @@ def test_service_without_read_permission_reports_it_and_calls_tools(give, log_in
     says = f"The Kafka user 'writer' may not read the topic {CIRCUITS}. Allow it the operation Read there."
     until(lambda: says in caplog.text, 40)
     assert gear.status().follower.last_error == says
-    assert ("DESCRIBE", CIRCUITS) in denied("writer"), "the broker's log tells what was denied"
+    assert ("DESCRIBE", CIRCUITS) in denied("writer"), "the broker's log shows what was denied"
     assert gear.call("search", lambda: "found") == "found"
     assert gear.flush(40), gear.status()
     give(SERVICE[1], users=["writer"])

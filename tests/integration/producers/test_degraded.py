@@ -65,7 +65,7 @@ def test_each_wish_for_an_unavailable_state_is_followed_and_taken_back(
             assert isinstance(gear.try_acquire("fine"), Permit)
         broker.stop()
         until(lambda: known.status().mode == "last_known")
-        assert isinstance(known.try_acquire("broken"), Rejection), "the fleet's last words hold"
+        assert isinstance(known.try_acquire("broken"), Rejection), "the fleet's last known state holds"
         until(lambda: local.status().mode == "local_only")
         assert isinstance(local.try_acquire("broken"), Permit), "the process has nothing against it"
         until(lambda: deny.status().mode == "deny")

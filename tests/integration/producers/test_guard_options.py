@@ -1,4 +1,4 @@
-"""What a guard's options tell the fleet, by way of a real broker."""
+"""What a guard's options send to the fleet, through a real broker."""
 
 from __future__ import annotations
 

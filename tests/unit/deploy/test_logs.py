@@ -21,11 +21,11 @@ def test_a_traceback_names_the_error_and_the_place_and_shows_no_variables(capsys
         fail("correct horse")
     except ConnectionError:
         logging.getLogger("faust").exception("it failed")
-    told = capsys.readouterr().err
-    assert "no answer after 13 tries" in told
-    assert "test_logs.py" in told
-    assert "correct horse" not in told.replace('fail("correct horse")', "")
-    assert len(told.splitlines()) < 15
+    logged = capsys.readouterr().err
+    assert "no answer after 13 tries" in logged
+    assert "test_logs.py" in logged
+    assert "correct horse" not in logged.replace('fail("correct horse")', "")
+    assert len(logged.splitlines()) < 15
 
 
 def test_a_line_of_json_holds_the_whole_failure(capsys):
@@ -35,9 +35,9 @@ def test_a_line_of_json_holds_the_whole_failure(capsys):
     except ConnectionError:
         logging.getLogger("faust").exception("it failed")
     (line,) = capsys.readouterr().err.splitlines()
-    (told,) = json.loads(line)["exception"]
-    assert (told["exc_type"], told["exc_value"]) == ("ConnectionError", "no answer after 1 tries")
-    assert "locals" not in told["frames"][-1]
+    (logged,) = json.loads(line)["exception"]
+    assert (logged["exc_type"], logged["exc_value"]) == ("ConnectionError", "no answer after 1 tries")
+    assert "locals" not in logged["frames"][-1]
 
 
 def test_malformed_requests_do_not_fill_the_log(capsys):

@@ -118,8 +118,8 @@ def test_keys_of_a_policy_file_are_escaped_in_its_errors(tmp_path, capsys):
     file = tmp_path / "p.toml"
     file.write_text(f"[default]\n{json.dumps(KEY)} = 1\n")
     assert run(["policy", "check", str(file)]) == 1
-    assert "unknown key a\\u202eb\\u200bc\\u001bd" in (told := capsys.readouterr().err)
-    assert not unseen(told)
+    assert "unknown key a\\u202eb\\u200bc\\u001bd" in (printed := capsys.readouterr().err)
+    assert not unseen(printed)
 
 
 def test_refused_lines_of_a_history_are_escaped(tmp_path, capsys):
@@ -134,9 +134,9 @@ def test_refused_lines_of_a_history_are_escaped(tmp_path, capsys):
 @pytest.mark.parametrize("outcome", ["applied", "sent", "refused", "unconfirmed", "unchanged"])
 def test_what_became_of_a_command_is_one_line_without_anything_unseen(outcome):
     command = Command(tool_name=HOSTILE + "\nx", verb="close", actor="ada")
-    told = CommandResult(command, outcome, None, f"because\n{HOSTILE}").sentence()
-    assert not unseen(told)
-    assert "\n" not in told
+    printed = CommandResult(command, outcome, None, f"because\n{HOSTILE}").sentence()
+    assert not unseen(printed)
+    assert "\n" not in printed
 
 
 def test_a_transition_of_the_live_view_is_escaped():
@@ -155,11 +155,11 @@ def test_a_log_line_holds_nothing_unseen_and_stays_one_line(log_format, terminal
     configure_logging(load_settings(log_format=log_format))
     structlog.get_logger().warning(f"dead letter {HOSTILE}", tool=f"{HOSTILE}\n2026 [error] forged", names=[HOSTILE])
     logging.getLogger("aiohttp").error("from %s", HOSTILE + "\nforged")
-    told = capsys.readouterr().err
-    assert len(told.splitlines()) == 2
+    printed = capsys.readouterr().err
+    assert len(printed.splitlines()) == 2
     coloured = terminal and log_format == "console"
-    assert not unseen(told) - ({"\x1b"} if coloured else set())
-    assert "\x1b[2J" not in told
+    assert not unseen(printed) - ({"\x1b"} if coloured else set())
+    assert "\x1b[2J" not in printed
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])

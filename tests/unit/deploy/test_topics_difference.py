@@ -18,7 +18,7 @@ def found(**changes):
         "cleanup.policy": "compact,delete",
         "retention.ms": "1000",
         "min.cleanable.dirty.ratio": "0.1",
-        "segment.ms": "604800000",  # nobody asked for it
+        "segment.ms": "604800000",  # not in the settings
     }
     config |= changes.pop("config", {})
     return FoundTopic(

@@ -39,11 +39,11 @@ from switchgear_cli.main import WRONG_USAGE, run
 )  # fmt: skip
 def test_a_wrong_argument_is_one_line_that_names_it_and_the_way_out(capsys, line, sentence):
     assert run(line.split()) == WRONG_USAGE
-    told = capsys.readouterr()
-    assert told.err.startswith(f"switchgear: {sentence}")
-    assert told.err.count("\n") == 1
-    assert told.out == ""
-    assert "parameter" not in told.err.lower()
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"switchgear: {sentence}")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert "parameter" not in printed.err.lower()
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_an_adapter_that_returns_no_arguments_counts_as_failed(gear, open_circui
 
 def test_a_synchronous_call_does_not_fall_back_on_a_coroutine(gear, open_circuit, caplog):
     async def other():
-        """Nobody awaits it."""
+        """It is never awaited."""
 
     gear.guard("b")(other)
     a = named(gear, "a", fallback=["b", "c"])

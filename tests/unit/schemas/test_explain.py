@@ -1,4 +1,4 @@
-"""Why a circuit is in its state, in words: each rule's sentence, and numbers that are true."""
+"""The sentence for the state of a circuit: each rule's sentence, and numbers that are true."""
 
 import subprocess
 import sys

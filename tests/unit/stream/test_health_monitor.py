@@ -7,7 +7,7 @@ from switchgear_stream.health_monitor import HOPELESS_S, STALLED_S, UNREADY_S, l
 from tests.support.standing_worker import StandingWorker
 
 P0, P1 = TP("t.executions", 0), TP("t.executions", 1)
-NOBODY_OWNS = frozenset()
+NO_PARTITIONS = frozenset()
 
 
 def test_lag_is_the_distance_between_position_and_end():
@@ -51,7 +51,7 @@ async def test_a_stalled_stream_is_explained_by_a_broker_that_does_not_answer():
     assert "not answered" in (worker.monitor.problem() or "")
 
 
-@pytest.mark.parametrize(("ready", "partitions"), [(False, frozenset({0})), (True, NOBODY_OWNS)])
+@pytest.mark.parametrize(("ready", "partitions"), [(False, frozenset({0})), (True, NO_PARTITIONS)])
 async def test_a_worker_that_waits_for_partitions_asks_whether_kafka_answers(ready, partitions):
     worker = StandingWorker(ready=ready, partitions=partitions)
     worker.kafka_is_there = False

@@ -1,4 +1,4 @@
-"""Readers' processes, and a stranger who sends them SQL that nothing has looked at."""
+"""Readers' processes, and a reader who sends them SQL that nothing has looked at."""
 
 import time
 
@@ -10,7 +10,7 @@ from tests.support.canary import World, listening
 SECONDS = 2.0
 
 
-class Stranger:
+class UncheckedReader:
     """Who sends SQL that nothing has looked at."""
 
     def __init__(self, readers: Readers) -> None:
@@ -59,7 +59,7 @@ def readers(engine):
 
 
 @pytest.fixture(scope="module")
-def stranger(readers):
-    one = Stranger(readers)
+def reader(readers):
+    one = UncheckedReader(readers)
     yield one
     one.leave()

@@ -10,7 +10,7 @@ import pytest
 
 from switchgear_sinks.sandbox import Readers
 from tests.integration.sinks.api.test_sql_attacks import ATTEMPTS
-from tests.integration.sinks.sandbox.conftest import Stranger
+from tests.integration.sinks.sandbox.conftest import UncheckedReader
 from tests.support.canary import SECRET, World
 from tests.support.engine import call, store_calls
 
@@ -73,8 +73,8 @@ def request_for(attempt: str, world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("attempt", [*ESCAPES.strip().splitlines(), *ATTEMPTS])
-def test_sandboxed_query_opens_no_file_and_no_socket_outside(stranger, world, attempt):
-    assert SECRET.encode() not in stranger.ask(*request_for(attempt, world))
+def test_sandboxed_query_opens_no_file_and_no_socket_outside(reader, world, attempt):
+    assert SECRET.encode() not in reader.ask(*request_for(attempt, world))
     assert world.traces() == []
 
 
@@ -98,9 +98,9 @@ def test_sandboxed_query_opens_no_file_and_no_socket_outside(stranger, world, at
         "{project}/pyproject.toml",
     ],
 )
-def test_sandboxed_query_cannot_read_an_existing_file(stranger, engine, path):
+def test_sandboxed_query_cannot_read_an_existing_file(reader, engine, path):
     there = path.format(parent=os.getpid(), store=engine.folder, project=Path.cwd())
-    said = stranger.ask(f"SELECT length(file('{there}'))", f"SELECT count() FROM file('{there}', RawBLOB)")
+    said = reader.ask(f"SELECT length(file('{there}'))", f"SELECT count() FROM file('{there}', RawBLOB)")
     assert said.count(b"DB::") >= 2, said
     assert b"ermission denied" in said or b"not permitted" in said, said
 
@@ -108,20 +108,20 @@ def test_sandboxed_query_cannot_read_an_existing_file(stranger, engine, path):
 def test_environment_of_a_readers_process_has_no_secrets(engine, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_CLICKHOUSE_URL", f"http://user:{SECRET}@host/")
     readers = Readers(engine.folder, engine.database, max_seconds=5)
-    stranger = Stranger(readers)
+    reader = UncheckedReader(readers)
     try:
-        environment = psutil.Process(stranger.client.pid).environ()
+        environment = psutil.Process(reader.client.pid).environ()
     finally:
-        stranger.leave()
+        reader.leave()
         readers.close()
     assert set(environment) == {"TMPDIR", "HOME", "LANG"}
 
 
-def test_link_in_the_scratch_folder_does_not_lead_out(stranger, world):
-    engine = stranger.client._process.engine
+def test_link_in_the_scratch_folder_does_not_lead_out(reader, world):
+    engine = reader.client._process.engine
     (engine / "link").symlink_to(world.folder / "secret.txt")
     (engine / "links").symlink_to(world.folder)
-    said = stranger.ask(f"SELECT file('{engine}/link')", f"SELECT file('{engine}/links/secret.txt')")
+    said = reader.ask(f"SELECT file('{engine}/link')", f"SELECT file('{engine}/links/secret.txt')")
     assert SECRET.encode() not in said
     assert b"denied" in said
 
@@ -134,13 +134,13 @@ def test_sandboxed_query_cannot_damage_the_stored_rows(engine, world):
     parts = [Path(path) for (path,) in merged]  # merged ones, which the engine itself removes
     before = hashes(engine.folder, without=parts)
     readers = Readers(engine.folder, engine.database, max_seconds=30)
-    stranger = Stranger(readers)
+    reader = UncheckedReader(readers)
     try:
-        assert stranger.ask("SELECT count() > 0 FROM tool_metrics") == b"1\n", "it reads them"
+        assert reader.ask("SELECT count() > 0 FROM tool_metrics") == b"1\n", "it reads them"
         for attempt in DAMAGE.strip().splitlines():
-            stranger.ask(*request_for(attempt.replace("{store}", str(engine.folder)), world))
+            reader.ask(*request_for(attempt.replace("{store}", str(engine.folder)), world))
     finally:
-        stranger.leave()
+        reader.leave()
         readers.close()
     assert hashes(engine.folder, without=parts) == before
     assert asyncio.run(engine.query("SHOW TABLES")).result_rows == tables
@@ -168,11 +168,11 @@ def hashes(folder: Path, *, without: list[Path]) -> dict[str, str]:
 def test_same_queries_succeed_without_the_sandbox(engine, world, attempt, gone):
     """Else the tests above would prove nothing."""
     readers = Readers(engine.folder, engine.database, max_seconds=2, walled=False)
-    stranger = Stranger(readers)
+    reader = UncheckedReader(readers)
     try:
-        said = stranger.ask(world.filled(attempt))
+        said = reader.ask(world.filled(attempt))
     finally:
-        stranger.leave()
+        reader.leave()
         readers.close()
     written = world.folder / "written"
     assert {"read": SECRET.encode() in said, "written": written.exists(), "reached": world.listener.asked}[gone]

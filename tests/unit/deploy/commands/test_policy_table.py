@@ -54,11 +54,11 @@ def overridden(monkeypatch):
 
 def test_show_says_that_operators_have_set_other_values(overridden, capsys):
     assert run(["policy", "show", "search"]) == 0
-    told = capsys.readouterr()
-    assert told.err == (
+    printed = capsys.readouterr()
+    assert printed.err == (
         "switchgear: `policy set` holds other values of cusum.broken_failure_rate (s*), jitter (search): --live shows them.\n"
     )
-    assert "0.5" not in next(line for line in told.out.splitlines() if line.startswith("jitter"))
+    assert "0.5" not in next(line for line in printed.out.splitlines() if line.startswith("jitter"))
     assert run(["policy", "show", "search", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["overridden"] == {"cusum.broken_failure_rate": "s*", "jitter": "search"}
@@ -69,11 +69,11 @@ def test_show_live_has_the_values_and_nothing_to_remark(overridden, capsys, tmp_
     file = tmp_path / "off.toml"
     file.write_text('[default]\ncusum = "off"\n')
     assert run(["policy", "show", "search", "--live", "--policy-file", str(file)]) == 0
-    told = capsys.readouterr()
-    rows = [line.split() for line in told.out.splitlines()]
+    printed = capsys.readouterr()
+    rows = [line.split() for line in printed.out.splitlines()]
     assert ["jitter", "0.5", "policy", "set", "search"] in rows
     assert ["cusum.broken_failure_rate", "0.4", "policy", "set", "s*"] in rows
-    assert told.err == ""
+    assert printed.err == ""
 
 
 def test_show_says_nothing_where_nothing_is_set_or_with_no_live(overridden, capsys):
@@ -87,12 +87,12 @@ def test_show_says_nothing_where_nothing_is_set_or_with_no_live(overridden, caps
 def test_show_without_kafka_says_that_it_did_not_look_and_live_fails(capsys):
     nowhere = ["--bootstrap-servers", f"127.0.0.1:{any_free_port()}"]
     assert run(["policy", "show", "search", *nowhere]) == 0
-    told = capsys.readouterr()
-    assert "wait_duration_in_open_state_s" in told.out
-    assert told.err.startswith(
+    printed = capsys.readouterr()
+    assert "wait_duration_in_open_state_s" in printed.out
+    assert printed.err.startswith(
         "switchgear: Values set by `policy set` were not looked at: No Kafka broker at 127.0.0.1:"
     )
-    assert told.err.count("\n") == 1
+    assert printed.err.count("\n") == 1
     assert run(["policy", "show", "search", "--live", *nowhere]) == FAILED
 
 

@@ -1,4 +1,4 @@
-"""The demo's tools behave as a viewer is told: one breaks for stretches, one slows down, one flaps, the rest are well."""
+"""The demo's tools behave as documented: one breaks for stretches, one slows down, one flaps, the rest are well."""
 
 import random
 from statistics import median

@@ -1,4 +1,4 @@
-"""Why the broker ended, told from what it wrote."""
+"""The reason why the broker ended, from what it wrote."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from switchgear_cli.local.kafka import explain, server_properties
 
 @pytest.fixture
 def why(tmp_path):
-    def told(output="", log="", log_start=0):
+    def reason(output="", log="", log_start=0):
         (tmp_path / "kafka.out").write_text(output)
         (tmp_path / "kafka.log").write_text(log)
         return str(
@@ -21,7 +21,7 @@ def why(tmp_path):
             )
         )
 
-    return told
+    return reason
 
 
 def test_a_full_disk_is_named_as_the_reason_for_a_broker_that_ended(why):
@@ -40,9 +40,9 @@ def test_data_in_use_by_another_broker_is_named_as_the_reason(why):
 
 
 def test_anything_else_quotes_the_last_error_and_names_the_log(why):
-    told = why(output="Exception in thread main java.lang.NoSuchMethodError: x\n\tat y\n")
-    assert "code 1: Exception in thread main java.lang.NoSuchMethodError: x" in told
-    assert "kafka.log" in told
+    reason = why(output="Exception in thread main java.lang.NoSuchMethodError: x\n\tat y\n")
+    assert "code 1: Exception in thread main java.lang.NoSuchMethodError: x" in reason
+    assert "kafka.log" in reason
 
 
 def test_a_silent_end_names_the_log(why):

@@ -75,7 +75,7 @@ def fleet(monkeypatch) -> Fleet:
 
 
 @pytest.fixture
-def told(fleet):
+def commands_sent(fleet):
     """The commands that would have been sent, with how long they would be waited for."""
     return fleet.sent
 
@@ -106,25 +106,25 @@ def terminal(monkeypatch):
         ("auto", "auto"),
     ],
 )
-def test_every_verb_is_a_command_with_reason_and_actor(told, name, verb):
+def test_every_verb_is_a_command_with_reason_and_actor(commands_sent, name, verb):
     assert run([name, "mcp:x", "--reason", "drill", "--actor", "ada"]) == 0
-    (_, command, wait_s) = told[0]
+    (_, command, wait_s) = commands_sent[0]
     assert (command.tool_name, command.verb, command.reason, command.actor) == ("mcp:x", verb, "drill", "ada")
     assert (wait_s, command.until, command.circuit_id) == (10.0, None, None)
 
 
-def test_the_actor_is_the_person_at_this_machine(told):
+def test_the_actor_is_the_person_at_this_machine(commands_sent):
     run(["open", "x"])
-    assert told[0][1].actor == this_person()
+    assert commands_sent[0][1].actor == this_person()
     assert "@" in this_person()
 
 
-def test_for_is_an_instant_from_now(told):
+def test_for_is_an_instant_from_now(commands_sent):
     before = datetime.now(UTC)
     run(["open", "x", "--for", "10m", "--timeout", "2.5"])
-    command = told[0][1]
+    command = commands_sent[0][1]
     assert timedelta(minutes=10) <= command.until - before < timedelta(minutes=11)
-    assert told[0][2] == 2.5
+    assert commands_sent[0][2] == 2.5
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_for_is_an_instant_from_now(told):
         (["--circuit", "x|user=u2"], "x|user=u2"),
     ],
 )
-def test_one_circuit_alone_is_named_by_user_session_or_id(told, options, circuit_id):
+def test_one_circuit_alone_is_named_by_user_session_or_id(commands_sent, options, circuit_id):
     run(["close", "x", *options, "--create"])
-    assert told[0][1].circuit_id == circuit_id
+    assert commands_sent[0][1].circuit_id == circuit_id
 
 
-def test_a_command_without_a_wait_reports_that_it_was_sent(told, capsys):
+def test_a_command_without_a_wait_reports_that_it_was_sent(commands_sent, capsys):
     assert run(["open", "x", "--no-wait"]) == 0
-    assert told[0][2] is None
+    assert commands_sent[0][2] is None
     assert capsys.readouterr().out == "x: sent, not waited for.\n"
 
 
@@ -169,10 +169,10 @@ def test_a_policy_carries_what_was_named_and_clear_carries_nothing(fleet):
         (["policy", "set", "x"], "No value is named"),
     ],
 )
-def test_wrong_usage_sends_nothing_and_says_why(told, capsys, line, message):
+def test_wrong_usage_sends_nothing_and_says_why(commands_sent, capsys, line, message):
     assert run(line) == WRONG_USAGE
     assert message in capsys.readouterr().err
-    assert told == []
+    assert commands_sent == []
 
 
 def test_several_tools_may_be_named_and_each_is_commanded_once(fleet):

@@ -12,7 +12,7 @@ from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailabl
 
 @pytest.fixture
 def server():
-    """A server that answers what a test tells it, and remembers what it was asked."""
+    """A server that answers what a test sets, and remembers what it was asked."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

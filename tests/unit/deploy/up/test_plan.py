@@ -1,4 +1,4 @@
-"""What `up` decides before anything starts, and what its children are told."""
+"""What `up` decides before anything starts, and what its children receive."""
 
 import socket
 

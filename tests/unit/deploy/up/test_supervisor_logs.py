@@ -1,4 +1,4 @@
-"""A child's log stays bounded, and its last words can be quoted."""
+"""A child's log stays bounded, and its last line can be quoted."""
 
 import errno
 

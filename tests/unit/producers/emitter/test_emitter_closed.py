@@ -13,12 +13,12 @@ import pytest
 from switchgear import Emitter, Event
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @pytest.fixture
 def emitter():
-    made = Emitter(NOBODY)
+    made = Emitter(NO_BROKER)
     yield made
     made.close(0)
 
@@ -41,7 +41,7 @@ def test_close_and_flush_return_true_when_nothing_was_lost(emitter):
 
 @pytest.mark.parametrize("spooled", [False, True])
 def test_a_flush_during_a_close_by_another_thread_returns_false_for_an_unsent_event(tmp_path, spooled):
-    emitter = Emitter(NOBODY, spool_dir=tmp_path if spooled else None)
+    emitter = Emitter(NO_BROKER, spool_dir=tmp_path if spooled else None)
     emitter.emit(Event("t", "success"))
     answers: list[bool] = []
     waiting = threading.Thread(target=lambda: answers.append(emitter.flush(600)))
@@ -76,7 +76,7 @@ def test_a_forked_child_does_not_count_events_that_its_parent_lost():
     code = f"""
 import os, sys
 from switchgear import Emitter, Event
-emitter = Emitter({NOBODY!r})
+emitter = Emitter({NO_BROKER!r})
 emitter.emit(Event("t", "success"))
 emitter.close(0)
 child = os.fork()

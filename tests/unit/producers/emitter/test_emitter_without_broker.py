@@ -14,19 +14,19 @@ import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @pytest.fixture
 def emitter():
-    made = Emitter(NOBODY, service="test", buffer_size=100)
+    made = Emitter(NO_BROKER, service="test", buffer_size=100)
     yield made
     made.close(0)
 
 
 def test_making_an_emitter_starts_no_thread():
     before = set(threading.enumerate())
-    Emitter(NOBODY)
+    Emitter(NO_BROKER)
     assert set(threading.enumerate()) <= before
 
 
@@ -57,7 +57,7 @@ def test_the_status_says_why_nothing_is_sent(emitter):
 
 
 def test_a_dict_that_is_emitted_repeatedly_keeps_the_values_of_each_time():
-    emitter = Emitter(NOBODY)
+    emitter = Emitter(NO_BROKER)
     emitter.idle = False  # no thread: the buffer is read by hand
     fields = {"tool_name": "t", "status": "success"}
     for number in range(3):
@@ -128,7 +128,7 @@ def test_connecting_without_a_broker_ends_in_time(emitter):
 
 
 def test_the_interpreter_ends_promptly_without_a_broker():
-    code = f"from switchgear import Emitter, Event; Emitter({NOBODY!r}).emit(Event('t', 'success'))"
+    code = f"from switchgear import Emitter, Event; Emitter({NO_BROKER!r}).emit(Event('t', 'success'))"
     began = time.monotonic()
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -141,7 +141,7 @@ def test_a_forked_child_has_its_own_identity_and_an_empty_buffer():
     code = f"""
 import os, sys, threading
 from switchgear import Emitter, Event
-emitter = Emitter({NOBODY!r}, exit_timeout=0)
+emitter = Emitter({NO_BROKER!r}, exit_timeout=0)
 emitter.emit(Event("t", "success"))
 parent = emitter.emitter_id
 child = os.fork()

@@ -12,7 +12,7 @@ import pytest
 from switchgear import Emitter, Event
 from switchgear.emitter import shutdown as at_exit
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 class Leaver:
@@ -63,14 +63,14 @@ def test_an_end_without_time_left_does_not_wait_for_a_background_that_hangs(
 ) -> None:
     """A producer whose broker hangs takes a second to close. Its thread is a daemon and ends with the process."""
     waits: list[float] = []
-    emitter = Emitter(NOBODY, exit_timeout=0.0)
+    emitter = Emitter(NO_BROKER, exit_timeout=0.0)
     really = emitter._background.close
     monkeypatch.setattr(emitter._background, "close", lambda timeout: waits.append(timeout) or really(10))
     emitter.emit(Event("t", "success"))
     at_exit._leave_all()
     assert waits == [0.0]
     assert not emitter.emit(Event("t", "success")), "it is closed"
-    other = Emitter(NOBODY)
+    other = Emitter(NO_BROKER)
     monkeypatch.setattr(other._background, "close", lambda timeout: waits.append(timeout) or True)
     other.close(0)
     assert waits == [0.0, 5.0], "who closes it in the middle of the day waits"
@@ -85,26 +85,26 @@ def test_ctrl_c_ends_the_wait_of_all_emitters() -> None:
 
 
 def test_two_failed_attempts_to_connect_end_the_wait_early(caplog: pytest.LogCaptureFixture) -> None:
-    emitter = Emitter(NOBODY, exit_timeout=600.0)
+    emitter = Emitter(NO_BROKER, exit_timeout=600.0)
     for _ in range(2):
         emitter.emit(Event("t", "success"))
     began = time.monotonic()
     at_exit._leave_all()
     assert time.monotonic() - began < 120
-    lost = f"Switchgear closed with 2 events that Kafka did not acknowledge ({NOBODY}); they are probably lost"
+    lost = f"Switchgear closed with 2 events that Kafka did not acknowledge ({NO_BROKER}); they are probably lost"
     assert caplog.text.count(lost) == 1
     assert emitter.status().dropped == 2
 
 
 def test_an_ordinary_process_keeps_its_handling_of_sigterm() -> None:
-    emitter = Emitter(NOBODY)
+    emitter = Emitter(NO_BROKER)
     emitter.emit(Event("t", "success"))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     emitter.close(0)
 
 
 def test_a_client_that_was_never_used_connects_nowhere_at_the_end() -> None:
-    emitter = Emitter(NOBODY)
+    emitter = Emitter(NO_BROKER)
     at_exit._leave_all()
     assert emitter.status().last_error is None
     assert not emitter.emit(Event("t", "success")), "it is closed"

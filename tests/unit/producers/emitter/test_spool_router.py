@@ -22,7 +22,7 @@ from switchgear.emitter.status import SpoolStatus
 from tests.support.spooling import databases, descriptors_in, events_in, left_in, opened, written
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 LIMIT = 16 * 1_048_576
 
 
@@ -33,7 +33,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Emitter]]:
 
     def one(**options: Any) -> Emitter:
         given: dict[str, Any] = {"spool_dir": tmp_path / "spool", "spool_bytes": LIMIT}
-        emitter = Emitter(NOBODY, **(given | options))
+        emitter = Emitter(NO_BROKER, **(given | options))
         made.append(emitter)
         return emitter
 
@@ -99,7 +99,7 @@ def test_closing_writes_events_in_memory_to_disk(make: Callable[..., Emitter], t
 def test_an_interpreter_that_ends_leaves_its_events_on_disk(tmp_path: Path) -> None:
     code = f"""
 from switchgear import Emitter, Event
-emitter = Emitter({NOBODY!r}, spool_dir={str(tmp_path / "spool")!r})
+emitter = Emitter({NO_BROKER!r}, spool_dir={str(tmp_path / "spool")!r})
 for number in range(50):
     emitter.emit(Event("t", "success", metadata={{"number": number}}))
 """
@@ -211,7 +211,7 @@ def test_a_forked_child_has_a_spool_of_its_own(tmp_path: Path) -> None:
     code = f"""
 import os, time
 from switchgear import Emitter, Event
-emitter = Emitter({NOBODY!r}, spool_dir={folder!r})
+emitter = Emitter({NO_BROKER!r}, spool_dir={folder!r})
 def spooled(count):
     deadline = time.monotonic() + 20
     while emitter.status().spooled < count and time.monotonic() < deadline:
@@ -268,9 +268,9 @@ def test_takes_over_one_dead_process_at_a_time(make: Callable[..., Emitter], tmp
 
 def test_a_spool_below_16_mib_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SwitchgearError, match="spool_bytes is 1000"):
-        Emitter(NOBODY, spool_dir=tmp_path, spool_bytes=1_000)
+        Emitter(NO_BROKER, spool_dir=tmp_path, spool_bytes=1_000)
 
 
 def test_the_status_has_no_spool_without_spool_dir() -> None:
-    status = Emitter(NOBODY).status()
+    status = Emitter(NO_BROKER).status()
     assert (status.spool, status.spooled) == (None, 0)

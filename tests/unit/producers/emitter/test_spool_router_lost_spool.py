@@ -15,7 +15,7 @@ from switchgear.emitter.status import EmitterStatus
 from tests.support.spooling import databases, left_in
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 LIMIT = 16 * 1_048_576
 
 
@@ -27,7 +27,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 
     def one(**options: Any) -> Emitter:
         given: dict[str, Any] = {"spool_dir": tmp_path / "spool", "spool_bytes": LIMIT}
-        made.append(Emitter(NOBODY, **(given | options)))
+        made.append(Emitter(NO_BROKER, **(given | options)))
         return made[-1]
 
     yield one

@@ -9,7 +9,7 @@ from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, COUNTING, START_MS, OnePolicy, World
 
 
-def _tell(world: World, verb: str, *, seconds: float = 0, partition: int | None = None, **fields: object) -> Command:
+def _send(world: World, verb: str, *, seconds: float = 0, partition: int | None = None, **fields: object) -> Command:
     command = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
     world.append(command.to_bytes(), topic=COMMANDS, seconds=seconds, partition=partition)
     return command
@@ -18,7 +18,7 @@ def _tell(world: World, verb: str, *, seconds: float = 0, partition: int | None 
 def test_force_open_holds_until_its_time_and_names_actor_and_reason():
     world = World()
     until = datetime.fromtimestamp(START_MS / 1000 + 600, UTC)
-    _tell(world, "force_open", until=until)
+    _send(world, "force_open", until=until)
     world.run_all()
     (record,) = world.records()
     assert (record.state, record.open_until) == ("open", until)
@@ -31,7 +31,7 @@ def test_close_ends_an_open_circuit():
     for _ in range(3):
         world.say("error")
     world.run_all()
-    _tell(world, "close")
+    _send(world, "close")
     world.run_all()
     assert [record.state for record in world.records()] == ["open", "closed"]
 
@@ -39,16 +39,16 @@ def test_close_ends_an_open_circuit():
 @pytest.mark.parametrize("verb", ["disable", "metrics_only", "force_open"])
 def test_auto_gives_the_circuit_back_to_its_policy(verb):
     world = World()
-    _tell(world, verb)
-    _tell(world, "auto")
+    _send(world, verb)
+    _send(world, "auto")
     world.run_all()
     assert world.records()[-1].state == "closed"
 
 
 def test_a_command_that_is_sent_twice_is_applied_once():
     world = World()
-    command = _tell(world, "force_open")
-    _tell(world, "close")
+    command = _send(world, "force_open")
+    _send(world, "close")
     world.append(command.model_dump_json().encode(), topic=COMMANDS)
     world.run_all()
     assert [record.state for record in world.records()] == ["forced_open", "closed"]
@@ -57,7 +57,7 @@ def test_a_command_that_is_sent_twice_is_applied_once():
 
 def test_a_command_is_not_applied_again_by_a_replay():
     world = World()
-    _tell(world, "force_open")
+    _send(world, "force_open")
     world.run(crash="after_outputs")
     world.run(crash="after_rows")
     world.run_all()
@@ -67,7 +67,7 @@ def test_a_command_is_not_applied_again_by_a_replay():
 
 def test_set_policy_holds_from_then_on_and_after_a_restart():
     world = World()
-    _tell(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1, fallback=("backup",)))
+    _send(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1, fallback=("backup",)))
     world.run_all()
     assert world.records()[-1].fallback == ("backup",)
     world.start()
@@ -81,7 +81,7 @@ def test_a_command_reaches_every_session_of_its_tool_and_those_to_come():
     world.say(session_id="s1")
     world.say(session_id="s1", tool_name="search-images")
     world.run_all()
-    _tell(world, "force_open")
+    _send(world, "force_open")
     world.run_all()
     world.say("rejected", session_id="s2")
     world.run_all()
@@ -93,7 +93,7 @@ def test_a_command_reaches_every_session_of_its_tool_and_those_to_come():
 def test_a_command_in_the_wrong_partition_reaches_its_owner_once():
     world = World()
     owner = owner_partition("search", 4)
-    _tell(world, "force_open", partition=(owner + 1) % 4)
+    _send(world, "force_open", partition=(owner + 1) % 4)
     world.run(crash="after_outputs")
     world.run_all()
     assert [record.state for record in world.records()] == ["forced_open"]
@@ -120,7 +120,7 @@ def test_a_malformed_command_is_a_dead_letter(value, field):
 def test_commands_remembered_are_bounded():
     world = World()
     for number in range(100):
-        _tell(world, "force_open" if number % 2 else "close", seconds=number)
+        _send(world, "force_open" if number % 2 else "close", seconds=number)
     world.run_all()
     assert len(world.row().commands) == 64
 
@@ -131,7 +131,7 @@ TAKING_BACK = [("close", {}), ("reset", {}), ("auto", {}), ("set_policy", {"poli
 @pytest.mark.parametrize(("verb", "fields"), TAKING_BACK, ids=[verb for verb, _ in TAKING_BACK])
 def test_taking_back_what_was_never_commanded_makes_no_circuit_of_an_unknown_tool(verb, fields):
     world = World()
-    _tell(world, verb, **fields)
+    _send(world, verb, **fields)
     world.run_all()
     assert (world.rows, world.circuits, world.dead) == ({}, [], [])
     assert world.counted.commands == 1
@@ -145,7 +145,7 @@ def test_taking_back_what_was_never_commanded_makes_no_circuit_of_an_unknown_too
 @pytest.mark.parametrize("crash", ["before_rows", "after_rows", "after_outputs"])
 def test_an_unknown_tool_stays_unknown_when_the_command_is_read_again_after_a_crash(verb, fields, crash):
     world = World()
-    _tell(world, verb, **fields)
+    _send(world, verb, **fields)
     world.run(crash=crash)
     world.run_all()
     assert (world.rows, world.circuits) == ({}, [])
@@ -156,7 +156,7 @@ def test_closing_an_unknown_session_makes_no_circuit_of_it(verb):
     world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "session"})))
     world.say(session_id="s1")
     world.run_all()
-    _tell(world, verb, circuit_id="search|session=nobody")
+    _send(world, verb, circuit_id="search|session=nobody")
     world.run_all()
     assert set(world.rows) == {b"search", b"search|session=s1"}
     assert world.circuits == []
@@ -166,7 +166,7 @@ def test_clearing_a_policy_that_was_not_set_publishes_nothing_for_a_known_tool()
     world = World()
     world.say()
     world.run_all()
-    _tell(world, "set_policy", policy=BreakerPolicy())
+    _send(world, "set_policy", policy=BreakerPolicy())
     world.run_all()
     assert world.circuits == []
     assert world.row().command_fences
@@ -175,6 +175,6 @@ def test_clearing_a_policy_that_was_not_set_publishes_nothing_for_a_known_tool()
 def test_setting_the_same_policy_again_publishes_nothing():
     world = World()
     for _ in range(2):
-        _tell(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1))
+        _send(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1))
     world.run_all()
     assert len(world.records()) == 1

@@ -13,7 +13,7 @@ STATE = {"disable": "disabled", "metrics_only": "metrics_only"}
 SESSIONS = COUNTING.model_copy(update={"scope": "session"})
 
 
-def _tell(world: World, verb: str, *, seconds: float = 0, until: float | None = None, **fields: object) -> None:
+def _send(world: World, verb: str, *, seconds: float = 0, until: float | None = None, **fields: object) -> None:
     moment = None if until is None else datetime.fromtimestamp(START_MS / 1000 + until, UTC)
     command = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "until": moment, **fields})
     world.append(command.model_dump_json().encode(), topic=COMMANDS, seconds=seconds)
@@ -23,7 +23,7 @@ def _tell(world: World, verb: str, *, seconds: float = 0, until: float | None = 
 @pytest.mark.parametrize("verb", STATE)
 def test_a_command_for_a_time_holds_until_then_and_the_next_call_returns_the_circuit_to_its_policy(verb):
     world = World()
-    _tell(world, verb, until=600, reason="drill")
+    _send(world, verb, until=600, reason="drill")
     (record,) = world.records()
     assert (record.state, record.stands_until) == (STATE[verb], datetime.fromtimestamp(START_MS / 1000 + 600, UTC))
     world.say(seconds=599.9)
@@ -40,7 +40,7 @@ def test_a_command_for_a_time_holds_until_then_and_the_next_call_returns_the_cir
 @pytest.mark.parametrize("verb", STATE)
 def test_a_command_for_a_time_ends_after_a_restart(verb):
     world = World()
-    _tell(world, verb, until=10)
+    _send(world, verb, until=10)
     world.start()
     world.say(seconds=11)
     world.run_all()
@@ -49,8 +49,8 @@ def test_a_command_for_a_time_ends_after_a_restart(verb):
 
 def test_a_newer_command_replaces_the_end_of_the_one_before():
     world = World()
-    _tell(world, "disable", until=10)
-    _tell(world, "disable", seconds=1)
+    _send(world, "disable", until=10)
+    _send(world, "disable", seconds=1)
     world.say(seconds=11)
     world.run_all()
     assert [(record.state, record.stands_until is None) for record in world.records()] == [
@@ -62,13 +62,13 @@ def test_a_newer_command_replaces_the_end_of_the_one_before():
 def test_repeating_a_command_for_a_time_publishes_nothing():
     world = World()
     for seconds in (0, 1):
-        _tell(world, "disable", until=10, seconds=seconds)
+        _send(world, "disable", until=10, seconds=seconds)
     assert len(world.records()) == 1
 
 
 def test_open_for_a_time_is_followed_by_probes():
     world = World()
-    _tell(world, "force_open", until=10)
+    _send(world, "force_open", until=10)
     world.say("rejected", seconds=9.9, probe_requested=True, emitter_id="a")
     world.run_all()
     assert world.records()[-1].state == "open"
@@ -87,7 +87,7 @@ def test_force_open_for_a_time_ends_for_the_tool_and_its_sessions_together(verb)
     world = World(policies=OnePolicy(SESSIONS))
     world.say(session_id="s1")
     world.run_all()
-    _tell(world, verb, until=10)
+    _send(world, verb, until=10)
     world.say("rejected", session_id="s1", seconds=10, probe_requested=True, emitter_id="a")
     world.run_all()
     assert world.records()[-1].state == "closed"
@@ -97,7 +97,7 @@ def test_force_open_for_a_time_ends_for_the_tool_and_its_sessions_together(verb)
 
 def test_a_new_session_takes_over_the_command_for_a_time_on_its_tool():
     world = World(policies=OnePolicy(SESSIONS))
-    _tell(world, "disable", until=10)
+    _send(world, "disable", until=10)
     world.say(session_id="s9", seconds=5)
     world.run_all()
     assert world.records("search|session=s9")[-1].stands_until == world.records()[-1].stands_until
@@ -112,7 +112,7 @@ def test_one_session_alone_may_be_commanded_known_or_not():
     world.say(session_id="s2")
     world.run_all()
     for name in ("s2", "s3"):
-        _tell(world, "force_open", circuit_id=f"search|session={name}")
+        _send(world, "force_open", circuit_id=f"search|session={name}")
     assert [world.records(f"search|session={name}") != [] for name in ("s1", "s2", "s3")] == [False, True, True]
     assert world.records("search|session=s3")[-1].state == "forced_open"
     assert world.records() == []
@@ -126,7 +126,7 @@ def test_the_tools_own_circuit_may_be_commanded_alone():
     world = World(policies=OnePolicy(SESSIONS))
     world.say(session_id="s1")
     world.run_all()
-    _tell(world, "force_open", circuit_id="search")
+    _send(world, "force_open", circuit_id="search")
     assert world.records()[-1].state == "forced_open"
     assert world.records("search|session=s1") == []
 
@@ -142,7 +142,7 @@ def test_the_tools_own_circuit_may_be_commanded_alone():
 )
 def test_a_circuit_that_nothing_would_be_counted_in_is_refused_with_the_way_out(scope, circuit_id):
     world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": scope})))
-    _tell(world, "force_open", circuit_id=circuit_id)
+    _send(world, "force_open", circuit_id=circuit_id)
     (letter,) = world.dead
     assert (letter.field, world.circuits) == ("circuit_id", [])
     assert f"the policy's scope is {scope}" in letter.reason

@@ -50,10 +50,10 @@ def test_a_call_that_the_circuit_refused_does_not_count_as_a_repetition(gear, op
             refused()
         assert error.value.source == "local"
     gear.guard("other")(lambda: "from the other tool")
-    told = []
-    watched = gear.guard("t", on_duplicate=told.append)(lambda: "made")
+    repeated = []
+    watched = gear.guard("t", on_duplicate=repeated.append)(lambda: "made")
     assert ends(watched, 5) == ["CircuitOpenError"] * 5
-    assert told == []
+    assert repeated == []
 
 
 def test_a_call_that_the_session_refused_does_not_count_as_a_repetition(steady):
@@ -153,31 +153,31 @@ def test_a_function_that_fails_in_place_of_the_tool_gave_nothing(gear, open_circ
 
 
 def test_a_result_from_the_cache_is_a_repetition(steady):
-    made, told = [], []
-    guarded = steady.guard("t", cache=CachePolicy(ttl_s=60), on_duplicate=lambda one: told.append(one.count))(
+    made, repeated = [], []
+    guarded = steady.guard("t", cache=CachePolicy(ttl_s=60), on_duplicate=lambda one: repeated.append(one.count))(
         lambda: made.append(1)
     )
     for _ in range(5):
         guarded()
-    assert (len(made), told) == (1, [3, 4, 5])
+    assert (len(made), repeated) == (1, [3, 4, 5])
 
 
 async def test_a_result_of_another_callers_flight_is_a_repetition(steady):
-    made, told = [], []
+    made, repeated = [], []
 
-    @steady.guard("t", single_flight=True, on_duplicate=lambda one: told.append(one.count))
+    @steady.guard("t", single_flight=True, on_duplicate=lambda one: repeated.append(one.count))
     async def tool():
         made.append(1)
         await asyncio.sleep(0.01)
 
     await asyncio.gather(*(tool() for _ in range(5)))
-    assert (len(made), told) == (1, [3, 4, 5])
+    assert (len(made), repeated) == (1, [3, 4, 5])
 
 
 def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
-    told, together = [], threading.Barrier(4)
+    repeated, together = [], threading.Barrier(4)
 
-    @steady.guard("t", single_flight=True, on_duplicate=lambda one: told.append(one.count))
+    @steady.guard("t", single_flight=True, on_duplicate=lambda one: repeated.append(one.count))
     def tool(fails):
         threading.Event().wait(0.1)
         if fails:
@@ -191,7 +191,7 @@ def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
         for fails, expected in ((True, []), (False, [3, 4])):
             ended = [pool.submit(work, fails) for _ in range(4)]
             assert [isinstance(one.exception(10), ConnectionError) for one in ended] == [fails] * 4
-            assert sorted(told) == expected
+            assert sorted(repeated) == expected
 
 
 # -- events and sessions ----------------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ def test_a_result_from_the_cache_sends_no_event_and_the_next_call_carries_the_co
         plain()
         plain()
     gear.flush()
-    told = [(event["tool_name"], event.get("metadata")) for event in fleet.events()]
-    assert told == [("t", None), ("u", None), ("u", {"duplicates": 2})]
+    repeated = [(event["tool_name"], event.get("metadata")) for event in fleet.events()]
+    assert repeated == [("t", None), ("u", None), ("u", {"duplicates": 2})]
 
 
 def test_a_session_that_was_left_shares_no_counts_with_the_next_of_its_name(steady):
@@ -232,8 +232,8 @@ def test_while_a_session_is_entered_anywhere_its_calls_are_remembered(steady):
 
 
 def test_calls_are_not_counted_in_an_inner_session_of_another_client(steady):
-    told = []
-    guarded = steady.guard("t", on_duplicate=told.append)(lambda: "made")
+    repeated = []
+    guarded = steady.guard("t", on_duplicate=repeated.append)(lambda: "made")
     with steady.session("mine"), Switchgear.local().session("theirs"):
         ends(guarded, 3)
-    assert [(one.session_id, one.count) for one in told] == [("mine", 3)]
+    assert [(one.session_id, one.count) for one in repeated] == [("mine", 3)]

@@ -9,18 +9,18 @@ import pytest
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear_schemas.circuit import Cause, Circuit, Lease
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @pytest.fixture
 def gear():
-    made = Switchgear(NOBODY, service="test", local_policies=BreakerPolicy(consecutive_failures=2))
+    made = Switchgear(NO_BROKER, service="test", local_policies=BreakerPolicy(consecutive_failures=2))
     made._runtime.started = True  # the table is fed by hand
     yield made
     made.close(0)
 
 
-def tell(gear, state, *, tool="t", version=1, until=60.0, leases=(), circuit_id=None, **fields):
+def publish(gear, state, *, tool="t", version=1, until=60.0, leases=(), circuit_id=None, **fields):
     now = datetime.now(UTC)
     circuit = Circuit(
         circuit_id=circuit_id or tool, tool_name=tool, state=state, version=version, generation=version, changed_at=now,
@@ -38,7 +38,7 @@ def my_lease(gear, name="l1", seconds=30.0):
 
 
 def test_an_open_circuit_of_the_fleet_refuses_and_says_why(gear):
-    tell(
+    publish(
         gear,
         "open",
         cause=Cause(rule="failure_rate", value=0.7, threshold=0.5),
@@ -53,10 +53,10 @@ def test_an_open_circuit_of_the_fleet_refuses_and_says_why(gear):
 
 
 def test_a_lower_version_does_not_close_an_open_circuit_and_a_higher_one_does(gear):
-    tell(gear, "open", version=5)
-    tell(gear, "closed", version=4)
+    publish(gear, "open", version=5)
+    publish(gear, "closed", version=4)
     assert not gear.try_acquire("t")
-    tell(gear, "closed", version=6)
+    publish(gear, "closed", version=6)
     assert gear.try_acquire("t")
 
 
@@ -64,12 +64,12 @@ def test_a_permit_names_the_generation_that_let_it_through(gear):
     assert gear.try_acquire("t").generation is None
     gear._follower.loaded = True
     assert gear.try_acquire("t").generation == 0
-    tell(gear, "closed", version=4)
+    publish(gear, "closed", version=4)
     assert gear.try_acquire("t").generation == 4
 
 
 def test_one_call_uses_the_lease_of_this_process_and_the_rest_are_refused(gear):
-    tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
+    publish(gear, "half_open", until=-1, leases=(my_lease(gear),))
     probe = gear.try_acquire("t")
     assert (probe.lease_id, probe.probe) == ("l1", True)
     assert not gear.try_acquire("t")
@@ -77,7 +77,7 @@ def test_one_call_uses_the_lease_of_this_process_and_the_rest_are_refused(gear):
 
 
 def test_a_released_lease_is_for_the_next_call(gear):
-    tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
+    publish(gear, "half_open", until=-1, leases=(my_lease(gear),))
     gear.try_acquire("t").release()
     assert gear.try_acquire("t").lease_id == "l1"
 
@@ -85,21 +85,21 @@ def test_a_released_lease_is_for_the_next_call(gear):
 def test_a_refusal_by_the_local_breaker_does_not_spend_the_lease(gear):
     for _ in range(2):
         gear.try_acquire("t").failure(TimeoutError())
-    tell(gear, "half_open", until=-1, leases=(my_lease(gear),))
+    publish(gear, "half_open", until=-1, leases=(my_lease(gear),))
     assert gear.try_acquire("t").source == "local"
     assert gear._decision.fleet.probes.take("t", "l1")
 
 
 def test_a_lease_of_another_process_refuses(gear):
     other = Lease(lease_id="x", emitter_id="other", expires_at=datetime.now(UTC) + timedelta(seconds=30))
-    tell(gear, "half_open", until=-1, leases=(other,))
+    publish(gear, "half_open", until=-1, leases=(other,))
     assert not gear.try_acquire("t")
 
 
 def test_the_local_breaker_decides_after_the_wait_if_the_fleet_cant_be_asked(gear):
-    tell(gear, "open", until=60)
+    publish(gear, "open", until=60)
     assert not gear.try_acquire("t")
-    tell(gear, "open", version=2, until=-0.001)
+    publish(gear, "open", version=2, until=-0.001)
     permit = gear.try_acquire("t")
     assert permit
     assert permit.lease_id is None
@@ -116,7 +116,7 @@ def test_an_operators_override_lets_every_call_through_past_the_local_breaker(ge
     for _ in range(2):
         gear.try_acquire("t").failure(TimeoutError())
     assert not gear.try_acquire("t")
-    tell(gear, state, mode=mode)
+    publish(gear, state, mode=mode)
     for _ in range(10):
         gear.try_acquire("t").failure(TimeoutError())
     assert gear.try_acquire("t")
@@ -126,9 +126,9 @@ def test_an_operators_override_lets_every_call_through_past_the_local_breaker(ge
 def test_a_forced_open_tool_is_not_called_even_if_all_fallbacks_are_open(gear):
     gear.guard("b")(lambda: "b")
     t = gear.guard("t", fallback="b")(lambda: "t")
-    tell(gear, "forced_open", until=None, cause=Cause(rule="command", actor="ann", reason="maintenance"))
+    publish(gear, "forced_open", until=None, cause=Cause(rule="command", actor="ann", reason="maintenance"))
     assert t() == "b"
-    tell(gear, "forced_open", tool="b", until=None)
+    publish(gear, "forced_open", tool="b", until=None)
     with pytest.raises(CircuitOpenError) as refused:
         t()
     assert "command by ann: maintenance" in refused.value.message
@@ -137,25 +137,25 @@ def test_a_forced_open_tool_is_not_called_even_if_all_fallbacks_are_open(gear):
 def test_the_fleets_own_fallback_is_used_where_the_guard_names_none(gear):
     gear.guard("b")(lambda: "b")
     t = gear.guard("t")(lambda: "t")
-    tell(gear, "open", fallback=("b",))
+    publish(gear, "open", fallback=("b",))
     assert t() == "b"
 
 
 def test_a_circuit_of_one_user_refuses_that_user_alone(gear):
-    tell(gear, "open", circuit_id="t|user=u1", scope="user")
+    publish(gear, "open", circuit_id="t|user=u1", scope="user")
     assert not gear.try_acquire("t", user_id="u1")
     assert gear.try_acquire("t", user_id="u2")
     assert gear.try_acquire("t")
 
 
 def test_a_circuit_of_one_session_refuses_that_session_alone(gear):
-    tell(gear, "open", circuit_id="t|session=s1", scope="session")
+    publish(gear, "open", circuit_id="t|session=s1", scope="session")
     assert not gear.try_acquire("t", session_id="s1")
     assert gear.try_acquire("t", session_id="s2")
 
 
 async def test_an_open_fleet_circuit_refuses_coroutine_functions(gear):
-    tell(gear, "open")
+    publish(gear, "open")
     assert not await gear.atry_acquire("t")
     with pytest.raises(CircuitOpenError):
         async with gear.permit("t"):
@@ -163,13 +163,13 @@ async def test_an_open_fleet_circuit_refuses_coroutine_functions(gear):
 
 
 def test_circuits_returns_the_fleets_circuits_as_followed(gear):
-    tell(gear, "open")
+    publish(gear, "open")
     assert gear.circuits()["t"].state == "open"
     assert gear.status().follower.circuits == 1
 
 
 def test_every_outcome_is_emitted_with_what_let_it_through(gear):
-    tell(gear, "half_open", version=3, until=-1, leases=(my_lease(gear),))
+    publish(gear, "half_open", version=3, until=-1, leases=(my_lease(gear),))
     gear.try_acquire("t", user_id="u", session_id="s", request_id="r").success(output_tokens=7, metadata={"a": 1})
     gear.try_acquire("x").failure(TimeoutError("too long"))
     (first, _), (second, _) = gear._emitter.buffer.take(10)
@@ -182,8 +182,8 @@ def test_every_outcome_is_emitted_with_what_let_it_through(gear):
 
 
 def test_parameters_are_hashed_under_the_key_alone():
-    keyed = Switchgear(NOBODY, parameters_key=b"k")
-    bare = Switchgear(NOBODY)
+    keyed = Switchgear(NO_BROKER, parameters_key=b"k")
+    bare = Switchgear(NO_BROKER)
     for gear in (keyed, bare):
         gear._runtime.started = True
         gear.call("t", lambda **_: None, city="Oslo")
@@ -197,13 +197,13 @@ def test_parameters_are_hashed_under_the_key_alone():
 
 
 def test_a_call_of_a_session_carries_the_highest_generation_of_its_circuits_or_its_result_would_be_void(gear):
-    tell(gear, "closed", version=3)
-    tell(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
+    publish(gear, "closed", version=3)
+    publish(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
     assert gear.try_acquire("t", session_id="s1").generation == 9
     assert gear.try_acquire("t", session_id="s2").generation == 3
 
 
 def test_an_operators_disabled_circuit_outranks_a_closed_one_of_a_session(gear):
-    tell(gear, "disabled", version=3)
-    tell(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
+    publish(gear, "disabled", version=3)
+    publish(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
     assert gear.try_acquire("t", session_id="s1").generation == 3

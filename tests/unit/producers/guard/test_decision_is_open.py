@@ -74,7 +74,7 @@ def test_is_open_while_a_probe_runs_and_asking_takes_nothing(client, clock):
     break_it(gear, "t")
     clock.now += WAIT_S
     assert not any(gear.is_open("t") for _ in range(10))
-    assert gear.status().local == {"t": "open"}, "nobody has called"
+    assert gear.status().local == {"t": "open"}, "no call was made"
     probe = gear.try_acquire("t")
     assert gear.is_open("t")
     assert gear.available(["t", "other"]) == ["other"]

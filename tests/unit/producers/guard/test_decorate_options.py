@@ -42,7 +42,7 @@ def test_a_built_in_class_can_be_guarded(gear):
 
 
 async def awaited(*_args):
-    """Nobody awaits it."""
+    """It is never awaited."""
 
 
 def iterated(*_args):
@@ -51,7 +51,7 @@ def iterated(*_args):
 
 class Awaited:
     async def __call__(self, *_args):
-        """Nobody awaits it."""
+        """It is never awaited."""
 
 
 @pytest.mark.parametrize("name", ["usage", "classify", "classify_result", "parameters", "on_duplicate", "adapt"])

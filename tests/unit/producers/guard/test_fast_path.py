@@ -15,7 +15,7 @@ from switchgear.emitter.encode import encode_items
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.execution import ToolExecution
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
 
 
@@ -31,7 +31,7 @@ def gear():
 @pytest.fixture
 def connected():
     """A client whose broker is away: what it would send stays in its buffer."""
-    made = Switchgear(NOBODY, service="planner", local_policies=QUICK)
+    made = Switchgear(NO_BROKER, service="planner", local_policies=QUICK)
     made._emitter.wake = lambda urgent: None
     made._runtime.started = True
     yield made
@@ -246,7 +246,7 @@ def test_the_fast_path_drops_the_oldest_event_of_a_full_buffer(connected):
 
 
 def test_after_closing_calls_are_guarded_and_nothing_is_kept():
-    gear = Switchgear(NOBODY, local_policies=QUICK)
+    gear = Switchgear(NO_BROKER, local_policies=QUICK)
     search = gear.guard("search")(answers)
     search()
     gear.close(0)

@@ -17,7 +17,7 @@ from switchgear.testing.fakes import MemoryEmitter
 from switchgear.testing.fleet import START
 from switchgear_schemas.circuit import Circuit
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 class Scene:
@@ -25,7 +25,7 @@ class Scene:
 
     def __init__(self, on_state_unavailable: OnStateUnavailable = "last_known", **options: Any) -> None:
         self.now = 1_800_000_000.0
-        self.follower = CircuitFollower(NOBODY)
+        self.follower = CircuitFollower(NO_BROKER)
         self.age: float | None = None
         self.follower.age_s = lambda: self.age  # type: ignore[method-assign]
         emitter = MemoryEmitter(lambda _events: None, lambda: self.now)

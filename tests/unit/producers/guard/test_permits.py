@@ -119,8 +119,8 @@ async def test_a_permit_block_cant_be_entered_twice_at_once(gear):
         assert second is not first
 
 
-@pytest.mark.parametrize(("given", "told"), [(42, "42"), (UUID(int=7), str(UUID(int=7))), ("s-1", "s-1"), (None, None)])
-def test_ids_reach_the_fleet_as_text(given, told):
+@pytest.mark.parametrize(("given", "sent"), [(42, "42"), (UUID(int=7), str(UUID(int=7))), ("s-1", "s-1"), (None, None)])
+def test_ids_reach_the_fleet_as_text(given, sent):
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")
     ids = {"user_id": given, "session_id": given, "request_id": given}
@@ -133,7 +133,7 @@ def test_ids_reach_the_fleet_as_text(given, told):
     events = fleet.events()
     assert [event["status"] for event in events] == ["success", "error", "rejected"]
     for event in events:
-        assert [event.get(name) for name in ids] == [told] * 3
+        assert [event.get(name) for name in ids] == [sent] * 3
 
 
 def test_a_users_circuit_is_one_whether_the_id_is_a_number_or_text():

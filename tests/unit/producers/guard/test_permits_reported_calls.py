@@ -37,7 +37,7 @@ def events(fleet, gear, tool="t"):
 
 
 @pytest.mark.parametrize(
-    ("told", "fields"),
+    ("usage", "fields"),
     [
         (7, {"output_tokens": 7}),
         (Usage(1, 2, 3, 0.25), {"input_tokens": 1, "output_tokens": 2, "cache_creation_tokens": 3, "cost_usd": 0.25}),
@@ -45,16 +45,16 @@ def events(fleet, gear, tool="t"):
         (Usage(), {}),
     ],
 )
-def test_the_extractors_usage_goes_with_the_event(fleet, remote, told, fields):
-    remote.with_options(usage=lambda _result: told).call("t", lambda: "x")
+def test_the_extractors_usage_goes_with_the_event(fleet, remote, usage, fields):
+    remote.with_options(usage=lambda _result: usage).call("t", lambda: "x")
     (event,) = events(fleet, remote)
     names = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
     assert {name: event[name] for name in names if event.get(name)} == fields
 
 
-@pytest.mark.parametrize("told", ["seven", -1, float("nan"), True, [7], Usage(output_tokens=-3)])
-def test_an_invalid_usage_is_logged_and_the_caller_gets_the_result(gear, told, caplog):
-    assert gear.with_options(usage=lambda _result: told).call("t", lambda: "x") == "x"
+@pytest.mark.parametrize("usage", ["seven", -1, float("nan"), True, [7], Usage(output_tokens=-3)])
+def test_an_invalid_usage_is_logged_and_the_caller_gets_the_result(gear, usage, caplog):
+    assert gear.with_options(usage=lambda _result: usage).call("t", lambda: "x") == "x"
     assert "the usage of t could not be read: ReportError" in caplog.text
 
 
@@ -161,13 +161,13 @@ def test_a_failing_classify_rule_leaves_the_tools_exception_to_the_caller(gear, 
 
 
 def test_on_duplicate_is_called_from_the_third_identical_call_of_a_session_on(gear):
-    told = []
-    guarded = gear.guard("t", on_duplicate=told.append)(lambda city: city)
+    usage = []
+    guarded = gear.guard("t", on_duplicate=usage.append)(lambda city: city)
     for name in ("s-1", "s-2"):
         with gear.session(name):
             for city in ("Oslo", "Oslo", "Bergen", "Oslo", "Oslo"):
                 guarded(city)
-    assert [(one.tool, one.session_id, one.count) for one in told] == [
+    assert [(one.tool, one.session_id, one.count) for one in usage] == [
         ("t", "s-1", 3),
         ("t", "s-1", 4),
         ("t", "s-2", 3),

@@ -46,8 +46,8 @@ def ending_for(callback):
 
 
 def made_once_and_is_the_probe_free(gear, outcomes):
-    told = [one.error_class for one in outcomes if one.error_type != "ConnectionError"]
-    assert told == ["cancelled"], "reported once"
+    classes = [one.error_class for one in outcomes if one.error_type != "ConnectionError"]
+    assert classes == ["cancelled"], "reported once"
     return bool(gear.try_acquire("t"))
 
 
@@ -120,10 +120,10 @@ def test_a_clients_rule_that_exits_keeps_no_permit_of_a_guard_with_options():
     assert gear.try_acquire("t")
 
 
-@pytest.mark.parametrize("told", ["on_rejected", "on_fallback"])
-def test_a_hook_that_exits_gives_the_fallback_tools_permit_back(told):
+@pytest.mark.parametrize("method", ["on_rejected", "on_fallback"])
+def test_a_hook_that_exits_gives_the_fallback_tools_permit_back(method):
     hooks = Hooks()
-    setattr(hooks, told, that_exits(SystemExit))
+    setattr(hooks, method, that_exits(SystemExit))
     shut = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60)
     gear = Switchgear.local(local_policies={"backup": PROBING, "primary": shut}, hooks=[hooks])
     made = []

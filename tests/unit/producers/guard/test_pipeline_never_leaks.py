@@ -180,7 +180,7 @@ def test_permits_that_are_reported_late_twice_or_never_wedge_nothing(calls, perm
         assert probes_out(gear) <= permits
         while len(held) > keep:
             end(*held.pop(0))
-    held.clear()  # dropped without a word
+    held.clear()  # dropped without a report
     clock.now += STAY_S + WAIT_S
     assert gear.try_acquire("tool")
 
@@ -378,7 +378,7 @@ held = gear._decision.local.circuits["tool"].lock
 held.acquire()
 child = os.fork()
 if child == 0:
-    guarded()  # a probe of its own, past a lock that nobody here will ever release
+    guarded()  # a probe of its own, past a lock that is never released here
     os._exit(0 if gear.status().local == {} else 1)
 held.release()
 _, status = os.waitpid(child, 0)

@@ -117,13 +117,13 @@ def test_refusals_of_many_threads_are_each_counted_once(reporter, emitter, clock
     threads = [threading.Thread(target=refuse) for _ in range(4)]
     for thread in threads:
         thread.start()
-    told = 0
+    reported = 0
     while any(thread.is_alive() for thread in threads):
         reporter.sweep(everything=True)
-        told += sum(event.metadata["refused"] for event in sent(emitter))
+        reported += sum(event.metadata["refused"] for event in sent(emitter))
     reporter.sweep(everything=True)
-    told += sum(event.metadata["refused"] for event in sent(emitter))
-    assert told == 20_000
+    reported += sum(event.metadata["refused"] for event in sent(emitter))
+    assert reported == 20_000
 
 
 def at_once(deed):
@@ -187,10 +187,12 @@ def test_refusals_of_one_tool_by_its_circuit_and_by_a_sessions_limit_are_not_sum
     for _ in range(10):
         reporter.refused(Rejection("t", "open", "session", "the budget is spent"))
     reporter.sweep(everything=True)
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for event in sent(emitter):
-        told[event.metadata["refused_by"]] = told.get(event.metadata["refused_by"], 0) + event.metadata["refused"]
-    assert told == {"local": 4, "session": 10}
+        reported[event.metadata["refused_by"]] = (
+            reported.get(event.metadata["refused_by"], 0) + event.metadata["refused"]
+        )
+    assert reported == {"local": 4, "session": 10}
 
 
 def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):

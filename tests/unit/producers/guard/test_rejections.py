@@ -30,10 +30,10 @@ def refused(gear: Switchgear, tool: str, error: Exception | str = "down") -> str
 
 
 @pytest.mark.parametrize(
-    ("wait", "told"), [(30.4, "31 s"), (30.0, "30 s"), (30.0000001, "30 s"), (0.01, "1 s"), (1e12, "1000000000 s")]
+    ("wait", "shown"), [(30.4, "31 s"), (30.0, "30 s"), (30.0000001, "30 s"), (0.01, "1 s"), (1e12, "1000000000 s")]
 )
-def test_the_wait_in_the_text_is_rounded_up(wait: float, told: str) -> None:
-    assert f"within the next {told}." in Rejection("t", "open", "local", retry_after_s=wait).text
+def test_the_wait_in_the_text_is_rounded_up(wait: float, shown: str) -> None:
+    assert f"within the next {shown}." in Rejection("t", "open", "local", retry_after_s=wait).text
 
 
 @pytest.mark.parametrize("message", ["", " ", ".", "\n"])
@@ -77,9 +77,9 @@ def test_a_refused_permit_names_the_first_fallback_that_is_not_open() -> None:
     assert isinstance(found, Rejection)
     assert found.fallback == "remote:x"
     assert found.text.endswith("Use remote:x instead.")
-    with pytest.raises(CircuitOpenError) as told, gear.permit("a"):
+    with pytest.raises(CircuitOpenError) as raised, gear.permit("a"):
         pass
-    assert told.value.fallback == "remote:x"
+    assert raised.value.fallback == "remote:x"
 
 
 async def test_a_refused_permit_names_the_first_open_fallback_in_an_event_loop() -> None:
@@ -87,10 +87,10 @@ async def test_a_refused_permit_names_the_first_open_fallback_in_an_event_loop()
     found = await gear.atry_acquire("a")
     assert isinstance(found, Rejection)
     assert found.fallback == "remote:x"
-    with pytest.raises(CircuitOpenError) as told:
+    with pytest.raises(CircuitOpenError) as raised:
         async with gear.permit("a"):
             pass
-    assert told.value.fallback == "remote:x"
+    assert raised.value.fallback == "remote:x"
 
 
 def test_a_refused_permit_names_no_fallback_if_all_are_open() -> None:
@@ -110,12 +110,12 @@ def test_the_clients_own_fallback_goes_before_the_fleets() -> None:
 
 
 def test_a_refusal_by_a_session_limit_names_no_fallback() -> None:
-    told: list[Rejection] = []
-    gear = Switchgear.local(fallbacks={"a": "b"}, hooks=[FunctionHooks(on_rejected=told.append)])
+    rejections: list[Rejection] = []
+    gear = Switchgear.local(fallbacks={"a": "b"}, hooks=[FunctionHooks(on_rejected=rejections.append)])
     with gear.session("s", max_calls=1):
         gear.call("a", int)
         assert not gear.try_acquire("a")
-    assert [(found.source, found.fallback) for found in told] == [("session", None)]
+    assert [(found.source, found.fallback) for found in rejections] == [("session", None)]
 
 
 @pytest.mark.parametrize("kind", [CircuitOpenError, SessionExhaustedError, DuplicateCallError])

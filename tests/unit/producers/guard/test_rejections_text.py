@@ -248,9 +248,9 @@ def test_the_traceback_of_threads_busy_names_the_tools_that_hold_them() -> None:
 
 
 def test_the_error_of_a_tool_is_stored_in_the_text_for_operators() -> None:
-    told: list[str | None] = []
+    last_errors: list[str | None] = []
     gear = Switchgear.local(
-        local_policies=ONE, hooks=[FunctionHooks(on_rejected=lambda one: told.append(one.last_error))]
+        local_policies=ONE, hooks=[FunctionHooks(on_rejected=lambda one: last_errors.append(one.last_error))]
     )
     gear.try_acquire("t").failure(CallTimeoutError("t", 1.5))  # type: ignore[union-attr]
     rejection = gear.try_acquire("t")
@@ -259,7 +259,7 @@ def test_the_error_of_a_tool_is_stored_in_the_text_for_operators() -> None:
         "The tool t is unavailable (circuit open). Its last error was: CallTimeoutError: t did not answer within 1.5 s."
         " Do not call it again within the next 60 s."
     )
-    assert told == ["CallTimeoutError: t did not answer within 1.5 s."]
+    assert last_errors == ["CallTimeoutError: t did not answer within 1.5 s."]
 
 
 def test_a_nested_refusal_is_sent_to_the_fleet_in_the_text_for_operators() -> None:

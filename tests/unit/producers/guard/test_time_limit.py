@@ -153,7 +153,7 @@ async def ticks(until):
 
 
 async def acall(city="Oslo"):
-    """Nobody calls it: its circuit is open."""
+    """It is not called: its circuit is open."""
     return city
 
 

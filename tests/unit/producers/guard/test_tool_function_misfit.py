@@ -112,7 +112,7 @@ def test_arguments_that_dont_fit_count_as_no_call_of_the_session():
 # -- guards without options, which take a short way -------------------------------------------------------------------
 
 
-def told(fleet):
+def failures_of(fleet):
     """The endings of the tool's calls, after the first."""
     return [(one["status"], one.get("error_class")) for one in fleet.events("t")][1:]
 
@@ -128,7 +128,7 @@ def test_arguments_that_dont_fit_send_no_event_and_end_no_run_of_failures():
                 guarded(*wrong)
         other.try_acquire("t").failure(ConnectionError())
     assert fleet.state("t") == "open"
-    assert told(fleet) == [("error", "transport")] * 3
+    assert failures_of(fleet) == [("error", "transport")] * 3
 
 
 async def test_arguments_that_dont_fit_a_coroutine_function_send_no_event():
@@ -137,7 +137,7 @@ async def test_arguments_that_dont_fit_a_coroutine_function_send_no_event():
     assert await guarded("Oslo") == "Oslo"
     with pytest.raises(TypeError):
         await guarded(town="Oslo")
-    assert told(fleet) == []
+    assert failures_of(fleet) == []
 
 
 async def test_arguments_that_dont_fit_open_no_circuit_that_counts_invalid_input():
@@ -163,7 +163,7 @@ async def test_a_type_error_from_within_the_tool_is_an_event_on_a_guard_without_
         await coroutine("Oslo")
     with pytest.raises(TypeError):
         of_c(5)
-    assert told(fleet) == [("error", "invalid_input")] * 3
+    assert failures_of(fleet) == [("error", "invalid_input")] * 3
 
 
 # -- guarded functions within each other ------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_a_tool_that_calls_another_one_wrongly_was_reached_itself(options):
     assert outer() == "Oslo"
     with pytest.raises(TypeError):
         outer("Bergen")
-    assert told(fleet) == [("error", "invalid_input")]
+    assert failures_of(fleet) == [("error", "invalid_input")]
     assert len(fleet.events("inner")) == 1
 
 
@@ -193,8 +193,8 @@ def test_two_guards_ignore_arguments_that_dont_fit_and_both_count_an_error():
     twice("Oslo")
     with pytest.raises(TypeError):
         twice()
-    assert told(fleet) == []
+    assert failures_of(fleet) == []
     twice_of_c = gear.guard("t")(gear.guard("inner")(len))
     with pytest.raises(TypeError):
         twice_of_c(5)
-    assert told(fleet) == [("error", "invalid_input")]
+    assert failures_of(fleet) == [("error", "invalid_input")]

@@ -13,7 +13,7 @@ from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.spooling import databases, events_in
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 POLICY = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60)
 
 
@@ -25,7 +25,7 @@ def dropped() -> list[int]:
 @pytest.fixture
 def gear(dropped: list[int]) -> Switchgear:
     """Return a client whose background is not started, so that the test does its work."""
-    made = Switchgear(NOBODY, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
+    made = Switchgear(NO_BROKER, buffer_size=10, local_policies=POLICY, hooks=[FunctionHooks(on_drop=dropped.append)])
     made._runtime.started = True
     made._emitter.wake = lambda urgent: None  # type: ignore[union-attr,method-assign]
     return made
@@ -64,7 +64,7 @@ def test_an_interpreter_that_ends_without_close_keeps_summed_refusals_and_events
     """The first refusal is sent at once, the other four are summed up for a second."""
     code = f"""
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
-gear = Switchgear({NOBODY!r}, spool_dir={str(tmp_path)!r}, local_policies=BreakerPolicy(consecutive_failures=1))
+gear = Switchgear({NO_BROKER!r}, spool_dir={str(tmp_path)!r}, local_policies=BreakerPolicy(consecutive_failures=1))
 def broken(): raise ConnectionError("down")
 for number in range(6):
     try:
@@ -81,7 +81,7 @@ for number in range(6):
 
 
 def test_housekeeping_runs_in_the_background(dropped: list[int]) -> None:
-    with Switchgear(NOBODY, buffer_size=10, hooks=[FunctionHooks(on_drop=dropped.append)]) as gear:
+    with Switchgear(NO_BROKER, buffer_size=10, hooks=[FunctionHooks(on_drop=dropped.append)]) as gear:
         for _ in range(20):
             gear.call("t", int)
         until(lambda: sum(dropped) >= 10)
@@ -92,7 +92,7 @@ def test_housekeeping_runs_in_the_background(dropped: list[int]) -> None:
 
 def test_calls_of_a_closed_client_check_the_age_of_the_fleets_state() -> None:
     """Its background is gone: until its status was asked for it went by a picture of any age."""
-    gear = Switchgear(NOBODY, on_state_unavailable="deny")
+    gear = Switchgear(NO_BROKER, on_state_unavailable="deny")
     follower = gear._follower
     assert follower is not None
     age = 0.0

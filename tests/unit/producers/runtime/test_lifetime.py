@@ -12,7 +12,7 @@ from switchgear import CircuitChange, FunctionHooks, Switchgear
 from switchgear.telemetry.hooks import HookList
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[object], list[float]]:
@@ -30,7 +30,7 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
         finally:
             took.append(time.monotonic() - started)
 
-    gear = Switchgear(NOBODY, buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
+    gear = Switchgear(NO_BROKER, buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
     for _ in range(5):
         gear.call("t", int)
     until(lambda: bool(took))
@@ -81,6 +81,6 @@ def test_an_exit_in_a_hook_in_the_callers_thread_reaches_the_caller() -> None:
 
 
 def test_start_of_a_closed_client_returns_false() -> None:
-    gear = Switchgear(NOBODY)
+    gear = Switchgear(NO_BROKER)
     gear.close(0)
     assert gear.start(5) is False

@@ -21,7 +21,7 @@ from switchgear.testing import InMemoryFleet
 from switchgear_schemas import Circuit
 from tests.support.waiting import until
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 COMES_AFTER_S = 0.3
 LONG_S = 60.0
 
@@ -33,7 +33,7 @@ def make() -> Iterator[Make]:
     made = []
 
     def client(**options: Any) -> Switchgear:
-        made.append(Switchgear(NOBODY, **options))
+        made.append(Switchgear(NO_BROKER, **options))
         return made[-1]
 
     yield client
@@ -317,7 +317,7 @@ def test_a_forked_child_waits_once_even_if_its_parent_has_loaded_the_circuits() 
     code = f"""
         import os, time
         from switchgear import Switchgear
-        gear = Switchgear("{NOBODY}", start_wait_s=3)
+        gear = Switchgear("{NO_BROKER}", start_wait_s=3)
         gear._follower.loaded = gear._follower._read_here = True
         def took():
             began = time.monotonic()
@@ -351,7 +351,7 @@ def test_nothing_waits_without_kafka_or_in_a_fleet_in_memory() -> None:
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "10", None, True])
 def test_an_invalid_start_wait_is_named(wrong: Any) -> None:
     with pytest.raises(SwitchgearError, match="start_wait_s"):
-        Switchgear(NOBODY, start_wait_s=wrong)
+        Switchgear(NO_BROKER, start_wait_s=wrong)
 
 
 def test_the_start_wait_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ async def test_a_full_partition_says_so() -> None:
         assert writer.held_bytes == 6 * (1 + len(b"search") + RECORD_BYTES), "the batch in hand counts too"
 
 
-def tenure_of(world: World, failures: list[BaseException]) -> Assignment:
+def assignment_of(world: World, failures: list[BaseException]) -> Assignment:
     return Assignment(
         [HERE],
         {HERE.topic: world},  # type: ignore[dict-item]
@@ -229,11 +229,11 @@ def tenure_of(world: World, failures: list[BaseException]) -> Assignment:
 async def test_assignment_that_ends_lets_its_batches_finish() -> None:
     world, failures = World(), list[BaseException]()
     world.hold = asyncio.Event()
-    tenure = tenure_of(world, failures)
-    tenure.writers[HERE].feed(records(b"a", b"b"))
+    assignment = assignment_of(world, failures)
+    assignment.writers[HERE].feed(records(b"a", b"b"))
     await world.until(1)
     asyncio.get_running_loop().call_later(0.05, world.hold.set)
-    assert await tenure.end(5.0)
+    assert await assignment.end(5.0)
     assert world.said == [named(0, 1), inserted(0, 1), "commit 2"]
     assert failures == []
 
@@ -241,10 +241,10 @@ async def test_assignment_that_ends_lets_its_batches_finish() -> None:
 async def test_assignment_that_ends_cancels_batches_that_take_too_long() -> None:
     world, failures = World(), list[BaseException]()
     world.hold = asyncio.Event()
-    tenure = tenure_of(world, failures)
-    tenure.writers[HERE].feed(records(b"a", b"b"))
+    assignment = assignment_of(world, failures)
+    assignment.writers[HERE].feed(records(b"a", b"b"))
     await world.until(1)
-    assert not await tenure.end(0.05)
+    assert not await assignment.end(0.05)
     world.hold.set()
     await asyncio.sleep(0.02)
     assert world.said == [named(0, 1)], "no commit of ours after the end"
@@ -258,9 +258,9 @@ async def test_the_death_of_a_partition_is_noticed() -> None:
         raise RuntimeError("a mistake")
 
     world.attempts = [die]
-    tenure = tenure_of(world, failures)
-    tenure.writers[HERE].feed(records(b"a", b"b"))
+    assignment = assignment_of(world, failures)
+    assignment.writers[HERE].feed(records(b"a", b"b"))
     await world.until(2)
     await asyncio.sleep(0.02)
-    await tenure.end(1.0)
+    await assignment.end(1.0)
     assert [str(each) for each in failures] == ["a mistake"]

@@ -1,4 +1,4 @@
-"""Telling messages that name a field twice from those that only look like it."""
+"""Distinguish messages that name a field twice from those that only look like it."""
 
 from __future__ import annotations
 
