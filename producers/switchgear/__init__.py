@@ -35,8 +35,7 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from switchgear.caching.cache import CachePolicy
     from switchgear.caching.repeated_calls import Duplicate
-    from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
-    from switchgear.compat.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+    from switchgear.compat import AgentCircuitBreaker, FallbackUsed, SpectraOptions, from_spectra, wrap_tools
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
     from switchgear_schemas.policy import BreakerPolicy
@@ -90,15 +89,15 @@ __all__ = [
 
 _LAZY: Final = {
     "BreakerPolicy": "switchgear_schemas.policy",
-    "AgentCircuitBreaker": "switchgear.compat.agent_circuit_breaker",
+    "AgentCircuitBreaker": "switchgear.compat",
     "CachePolicy": "switchgear.caching.cache",
     "CircuitFollower": "switchgear.follower.follower",
     "Duplicate": "switchgear.caching.repeated_calls",
     "Emitter": "switchgear.emitter.emitter",
-    "FallbackUsed": "switchgear.compat.spectra",
-    "SpectraOptions": "switchgear.compat.spectra",
-    "from_spectra": "switchgear.compat.spectra",
-    "wrap_tools": "switchgear.compat.spectra",
+    "FallbackUsed": "switchgear.compat",
+    "SpectraOptions": "switchgear.compat",
+    "from_spectra": "switchgear.compat",
+    "wrap_tools": "switchgear.compat",
 }
 """Imported at first use: asyncio and pydantic cost 40 and 70 ms that ``import switchgear`` must not; the others are for some only."""
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.fleet import Message
+from switchgear.testing.fleet import ByTool
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import create_topics
-from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.topics import TopicNames
 from tests.simulator.agenda import Agenda
 from tests.simulator.calls import Calls
@@ -66,7 +66,7 @@ class Simulation:
         self.steps = 0
         self.tools = make_tools(scenario, self.rng)
         self.by_name: dict[str, SimulatedTool] = {tool.name: tool for tool in self.tools}
-        self.policies = _ByTool(self.by_name)
+        self.policies = ByTool(lambda name: self.by_name[name].policy)
         self.feed = Feed()
         self.network = Network(self)
         self.audit = Audit(self)
@@ -142,11 +142,3 @@ class Simulation:
     def digest(self) -> str:
         """Return a hash of the log and of every decision. Two runs of one seed have the same."""
         return self._trace.hexdigest()
-
-
-class _ByTool:
-    def __init__(self, tools: dict[str, SimulatedTool]) -> None:
-        self._tools = tools
-
-    def effective(self, tool_name: str) -> BreakerPolicy:
-        return self._tools[tool_name].policy

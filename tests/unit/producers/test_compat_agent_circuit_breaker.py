@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.compat import AgentCircuitBreaker
 from switchgear.guard.options import OptionError
 from switchgear.guard.rejections import CircuitOpenError
 from tests.support.clock import Clock

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
-from switchgear.compat.spectra import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+from switchgear.compat import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
 from tests.support.waiting import until
 
 COOLDOWN = 0.1

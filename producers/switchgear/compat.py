@@ -1,22 +1,27 @@
-"""The class of the "agent circuit breaker" pattern, as a thin layer over a local client."""
+"""Classes with the names and behaviour of other libraries, on a local client: the agent circuit breaker and Spectra."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
 
 from switchgear import arguments
 from switchgear.client import Switchgear
+from switchgear.guard.calls import Calling
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import examine
 from switchgear.numeric import possible_wait
-from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
-from switchgear.transport import Wire
-from switchgear_schemas.enums import MOST_CALLS, SHORTEST_WAIT_S, CircuitState, ErrorClass
+from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
+from switchgear.transport import Servers, Wire
+from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, SHORTEST_WAIT_S, CircuitState, ErrorClass
 from switchgear_schemas.policy import BreakerPolicy
+
+# -- the agent circuit breaker ----------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -210,3 +215,122 @@ class _LocalClock:
 
 def _classify(error: BaseException) -> ErrorClass | None:
     return "tool" if isinstance(error, Exception) else None
+
+
+# -- Spectra ----------------------------------------------------------------------------------------------------------
+
+_COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
+"""Spectra counts every failure of a tool."""
+_LONGEST_PROBE_S: Final = 600.0
+_LONGEST_COOLDOWN_S: Final = timedelta.max.total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackUsed:
+    """A call of ``tool`` went to ``fallback``, because the circuit of ``tool`` is open."""
+
+    tool: str
+    fallback: str
+
+
+SpectraEvent = CircuitChange | FallbackUsed
+"""What an event sink receives. ``CircuitChange`` has ``tool``, ``previous``, ``state`` and ``reason``."""
+
+
+class EventSink(Protocol):
+    """Spectra's ``IEventSink``. A plain function works too."""
+
+    def publish(self, event: SpectraEvent, /) -> object:
+        """Handle one event, in the caller's thread. Keep it short. Exceptions are logged and don't affect the call."""
+
+
+@dataclass(slots=True)
+class SpectraOptions:
+    """``ToolResilienceOptions`` with Spectra's defaults, and names in Python's style."""
+
+    failure_threshold: int = 5
+    """Consecutive failures that open the circuit."""
+    cooldown_period: timedelta | float = timedelta(seconds=60)
+    """How long the circuit stays open before a probe. A number is seconds."""
+    half_open_max_attempts: int = 1
+    """The most probes at a time in state half-open."""
+    success_threshold_to_close: int = 1
+    """Successful probes that close the circuit."""
+    fallback_tools: dict[str, str] = field(default_factory=dict)
+    """The tool to use while the circuit of another tool is open, by names such as ``mcp:server:tool``."""
+
+    def policy(self) -> BreakerPolicy:
+        """Return the options as the policy of a breaker.
+
+        Raises:
+            OptionError: An option is out of range. The message names it.
+        """
+        period = self.cooldown_period
+        cooldown_s = period.total_seconds() if isinstance(period, timedelta) else period
+        arguments.number("cooldown_period", cooldown_s, least=SHORTEST_WAIT_S, most=_LONGEST_COOLDOWN_S)
+        for name in ("failure_threshold", "half_open_max_attempts", "success_threshold_to_close"):
+            arguments.whole(name, getattr(self, name))
+        return BreakerPolicy(
+            consecutive_failures=min(self.failure_threshold, MOST_CALLS),
+            wait_duration_in_open_state_s=possible_wait(cooldown_s),
+            permitted_number_of_calls_in_half_open_state=min(self.half_open_max_attempts, MOST_PROBES),
+            success_threshold_to_close=min(self.success_threshold_to_close, MOST_CALLS),
+            max_wait_duration_in_half_open_state_s=_LONGEST_PROBE_S,
+            counted_error_classes=_COUNTED,
+            honor_retry_after=False,
+        )
+
+
+def from_spectra(
+    configure: Callable[[SpectraOptions], object] | SpectraOptions | None = None,
+    *,
+    event_sink: EventSink | Callable[[SpectraEvent], object] | None = None,
+    bootstrap_servers: Servers = None,
+    hooks: Iterable[Hooks] = (),
+    **client: Any,
+) -> Switchgear:
+    """Return a client whose circuits behave as Spectra's, but for two differences.
+
+    A probe that doesn't return within ten minutes counts as lost. If the circuits of a tool and its fallback are both open, the
+    tool is called: if everything is open, the problem is probably in this process.
+
+    Args:
+        configure: A function that sets options, as the one for ``AddToolResilience``; or the options themselves.
+        event_sink: Receives changes of state and fallbacks.
+        bootstrap_servers: The brokers. Without them, the client is a local one.
+        hooks: Other hooks.
+        client: Other arguments of :class:`Switchgear`, but for the policies and fallbacks that the options set.
+
+    Raises:
+        OptionError: An option is out of range, or ``configure`` isn't a plain function. The message names it.
+    """
+    options = configure if isinstance(configure, SpectraOptions) else SpectraOptions()
+    if configure is not None and not isinstance(configure, SpectraOptions):
+        arguments.function("configure", configure)
+        configure(options)
+    return Switchgear(
+        bootstrap_servers,
+        local_policies=options.policy(),
+        fallbacks=options.fallback_tools,
+        hooks=hooks if event_sink is None else [*hooks, _hooks_of(event_sink)],
+        **client,
+    )
+
+
+def wrap_tools(gear: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return every tool behind its circuit, by name. The agent calls them as before.
+
+    A fallback among ``tools`` is the function given here, not another agent's function with the same name.
+
+    Raises:
+        OptionError: ``tools`` isn't a dict of functions, or one of them can't be guarded.
+    """
+    return gear.guard_all(tools)
+
+
+def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:
+    publish: Any = getattr(sink, "publish", None) or sink
+    arguments.function("event_sink", publish)
+    return FunctionHooks(
+        on_transition=publish, on_fallback=lambda rejection, tool: publish(FallbackUsed(rejection.tool, tool))
+    )

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from switchgear.compat.agent_circuit_breaker import AgentCircuitBreaker
+from switchgear.compat import AgentCircuitBreaker
 from switchgear.guard.rejections import CircuitOpenError
 
 now = [0.0]

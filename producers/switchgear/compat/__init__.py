@@ -1,1 +1,0 @@
-"""Classes with the names and behaviour of other libraries, on this one."""
