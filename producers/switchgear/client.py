@@ -14,11 +14,12 @@ from switchgear.fallback import Chains
 from switchgear.follower.changes import FleetChanges
 from switchgear.follower.view import CircuitView
 from switchgear.guard.calls import Calling
-from switchgear.guard.decision import PendingProbe, make_decision
+from switchgear.guard.decision import CircuitDecision, PendingProbe
+from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.permits import Permit
+from switchgear.guard.permits import Permit, Reporter
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction import Redactor, redactor
@@ -144,17 +145,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
         clock, wall = wire.clock, wire.wall
         self._clocks = (clock, wall)
         self._local_policies = local_policies
-        self._decision = make_decision(
-            LocalBreakers(local_policies, clock),
-            emitter=self._emitter,
-            follower=self._follower,
-            classifier=classify,
-            silence_s=fleet_silence,
-            redactor=None if redact is None else redactor(redact),
-            hooks=self._hooks,
-            clock=clock,
-            wall=wall,
-        )
+        fleet: FleetCircuits | None = None
+        self._availability: Availability | None = None
+        if self._emitter is not None and self._follower is not None:
+            fleet = FleetCircuits(self._follower, self._emitter, silence_s=fleet_silence, clock=clock, wall=wall)
+            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
+            self.housekeeping = Housekeeping(fleet, self._availability, self._hooks)
+        own_redactor = None if redact is None else redactor(redact)
+        reporter = Reporter(clock, fleet, classifier=classify, redactor=own_redactor, hooks=self._hooks)
+        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter)
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
             self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
@@ -162,20 +161,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self._start,
             self._astart,
             fallbacks=fallbacks,
-            hooks=self._hooks,
             probe_wait=probe_wait,
             parameters_key=parameters_key,
             timed_threads=timed_threads,
-            clock=clock,
         )
         super().__init__(runtime, defaults or GuardOptions())
         self._board: NoticeBoard | None = None
         self._begun = runtime.started = self._background is None
         self._start_wait_s = start_wait_s
-        self._availability: Availability | None = None
-        if self._emitter is not None and self._follower is not None:
-            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
-            self.housekeeping = Housekeeping(self._decision, self._emitter, self._availability, self._hooks)
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
             call_in_child(self._reset_in_child)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.classify import Classification
 from switchgear.emitter.event import Event
 from switchgear.follower.view import decode_view
-from switchgear.guard.decision import make_decision
+from switchgear.guard.decision import CircuitDecision
+from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers
+from switchgear.guard.permits import Reporter
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from tests.simulator.agenda import EPOCH
 from tests.simulator.scenario import SILENCE_S
@@ -74,15 +76,9 @@ class SimulatedProcess:
         self.emitter.mint = simulation.mint
         self.follower = MemoryFollower(self.monotonic)
         self.follower.table.decode = _decode
-        self.decision = make_decision(
-            LocalBreakers(None, self.monotonic),
-            emitter=self.emitter,
-            follower=self.follower,
-            classifier=_classified,
-            silence_s=SILENCE_S,
-            clock=self.monotonic,
-            wall=self.wall,
-        )
+        fleet = FleetCircuits(self.follower, self.emitter, silence_s=SILENCE_S, clock=self.monotonic, wall=self.wall)
+        reporter = Reporter(self.monotonic, fleet, classifier=_classified)
+        self.decision = CircuitDecision(LocalBreakers(None, self.monotonic), reporter)
         self._load()
 
     def monotonic(self) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,18 +10,12 @@ from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
-from switchgear.guard.permits import NO_CALLER, Caller, Permit, Reporter, caller_of
-from switchgear.guard.probes import ProbeCoordinator
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.permits import Permit, Reporter
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection, caller_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from switchgear.classify import Classifier
-    from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
-    from switchgear.redaction import Redactor
-    from switchgear.telemetry.hooks import HookList
     from switchgear_schemas.enums import Scope
 
 
@@ -38,21 +31,18 @@ class PendingProbe:
 
 
 class CircuitDecision:
-    """Decides about calls in memory. Thread-safe. Without ``fleet`` it is a complete local circuit breaker.
+    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker.
 
     Args:
         local: The process's own circuits, or a session's.
-        reporter: Where the permits report to.
-        fleet: The fleet's circuits; None without Kafka.
+        reporter: Where the permits report to. It has the fleet's circuits, if there is a fleet.
         of_session: ``local`` belongs to a session.
     """
 
-    def __init__(
-        self, local: LocalBreakers, reporter: Reporter, fleet: FleetCircuits | None = None, *, of_session: bool = False
-    ) -> None:
+    def __init__(self, local: LocalBreakers, reporter: Reporter, *, of_session: bool = False) -> None:
         self.local = local
         self.reporter = reporter
-        self.fleet = fleet
+        self.fleet = fleet = reporter.fleet
         self.clock = reporter.clock
         self._of_session = of_session
         self._circuits = local.circuits
@@ -62,7 +52,7 @@ class CircuitDecision:
 
     def of_session(self, local: LocalBreakers) -> CircuitDecision:
         """Return the decision by a session's own circuits and the same fleet."""
-        return CircuitDecision(local, self.reporter, self.fleet, of_session=True)
+        return CircuitDecision(local, self.reporter, of_session=True)
 
     def acquire(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
@@ -157,8 +147,13 @@ class CircuitDecision:
         found = fleet.answer(view)
         if found == "refuse":
             return fleet.rejection(view, self.is_open)
-        if isinstance(found, LeaseView):
-            return self._with_lease(fleet, view, found, caller)
+        if isinstance(found, LeaseView):  # one call of this process uses it; the others wait for its outcome
+            if not fleet.probes.take(view.circuit_id, found.lease_id):
+                return fleet.rejection(view, self.is_open)
+            answer = self._locally(view.tool_name, view, caller, (view.circuit_id, found.lease_id))
+            if isinstance(answer, Rejection):
+                fleet.probes.give_back(view.circuit_id, found.lease_id)
+            return answer
         if fleet.reachable(view):
             return self._request_probe(fleet, view, caller)
         return self._locally(view.tool_name, view, caller)
@@ -180,17 +175,6 @@ class CircuitDecision:
             breaker_permit = answer
         generation = None if self.fleet is None else self.fleet.generation(view)
         return Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease)
-
-    def _with_lease(
-        self, fleet: FleetCircuits, view: CircuitView, lease: LeaseView, caller: Caller
-    ) -> Permit | Rejection:
-        """Decide where this process holds a lease. One call uses it; the others wait for its outcome."""
-        if not fleet.probes.take(view.circuit_id, lease.lease_id):
-            return fleet.rejection(view, self.is_open)
-        answer = self._locally(view.tool_name, view, caller, (view.circuit_id, lease.lease_id))
-        if isinstance(answer, Rejection):
-            fleet.probes.give_back(view.circuit_id, lease.lease_id)
-        return answer
 
     def _request_probe(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> PendingProbe | Rejection:
         """Ask the circuit's owner for a probe, if the process's own circuit lets the call through."""
@@ -228,24 +212,3 @@ class CircuitDecision:
             scope,
             refused.cause,
         )
-
-
-def make_decision(
-    local: LocalBreakers,
-    *,
-    emitter: Emitter | None = None,
-    follower: CircuitFollower | None = None,
-    classifier: Classifier | None = None,
-    redactor: Redactor | None = None,
-    hooks: HookList | None = None,
-    silence_s: float = 30.0,
-    clock: Callable[[], float] = time.monotonic,
-    wall: Callable[[], float] = time.time,
-) -> CircuitDecision:
-    """Connect the parts of a client's decisions. With a fleet, there are an emitter and a follower."""
-    probes = ProbeCoordinator(silence_s=silence_s, clock=clock)
-    reporter = Reporter(clock, probes, emitter=emitter, classifier=classifier, redactor=redactor, hooks=hooks)
-    fleet = None
-    if emitter is not None and follower is not None:
-        fleet = FleetCircuits(follower, emitter, probes, clock=clock, wall=wall)
-    return CircuitDecision(local, reporter, fleet)

@@ -21,20 +21,23 @@ FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
 
 
 class FleetCircuits:
-    """Answers what the fleet says about a call, and asks for probes. Thread-safe."""
+    """Answers what the fleet says about a call, and asks for probes. Thread-safe.
+
+    ``silence_s``: see :class:`~switchgear.guard.probes.ProbeCoordinator`.
+    """
 
     def __init__(
         self,
         follower: CircuitFollower,
         emitter: Emitter,
-        probes: ProbeCoordinator,
         *,
+        silence_s: float,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
         self.follower = follower
         self.emitter = emitter
-        self.probes = probes
+        self.probes = ProbeCoordinator(silence_s=silence_s, clock=clock)
         self.refusals = RefusalReporter(emitter, clock, wall)
         self.scoped: set[str] = follower.table.scoped
         """Tools that have circuits of users or sessions."""

@@ -1,6 +1,6 @@
 """What decides while the fleet's state is out of reach.
 
-The state is *stale* when the broker has answered no fetch for :data:`~switchgear.follower.follower.STALE_AFTER_S`. Then, by
+The state is *stale* when the broker has answered no fetch for :data:`~switchgear.follower.status.STALE_AFTER_S`. Then, by
 ``on_state_unavailable``:
 
 * ``last_known``: the fleet's last state holds until it is ``state_max_age_s`` old. After that the process's own breakers
@@ -56,14 +56,10 @@ def mode_of(
 class Availability:
     """Checks the age of a follower's state, and makes its table answer accordingly.
 
-    Args:
-        follower: Keeps the state.
-        on_state_unavailable: See the module.
-        state_max_age_s: Seconds, at least :data:`~switchgear.follower.follower.STALE_AFTER_S`.
-        clock: Monotonic seconds: an age must not change when the machine's clock is set.
+    The ``clock`` is monotonic: an age must not change when the machine's clock is set.
 
     Raises:
-        SwitchgearError: An argument is invalid; the message names it.
+        SwitchgearError: ``state_max_age_s`` is less than :data:`~switchgear.follower.status.STALE_AFTER_S`.
     """
 
     def __init__(
@@ -73,10 +69,6 @@ class Availability:
         state_max_age_s: float,
         clock: Callable[[], float],
     ) -> None:
-        if on_state_unavailable not in {"last_known", "local", "deny"}:
-            raise SwitchgearError(
-                f"on_state_unavailable is {on_state_unavailable!r}.", hint="Pass last_known, local or deny."
-            )
         if not state_max_age_s >= STALE_AFTER_S:
             raise SwitchgearError(
                 f"state_max_age_s is {state_max_age_s}.", hint=f"Pass {STALE_AFTER_S:g} seconds or more."

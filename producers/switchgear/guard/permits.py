@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -12,6 +12,7 @@ from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
+from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.telemetry.hooks import CallOutcome
@@ -21,9 +22,8 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
-    from switchgear.emitter.emitter import Emitter
+    from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.local_circuits import LocalCircuit
-    from switchgear.guard.probes import ProbeCoordinator
     from switchgear.sessions import Session
     from switchgear.telemetry.hooks import HookList
 
@@ -33,21 +33,6 @@ log: Final = logging.getLogger("switchgear.guard")
 NOT_FAILED: Final[frozenset[ErrorClass]] = frozenset({"cancelled", "policy"})
 """Classes of errors that a session's ``max_failures`` doesn't count: no tool failed."""
 _SUCCESS: Final = ResultKind.SUCCESS  # looking it up in the Enum takes longer
-
-Caller = tuple[str, str | None, str | None]
-"""User, session and request of a call."""
-NO_CALLER: Final[Caller] = ("", None, None)
-
-
-def caller_of(user_id: object, session_id: object, request_id: object) -> Caller:
-    """Return the ids as text. A number or a UUID is written out; None stays None."""
-    if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
-        return user_id, session_id, request_id
-    return _as_text(user_id) or "", _as_text(session_id), _as_text(request_id)
-
-
-def _as_text(identifier: object) -> str | None:
-    return None if identifier is None else str(identifier)
 
 
 class CallReport(msgspec.Struct, frozen=True):
@@ -68,6 +53,17 @@ class CallReport(msgspec.Struct, frozen=True):
     output_size: int = 0
     metadata: Mapping[str, Any] | None = None
     duration_ms: float | None = None
+
+
+class CallValues(TypedDict, total=False):
+    """The keywords of a report: see :meth:`Permit.success`."""
+
+    duration_ms: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_creation_tokens: int | None
+    cost_usd: float | None
+    metadata: Mapping[str, Any] | None
 
 
 class Permit(msgspec.Struct, eq=False):
@@ -124,45 +120,25 @@ class Permit(msgspec.Struct, eq=False):
         """Whether the call tests if the tool has recovered, for this process or for the fleet."""
         return self.lease is not None or (self.breaker_permit is not None and self.breaker_permit.probe)
 
-    def success(
-        self,
-        *,
-        duration_ms: float | None = None,
-        output_size: int | None = 0,
-        input_tokens: int | None = 0,
-        output_tokens: int | None = 0,
-        cache_creation_tokens: int | None = 0,
-        cost_usd: float | None = 0.0,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
+    def success(self, *, output_size: int | None = 0, **values: Unpack[CallValues]) -> None:
         """Report that the tool answered.
 
         Args:
-            duration_ms: Duration in milliseconds, if you measured it yourself.
             output_size: Bytes or characters of the result.
-            input_tokens: Tokens that the model read.
-            output_tokens: Tokens that the model wrote.
-            cache_creation_tokens: Tokens that the model wrote to its cache.
-            cost_usd: Cost in US dollars.
-            metadata: Sent with the event.
+            values: ``duration_ms`` if you measured it yourself; ``input_tokens`` that the model read, ``output_tokens`` that it
+                wrote, ``cache_creation_tokens`` that it wrote to its cache; ``cost_usd``; ``metadata`` to send with the event.
 
         Raises:
             SwitchgearError: An argument is invalid; the message names it.
         """
-        usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        self._report(None, None, usage, output_size, metadata, duration_ms)
+        self._report(None, None, output_size, **values)
 
     def failure(
         self,
         error: BaseException | str,
         *,
-        duration_ms: float | None = None,
         classification: Classification | ErrorClass | None = None,
-        input_tokens: int | None = 0,
-        output_tokens: int | None = 0,
-        cache_creation_tokens: int | None = 0,
-        cost_usd: float | None = 0.0,
-        metadata: Mapping[str, Any] | None = None,
+        **values: Unpack[CallValues],
     ) -> None:
         """Report that the call failed. Its class decides whether that counts against the tool.
 
@@ -172,20 +148,14 @@ class Permit(msgspec.Struct, eq=False):
         Raises:
             SwitchgearError: An argument is invalid; the message names it.
         """
-        usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        self._report(_checked_error(error), _checked_class(classification), usage, 0, metadata, duration_ms)
+        self._report(_checked_error(error), _checked_class(classification), 0, **values)
 
     def ignore(
         self,
         error: BaseException | str | None = None,
         *,
-        duration_ms: float | None = None,
         output_size: int | None = 0,
-        input_tokens: int | None = 0,
-        output_tokens: int | None = 0,
-        cache_creation_tokens: int | None = 0,
-        cost_usd: float | None = 0.0,
-        metadata: Mapping[str, Any] | None = None,
+        **values: Unpack[CallValues],
     ) -> None:
         """Report a call that says nothing about the tool's health. It counts neither as a success nor as a failure.
 
@@ -196,10 +166,7 @@ class Permit(msgspec.Struct, eq=False):
         Raises:
             SwitchgearError: An argument is invalid; the message names it.
         """
-        usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        self._report(
-            None if error is None else _checked_error(error), IGNORE, usage, output_size, metadata, duration_ms
-        )
+        self._report(None if error is None else _checked_error(error), IGNORE, output_size, **values)
 
     def tokens(self, usage: Usage | int) -> None:
         """Report tokens (and cost) while the call runs, as often as you like. A session's budget counts them at once.
@@ -237,11 +204,16 @@ class Permit(msgspec.Struct, eq=False):
         self,
         error: BaseException | str | None,
         classification: Classification | None,
-        usage: Usage,
         output_size: int | None,
-        metadata: Mapping[str, Any] | None,
-        duration_ms: float | None,
+        *,
+        duration_ms: float | None = None,
+        input_tokens: int | None = 0,
+        output_tokens: int | None = 0,
+        cache_creation_tokens: int | None = 0,
+        cost_usd: float | None = 0.0,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
         size = whole("output_size", output_size) if output_size else 0
         if metadata is not None and not isinstance(metadata, Mapping):
             raise ReportError(f"metadata is {metadata!r:.100}.", hint="Give a dict, or nothing.")
@@ -271,27 +243,24 @@ class Reporter:
 
     Args:
         clock: Monotonic seconds.
-        probes: Gets back the leases of probes that weren't made.
-        emitter: Sends the events; None without a fleet.
+        fleet: None without Kafka.
         classifier: The user's rule for exceptions, asked before the default one.
         redactor: The user's rule for error messages, applied before they are kept, shown or sent.
-        hooks: Notified of outcomes and changes; None without any.
+        hooks: None without any.
     """
 
     def __init__(
         self,
         clock: Callable[[], float],
-        probes: ProbeCoordinator,
+        fleet: FleetCircuits | None = None,
         *,
-        emitter: Emitter | None = None,
         classifier: Classifier | None = None,
         redactor: Redactor | None = None,
         hooks: HookList | None = None,
     ) -> None:
         self.clock = clock
+        self.fleet = fleet
         self.hooks = hooks
-        self._probes = probes
-        self._emitter = emitter
         self._classifier = classifier
         self._redactor = redactor
         self._complaints = BoundedLog(log, clock=clock)
@@ -322,7 +291,7 @@ class Reporter:
                 now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown
             )
         hooks = self.hooks
-        if self._emitter is not None:
+        if self.fleet is not None:
             user_id, session_id, request_id = permit.caller
             # Most by position: with too many names CPython passes them in a dict, which takes three times as long.
             event = Event(
@@ -350,7 +319,7 @@ class Reporter:
                 traceparent=None if hooks is None else hooks.traceparent(),
             )
             # The fleet's next probe waits for one that failed or was ignored.
-            self._emitter.emit(event, urgent=error_class is not None and permit.lease is not None)
+            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease is not None)
         if hooks is not None:
             if "on_outcome" in hooks.wants:
                 outcome = CallOutcome(
@@ -392,8 +361,8 @@ class Reporter:
     def _give_back(self, permit: Permit) -> None:
         if permit.circuit is not None and permit.breaker_permit is not None:
             permit.circuit.release(permit.breaker_permit, self.clock())
-        if permit.lease is not None:
-            self._probes.give_back(*permit.lease)
+        if permit.lease is not None and self.fleet is not None:
+            self.fleet.probes.give_back(*permit.lease)
 
 
 def _message(error: BaseException | str) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.emitter.event import Event
-from switchgear.guard.permits import NO_CALLER, Caller, caller_of
-from switchgear.guard.rejections import MOST_OF_AN_ERROR, Rejection
+from switchgear.guard.rejections import MOST_OF_AN_ERROR, NO_CALLER, Caller, Rejection, caller_of
 from switchgear.redaction import one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ServedBy
@@ -48,11 +47,6 @@ class RefusalReporter:
     A loop that calls an open circuit costs Kafka one event per second. The first refusal is sent at once. The following ones
     are summed until a second has passed, and sent with the next one or by :meth:`sweep`. Their event carries the time of the
     last one. A request for a probe is sent at once.
-
-    Args:
-        emitter: Sends the events.
-        clock: Monotonic seconds.
-        wall: Seconds since 1970.
     """
 
     def __init__(self, emitter: Emitter, clock: Callable[[], float], wall: Callable[[], float] = time.time) -> None:

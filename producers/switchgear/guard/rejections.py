@@ -18,6 +18,22 @@ from switchgear.redaction import MOST_NAME, one_line, redact
 from switchgear_schemas.enums import CircuitState, Scope
 from switchgear_schemas.errors import SwitchgearError
 
+Caller = tuple[str, str | None, str | None]
+"""User, session and request of a call."""
+NO_CALLER: Final[Caller] = ("", None, None)
+
+
+def caller_of(user_id: object, session_id: object, request_id: object) -> Caller:
+    """Return the ids as text. A number or a UUID is written out; None stays None."""
+    if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
+        return user_id, session_id, request_id
+    return _as_text(user_id) or "", _as_text(session_id), _as_text(request_id)
+
+
+def _as_text(identifier: object) -> str | None:
+    return None if identifier is None else str(identifier)
+
+
 MOST_OF_AN_ERROR: Final = 300
 """Most characters of a tool's error in the text for the model, because a tool may say anything."""
 _MOST_OF_A_REASON: Final = 400
@@ -28,6 +44,11 @@ _ADVICE: Final = {
     "duplicate": "Do not repeat this call; use the result you have, change the parameters, or go on without it.",
 }
 """What the model should do, by what refused."""
+_WHAT: Final = {
+    "session": "The session takes no more calls, so {0.tool} was not called",
+    "duplicate": "The same call of {0.tool} was made again and again",
+}
+"""The message for operators, by what refused. The default names the circuit."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -153,11 +174,8 @@ class CircuitOpenError(SwitchgearError):
     def _sentence(self, rejection: Rejection) -> str:
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        return f"{self._what(rejection)}{why}{wait}."
-
-    @staticmethod
-    def _what(rejection: Rejection) -> str:
-        return f"The {rejection.source} circuit of {rejection.tool} is {rejection.state}"
+        what = _WHAT.get(rejection.source, "The {0.source} circuit of {0.tool} is {0.state}").format(rejection)
+        return f"{what}{why}{wait}."
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:
         return type(self), _made_of(self), self.__dict__  # which holds notes
@@ -166,17 +184,9 @@ class CircuitOpenError(SwitchgearError):
 class SessionExhaustedError(CircuitOpenError):
     """A limit of the session is reached. All further calls in the session are refused, so end the agent's loop."""
 
-    @staticmethod
-    def _what(rejection: Rejection) -> str:
-        return f"The session takes no more calls, so {rejection.tool} was not called"
-
 
 class DuplicateCallError(CircuitOpenError):
     """The same call was made too often in this session, and the guard's ``on_duplicate`` is ``"refuse"``."""
-
-    @staticmethod
-    def _what(rejection: Rejection) -> str:
-        return f"The same call of {rejection.tool} was made again and again"
 
 
 _ERRORS: Final[dict[str, type[CircuitOpenError]]] = {"session": SessionExhaustedError, "duplicate": DuplicateCallError}

@@ -43,13 +43,9 @@ def _is_part_of_probe(call: Call) -> bool:
         other.permit is not None
         and not other.permit.reported
         and other.tool == call.tool
-        and _is_same_client(other, call)
+        and other.plan.runtime is call.plan.runtime
         for other in running.get()
     )
-
-
-def _is_same_client(one: Call, other: Call) -> bool:
-    return one.plan.runtime is other.plan.runtime
 
 
 def _call_unguarded(call: Call) -> Rejection | None:
@@ -109,7 +105,7 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
 
     plan, target = call.plan, examine(fallback)
     if any(
-        other.permit is None and other.plan.tool == plan.tool and _is_same_client(other, call)
+        other.permit is None and other.plan.tool == plan.tool and other.plan.runtime is plan.runtime
         for other in running.get()
     ):  # it called its tool
         return False

@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -19,8 +18,8 @@ from switchgear.caching.repeated_calls import DuplicateWatch
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
-from switchgear.guard.permits import NO_CALLER, Caller, Permit
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.permits import Permit
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
@@ -30,7 +29,6 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.sessions import Session
-    from switchgear.telemetry.hooks import HookList
 
 log: Final = logging.getLogger("switchgear.guard")
 T = TypeVar("T")
@@ -43,12 +41,8 @@ class Runtime:
         decision: Decides about calls outside of sessions.
         start: Starts the client at its first call, which may wait; later calls cost nothing.
         astart: The same without blocking the event loop.
-        fallbacks: The client's chains of fallback tools.
-        hooks: Notified of refusals; None without any.
-        probe_wait: Longest wait for a probe lease, in seconds.
-        parameters_key: Key of the hash on events; None to send no hash.
-        timed_threads: Most threads for synchronous calls with a time limit.
-        clock: Monotonic seconds.
+        probe_wait: Seconds.
+        parameters_key: None to send no hash of the parameters.
     """
 
     def __init__(
@@ -58,11 +52,9 @@ class Runtime:
         astart: Callable[[], Awaitable[None]],
         *,
         fallbacks: Chains | None,
-        hooks: HookList | None,
         probe_wait: float,
         parameters_key: bytes | None,
         timed_threads: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.decision = decision
         self.start = start
@@ -70,20 +62,20 @@ class Runtime:
         self.started = False
         """Calls need not call :attr:`start` any more. The client sets it."""
         self.fallbacks = FallbackMap(fallbacks)
-        self.hooks = hooks
+        self.hooks = decision.reporter.hooks
         self.probe_wait = probe_wait
         self.sends_hash = parameters_key is not None
         self.hash: Callable[..., str] = functools.partial(
             parameters_hash, os.urandom(32) if parameters_key is None else parameters_key
         )
         self.stand_ins = StandIns()
-        self.complaints = BoundedLog(log, clock=clock)
-        self.clock = clock
+        self.clock = decision.clock
+        self.complaints = BoundedLog(log, clock=self.clock)
         self.threads = TimedThreads(timed_threads)
         """For synchronous calls with a time limit."""
-        self.cache = result_caches(clock)
+        self.cache = result_caches(self.clock)
         self.flights = SingleFlight()
-        self.duplicates = DuplicateWatch(clock=clock)
+        self.duplicates = DuplicateWatch(clock=self.clock)
         self._make_lock()
         call_in_child(self._make_lock)
 

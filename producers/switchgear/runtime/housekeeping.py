@@ -6,8 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from switchgear.emitter.emitter import Emitter
-    from switchgear.guard.decision import CircuitDecision
+    from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.fleet_state import Availability
     from switchgear.telemetry.hooks import HookList
 
@@ -21,12 +20,9 @@ class Housekeeping:
     Refusals that still wait at the end are sent when the emitter closes.
     """
 
-    def __init__(
-        self, decision: CircuitDecision, emitter: Emitter, availability: Availability, hooks: HookList | None
-    ) -> None:
-        assert decision.fleet is not None
-        self._refusals = decision.fleet.refusals
-        self._emitter = emitter
+    def __init__(self, fleet: FleetCircuits, availability: Availability, hooks: HookList | None) -> None:
+        self._refusals = fleet.refusals
+        self._emitter = emitter = fleet.emitter
         self._availability = availability
         self._hooks = hooks
         self._reported_drops = 0

@@ -9,9 +9,11 @@ import pytest
 from switchgear import Permit, Rejection, SwitchgearError
 from switchgear.follower.follower import CircuitFollower
 from switchgear.follower.view import UNAVAILABLE, AgingViews, DenyingViews, SilentViews, Views
-from switchgear.guard.decision import make_decision
+from switchgear.guard.decision import CircuitDecision
+from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
+from switchgear.guard.permits import Reporter
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear.testing.fakes import MemoryEmitter
 from switchgear.testing.fleet import START
@@ -30,15 +32,9 @@ class Scene:
         self.follower.age_s = lambda: self.age  # type: ignore[method-assign]
         emitter = MemoryEmitter(lambda _events: None, lambda: self.now)
         emitter.cut()
-        self.decision = make_decision(
-            LocalBreakers(None, lambda: self.now),
-            emitter=emitter,
-            follower=self.follower,
-            classifier=None,
-            silence_s=30,
-            clock=lambda: self.now,
-            wall=lambda: self.now,
-        )
+        clock = lambda: self.now  # noqa: E731
+        fleet = FleetCircuits(self.follower, emitter, silence_s=30, clock=clock, wall=clock)
+        self.decision = CircuitDecision(LocalBreakers(None, clock), Reporter(clock, fleet))
         self.views = self.follower.table.views
         self.availability = Availability(
             self.follower, on_state_unavailable, options.get("max_age", STATE_MAX_AGE_S), lambda: self.now
@@ -218,9 +214,6 @@ def test_circuits_that_were_never_read_stay_unavailable_after_the_end_of_the_bac
         assert bool(scene.ask("fine")) == (mode == "loading")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "age", "named"), [("perhaps", 300.0, "on_state_unavailable"), ("local", 3.0, "state_max_age_s")]
-)
-def test_an_invalid_availability_argument_is_named(wanted: Any, age: float, named: str) -> None:
-    with pytest.raises(SwitchgearError, match=named):
-        Scene(wanted, max_age=age)
+def test_a_state_max_age_below_the_age_of_a_stale_state_is_refused() -> None:
+    with pytest.raises(SwitchgearError, match=r"state_max_age_s is 3\.0"):
+        Scene(max_age=3.0)
