@@ -183,8 +183,9 @@ class Breaker:
             lease_id: The probe's lease. In a half-open circuit nothing counts without a lease that is out.
             started_at: When the call began, by the same clock.
         """
-        moved = self.advance(now)
         if self.state in COUNTING:
+            if now > self.clock:  # noqa: PLR1730 - max() is slower; no other timer runs in these states
+                self.clock = now
             if generation is not None and generation < self.generation:
                 return None
             window = self._evidence.window
@@ -195,6 +196,7 @@ class Breaker:
             if self.quiet is None and self._evidence.clean:
                 self.quiet = self._pass
             return None
+        moved = self.advance(now)
         if generation is None:
             until = self.open_until
             if until is None or started_at is None or started_at < until or result.kind is _IGNORED:
