@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -210,3 +210,18 @@ def _held(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:  # still empty: what it will hold is unknown
         return object()
+
+
+def candidates(targets: Sequence[str], is_open: Callable[[str], bool], *, max_open_percent: float = 100.0) -> list[str]:
+    """Return the targets that may be called, in their order.
+
+    Open ones are left out while they are at most ``max_open_percent`` of all, but always at least one, as with Envoy's
+    ``max_ejection_percent``. Beyond that the later targets are kept, although they are open. If no target is left, all are kept: a
+    call to a broken tool is no worse than no call (Envoy's panic threshold, Portkey's empty ``healthyTargets``).
+    """
+    allowed = max(1, int(len(targets) * max_open_percent / 100))
+    kept: list[str] = []
+    for looked_at, target in enumerate(targets):
+        if looked_at - len(kept) >= allowed or not is_open(target):
+            kept.append(target)
+    return kept or list(targets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from switchgear.breaker import Breaker
-from switchgear.breaker.registry import candidates
+from switchgear.fallback import candidates
 from switchgear_schemas.policy import BreakerPolicy
 
 ACTION_KEYS = {"t", "op", "target", "note"}

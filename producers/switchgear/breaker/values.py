@@ -27,6 +27,10 @@ MAX_COUNT: Final = 2**62
 LATEST_S: Final = 253_000_000_000.0
 """Seconds since 1970, in the year 9987. Later instants have no date."""
 
+MAX_CIRCUITS_PER_TOOL: Final = 1_000
+LOOKED_AT: Final = 8
+"""Circuits that an owner looks at for retirement when a new name comes. A look-up stays O(1)."""
+
 Count = Annotated[int, Meta(ge=0, lt=MAX_COUNT)]
 Instant = Annotated[float, Meta(ge=0, lt=LATEST_S)]
 
@@ -218,3 +222,12 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
 def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
     """Return ``policy`` with the type of the contract. A breaker only reads its values."""
     return cast("BreakerPolicy", policy)
+
+
+def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "") -> str:
+    """Return ``tool``, ``tool|user=…`` or ``tool|session=…``. Without the id that the scope needs, return ``tool``."""
+    if policy.scope == "user" and user_id:
+        return f"{tool_name}|user={user_id}"
+    if policy.scope == "session" and session_id:
+        return f"{tool_name}|session={session_id}"
+    return tool_name

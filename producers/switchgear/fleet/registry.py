@@ -14,7 +14,7 @@ from zlib import crc32
 
 from switchgear.breaker import Breaker
 from switchgear.breaker.breaker import IDLE_S
-from switchgear.breaker.registry import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
+from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import laid_over_or_base, partition_key

@@ -5,12 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
-from switchgear.breaker.registry import MAX_TOOLS, CircuitsByRecency, circuit_id_of
-from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
+from switchgear.breaker.values import (
+    LOOKED_AT,
+    MAX_CIRCUITS_PER_TOOL,
+    Cause,
+    PlainPolicy,
+    circuit_id_of,
+    policy_in_force,
+)
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("switchgear.guard")
 complaints: Final = BoundedLog(log)
+MAX_TOOLS: Final = 10_000
 
 LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]"
 """One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
@@ -124,22 +132,45 @@ class LocalCircuit:
         return reason, shown
 
 
-class LocalBreakers(CircuitsByRecency[LocalCircuit]):
-    """The process's circuits by tool, user or session. Thread-safe.
+class _ToolCircuits:
+    """The circuits of one tool by circuit id. Those that were looked at longest ago come first."""
 
-    Invented names can't make it forget a failing tool: beyond ``limit`` a new tool isn't guarded until an idle one has made
-    room.
+    __slots__ = ("circuits", "policy")
+
+    def __init__(self, policy: BreakerPolicy) -> None:
+        self.policy = policy
+        self.circuits: dict[str, LocalCircuit] = {}
+
+
+class LocalBreakers:
+    """The process's circuits by tool, user or session, made when they are first needed. Thread-safe.
+
+    Invented names can't make it forget a failing tool. Beyond the limits one more user or session shares its tool's circuit, and
+    the calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
+    half-open, commanded and counting circuits never do.
 
     Args:
         policies: See :data:`LocalPolicies`.
         clock: Monotonic seconds.
         limit: Most tools.
+        limit_per_tool: Most circuits of one tool.
     """
 
-    def __init__(self, policies: LocalPolicies | None, clock: Callable[[], float], *, limit: int = MAX_TOOLS) -> None:
-        super().__init__(policy_of(policies), max_tools=limit)
+    def __init__(
+        self,
+        policies: LocalPolicies | None,
+        clock: Callable[[], float],
+        *,
+        limit: int = MAX_TOOLS,
+        limit_per_tool: int = MAX_CIRCUITS_PER_TOOL,
+    ) -> None:
+        self._policy_of = policy_of(policies)
         self._clock = clock
+        self._limit = limit
+        self._limit_per_tool = limit_per_tool
         self._lock = threading.RLock()  # the user's function of policies runs while it is held, and may call a tool
+        self._tools: dict[str, _ToolCircuits] = {}
+        self._uncounted = LocalCircuit(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), 0.0))
         self.on_move: Callable[[Transition], None] | None = None
         """Called with every change of a circuit made from here on, with the circuit's lock held."""
         self.circuits: dict[str, LocalCircuit] = {}
@@ -153,9 +184,16 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
         if found is not None:
             return found
         with self._lock:  # another thread may have made it since
-            found = self._find(tool, self._clock(), user_id, session_id or "")
-            index = self._indexes.get(tool)
-            if index is not None and index.policy.scope == "tool":
+            now = self._clock()
+            of_tool = self._tools.get(tool)
+            if of_tool is None:
+                if len(self._tools) >= self._limit:
+                    self._retire_tools(now)
+                if len(self._tools) >= self._limit:
+                    return self._uncounted
+                of_tool = self._tools[tool] = _ToolCircuits(self._policy_of(tool))
+            found = self._of_tool(of_tool, tool, circuit_id_of(tool, of_tool.policy, user_id, session_id or ""), now)
+            if of_tool.policy.scope == "tool":
                 self.circuits[tool] = found
             return found
 
@@ -164,15 +202,15 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
         found = self.circuits.get(tool)
         if found is not None:
             return found
-        index = self._indexes.get(tool)
-        if index is None:
+        of_tool = self._tools.get(tool)
+        if of_tool is None:
             return None
-        return index.circuits.get(circuit_id_of(tool, index.policy, user_id, session_id or ""))
+        return of_tool.circuits.get(circuit_id_of(tool, of_tool.policy, user_id, session_id or ""))
 
     def all_now(self) -> list[LocalCircuit]:
         """Return every circuit of this moment. Other threads may make more meanwhile."""
         with self._lock:
-            return [circuit for index in list(self._indexes.values()) for circuit in list(index.circuits.values())]
+            return [circuit for of_tool in list(self._tools.values()) for circuit in list(of_tool.circuits.values())]
 
     def not_closed(self) -> dict[str, CircuitState]:
         """Return the state of every circuit that isn't closed, by circuit id."""
@@ -182,20 +220,37 @@ class LocalBreakers(CircuitsByRecency[LocalCircuit]):
     def forked(self) -> None:
         """In the child of a fork: the parent's threads, which hold locks and make probes, aren't here."""
         self._lock = threading.RLock()
-        for circuit in self:
+        self._uncounted.reset_lock()
+        for circuit in self.all_now():
             circuit.reset_lock()
             circuit.breaker.abandon_probes()
-        if self._overflow is not None:
-            self._overflow.reset_lock()
 
-    def _hold(self, breaker: Breaker) -> LocalCircuit:
-        breaker.on_move = self.on_move
-        return LocalCircuit(breaker)
+    def _of_tool(self, of_tool: _ToolCircuits, tool: str, circuit_id: str, now: float) -> LocalCircuit:
+        circuits = of_tool.circuits
+        if circuit_id not in circuits and len(circuits) >= self._limit_per_tool:
+            self._retire(of_tool, now)
+            if len(circuits) >= self._limit_per_tool:
+                circuit_id = tool  # the tool's own circuit may be one beyond the limit
+        if circuit_id not in circuits:
+            breaker = Breaker(circuit_id, of_tool.policy, now)
+            breaker.on_move = self.on_move
+            circuits[circuit_id] = LocalCircuit(breaker)
+        return circuits[circuit_id]
 
-    def _may_retire(self, circuit: LocalCircuit, now: float) -> bool:
-        with circuit.lock:
-            retires = circuit.breaker.may_retire(now)
-        circuit_id = circuit.breaker.circuit_id
-        if retires and self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
-            del self.circuits[circuit_id]
-        return retires
+    def _retire_tools(self, now: float) -> None:
+        for tool in list(islice(self._tools, LOOKED_AT)):
+            of_tool = self._tools.pop(tool)
+            self._retire(of_tool, now)
+            if of_tool.circuits:
+                self._tools[tool] = of_tool
+
+    def _retire(self, of_tool: _ToolCircuits, now: float) -> None:
+        """Look at the circuits that were looked at longest ago. Those that stay move to the end."""
+        for circuit_id in list(islice(of_tool.circuits, LOOKED_AT)):
+            circuit = of_tool.circuits.pop(circuit_id)
+            with circuit.lock:
+                retires = circuit.breaker.may_retire(now)
+            if not retires:
+                of_tool.circuits[circuit_id] = circuit
+            elif self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
+                del self.circuits[circuit_id]

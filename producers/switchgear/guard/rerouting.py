@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from switchgear.breaker.registry import candidates
-from switchgear.fallback import DIFFERENT, FUNCTION_MAY_STAND_IN
+from switchgear.fallback import DIFFERENT, FUNCTION_MAY_STAND_IN, candidates
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition
-from switchgear.breaker.registry import circuit_id_of
 from switchgear.breaker.states import PASSING
+from switchgear.breaker.values import circuit_id_of
 from switchgear.fleet.log import result_of
 from switchgear.replay.history import HistoryLine
 from switchgear_schemas.enums import EARLIEST, CircuitState

@@ -1,6 +1,6 @@
 import pytest
 
-from switchgear.breaker.registry import candidates
+from switchgear.fallback import candidates
 
 
 @pytest.mark.parametrize(
