@@ -1,4 +1,4 @@
-"""The children of integration tests: watched, and ended whatever becomes of the test run."""
+"""The child processes of integration tests end with the test run, however it ends."""
 
 import subprocess
 import sys
