@@ -130,7 +130,7 @@ class Breaker:
         The result is dropped if its permit is used, of an older generation or of an earlier fixed window. Without a permit it counts
         only in a closed circuit.
         """
-        if permit is None:
+        if permit is None or permit is self._pass:  # the permit of a closed circuit leaves nothing to check
             return self.record_event(now, result, None, None)
         return self.record_event(now, result, permit.generation, permit.lease_id, permit.started_at)
 
@@ -188,8 +188,8 @@ class Breaker:
                 self.clock = now
             if generation is not None and generation < self.generation:
                 return None
-            window = self._evidence.window
-            if window.fixed and started_at is not None and window.began_earlier(started_at, self.clock):
+            fixed = self._pass is None
+            if fixed and started_at is not None and self._evidence.window.began_earlier(started_at, self.clock):
                 return None
             if self._add(result):
                 return self._judge()
