@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypedDict, Unpack
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeGuard
 
 from switchgear.breaker.values import PlainPolicy
 from switchgear.guard.tool_function import examine
-from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.enums import LONGEST_WAIT_S, MAX_NAME_LENGTH, SHORTEST_WAIT_S
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 
 if TYPE_CHECKING:
@@ -28,11 +27,25 @@ _MOST_PREFIX: Final = 200
 """Kafka's topic names have at most 249 characters, and our own names follow the prefix."""
 MOST_S: Final = 1e9
 """31 years, less than the longest wait of a thread (``threading.TIMEOUT_MAX``)."""
-_RENAMING: Final = "a dict or a function, from a name to a name"
 
 
 class OptionError(SwitchgearError, ValueError):
     """An option is unknown, out of range, or impossible for its function."""
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether ``value`` is an integer. True and False aren't numbers here."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether ``value`` is an integer or a float. NaN and infinity are: check the range too."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def possible_wait(seconds: float) -> float:
+    """Return the nearest wait that a policy allows: at least a nanosecond, at most a year."""
+    return min(max(seconds, SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
 
 def shown(value: object) -> str:
@@ -93,30 +106,23 @@ def is_policy(value: object) -> bool:
     return isinstance(value, kinds)
 
 
-def renaming(name: str, value: object) -> None:
-    """Check the ``names`` of :func:`renamed` before there is a name to look up."""
-    if callable(value):
-        function(name, value)
-    elif value is not None and not isinstance(value, Mapping):
-        impossible(name, _RENAMING, value)
+def renamer(argument: str, names: Any) -> Callable[[str], str]:
+    """Return a function from a name to its new name. ``names`` is a mapping, which may lack names, a function, or None."""
+    if callable(names):
+        function(argument, names)
+    elif names is not None and not isinstance(names, Mapping):
+        impossible(argument, "a dict or a function, from a name to a name", names)
 
+    def renamed(name: str) -> str:
+        if names is None:
+            return name
+        found = names.get(name, name) if isinstance(names, Mapping) else names(name)
+        if not isinstance(found, str) or not found:
+            hint = "Leave out names that stay as they are."
+            impossible(f"The name that {argument} has for {name!r}", "text", found, hint)
+        return found
 
-def renamed(argument: str, names: Any, name: str) -> str:
-    """Return the new name of ``name``. Names that a mapping lacks stay as they are.
-
-    Args:
-        argument: The name of the argument that ``names`` is.
-        names: A mapping, a function, or None.
-        name: The old name.
-    """
-    if names is None:
-        return name
-    found = names.get(name, name) if isinstance(names, Mapping) else names(name)
-    if not isinstance(found, str) or not found:
-        impossible(
-            f"The name that {argument} has for {name!r}", "text", found, "Leave out names that stay as they are."
-        )
-    return found
+    return renamed
 
 
 def policies(name: str, value: object) -> None:
@@ -184,30 +190,27 @@ def folder(name: str, value: object) -> None:
         impossible(name, "the path of a folder, or None", value)
 
 
-class Sending(TypedDict):
-    """The arguments of an emitter, without its connection. They are explained there."""
-
-    service: str
-    topic_prefix: str
-    buffer_size: int
-    compression: str | None
-    spool_dir: str | os.PathLike[str] | None
-    spool_bytes: int
-    spool_fsync: bool
-    exit_timeout: float
-
-
-def sending(**given: Unpack[Sending]) -> None:
+def sending(
+    *,
+    service: object,
+    topic_prefix: object,
+    buffer_size: object,
+    compression: object,
+    spool_dir: object,
+    spool_bytes: object,
+    spool_fsync: object,
+    exit_timeout: object,
+) -> None:
     """Check the arguments of an emitter."""
-    text("service", given["service"])
-    beginning("topic_prefix", given["topic_prefix"])
-    whole("buffer_size", given["buffer_size"])
-    if given["compression"] is not None:
-        one_of("compression", given["compression"], COMPRESSIONS)
-    folder("spool_dir", given["spool_dir"])
-    whole("spool_bytes", given["spool_bytes"])
-    flag("spool_fsync", given["spool_fsync"])
-    number("exit_timeout", given["exit_timeout"])
+    text("service", service)
+    beginning("topic_prefix", topic_prefix)
+    whole("buffer_size", buffer_size)
+    if compression is not None:
+        one_of("compression", compression, COMPRESSIONS)
+    folder("spool_dir", spool_dir)
+    whole("spool_bytes", spool_bytes)
+    flag("spool_fsync", spool_fsync)
+    number("exit_timeout", exit_timeout)
 
 
 class FromEnv:

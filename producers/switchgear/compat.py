@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
 
 from switchgear import arguments
+from switchgear.arguments import possible_wait
 from switchgear.client import Switchgear
 from switchgear.guard.calls import Calling
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import examine
-from switchgear.numeric import possible_wait
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
 from switchgear.transport import Servers, Wire
 from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, SHORTEST_WAIT_S, CircuitState, ErrorClass

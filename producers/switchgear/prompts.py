@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from switchgear.arguments import impossible, renamed, renaming
+from switchgear.arguments import impossible, renamer
 from switchgear.breaker.states import PASSING
 from switchgear.guard.tool_function import guarded_by, unwrapped
 from switchgear.redaction import MOST_NAME, one_line
@@ -76,30 +76,30 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
     Raises:
         SwitchgearError: ``name_of`` returns no name for a tool.
     """
+    new_name = renamer("name_of", name_of)
+
+    def shown(tool: str) -> str:
+        return one_line(new_name(tool), MOST_NAME)  # some names come from other processes
+
     found: dict[str, list[Unavailable]] = {}
     for tool in sorted(tools, key=lambda each: each.tool):
-        found.setdefault(_shown(tool.tool, name_of), []).append(tool)
+        found.setdefault(shown(tool.tool), []).append(tool)
     if not found:
         return ""
-    named = [_phrase(name, found, name_of) for name in sorted(found)[:MAX_TOOLS]]
+    named = [_phrase(name, found, shown) for name in sorted(found)[:MAX_TOOLS]]
     if len(found) > MAX_TOOLS:
         named.append(f"and {len(found) - MAX_TOOLS} more")
     return f"These tools are unavailable, do not call them: {', '.join(named)}."
 
 
-def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], name_of: NameOf) -> str:
+def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], shown: Callable[[str], str]) -> str:
     tools = sorted(out[name], key=lambda tool: math.inf if tool.until is None else tool.until, reverse=True)
     latest = tools[0]
     when = "until further notice" if latest.until is None else f"not before {_instant(latest.until, latest.since)}"
-    substitutes = (_shown(each, name_of) for tool in tools for each in tool.instead)
+    substitutes = (shown(each) for tool in tools for each in tool.instead)
     substitute = next((each for each in substitutes if each not in out), None)
     use = "" if substitute is None else f"; use {substitute} instead"
     return f"{name} ({when}{use})"
-
-
-def _shown(tool: str, name_of: NameOf) -> str:
-    """Return the name on one line and bounded, because some names come from other processes."""
-    return one_line(renamed("name_of", name_of, tool), MOST_NAME)
 
 
 def _instant(until: float, since: float | None) -> str:
@@ -206,7 +206,7 @@ def notice_now(
     runtime: Runtime, board: NoticeBoard, mode: GuardMode, circuits: Mapping[str, CircuitView], name_of: NameOf
 ) -> str:
     """Return the notice of a client, for the running session if there is one."""
-    renaming("name_of", name_of)
+    renamer("name_of", name_of)  # checks it, even if the notice has no names
     mine = session_of(runtime)
     if mine is not None and mine.exhausted is not None:
         return SESSION_OVER
@@ -255,7 +255,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     """
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         impossible("tools", "a list of tools", tools, "Put a single tool into a list.")
-    renaming("circuit_of", circuit_of)
+    circuit_name = renamer("circuit_of", circuit_of)
     kept = []
     for position, tool in enumerate(tools):
         guarded = guarded_by(unwrapped(tool))
@@ -265,7 +265,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
                 f"tools[{position}] is a {type(tool).__name__} without a name.",
                 hint="Give a name, a dict with a name or a function in it, or an object with .name. Of Gemini's tools give the declarations.",
             )
-        if not refuses(name if guarded is not None else renamed("circuit_of", circuit_of, name)):
+        if not refuses(name if guarded is not None else circuit_name(name)):
             kept.append(tool)
     return kept
 

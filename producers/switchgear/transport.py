@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from switchgear import arguments
 from switchgear_schemas.connection import KafkaConnection
@@ -49,7 +49,7 @@ Servers = str | KafkaConnection | Transport | None
 """Addresses of brokers, a connection with its security, a transport, or None for no Kafka."""
 
 
-def connect(client: object, servers: Servers, **sending: Unpack[arguments.Sending]) -> Wire:
+def connect(client: object, servers: Servers, **sending: Any) -> Wire:
     """Return the connection of ``client``. Starts no thread and opens no socket.
 
     Raises:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from switchgear.numeric import is_number, is_whole
+from switchgear.arguments import is_number, is_whole
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.errors import SettingsError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from switchgear.numeric import is_number, is_whole
+from switchgear.arguments import is_number, is_whole
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SettingsError
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from switchgear.numeric import is_number
+from switchgear.arguments import is_number
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SettingsError
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from switchgear.arguments import is_number, is_whole
 from switchgear.classify.by_type import type_of
 from switchgear.classify.classification import Classification
-from switchgear.numeric import is_number, is_whole
 from switchgear_schemas.enums import ErrorClass
 
 _BY_STATUS: Final[dict[int, ErrorClass]] = {

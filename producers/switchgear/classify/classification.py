@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from switchgear.numeric import is_number
+from switchgear.arguments import is_number
 from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.errors import SwitchgearError
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from switchgear.numeric import is_number, is_whole
+from switchgear.arguments import is_number, is_whole
 
 
 @pytest.mark.parametrize("value", [0, -1, 10**400])
