@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeGuard
 
 from switchgear.breaker.values import PlainPolicy
@@ -163,6 +163,14 @@ def identifier(name: str, value: object, hint: str, *, least: int = 0) -> None:
 def tool_name(tool: object) -> None:
     """Check the name of a tool. It names the circuit."""
     identifier("The name of a tool", tool, 'For example @gear.guard("mcp:weather:get_forecast").', least=1)
+
+
+def tool_names(name: str, value: object, hint: str = "") -> tuple[str, ...]:
+    """Return the name of a tool, or several in order, as a tuple."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(tool, str) and tool for tool in names):
+        impossible(name, "a tool's name or a list of names", value, hint)
+    return tuple(names)
 
 
 def connection(name: str, value: object) -> KafkaConnection:

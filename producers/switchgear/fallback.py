@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
+from switchgear import arguments
 from switchgear.guard.tool_function import Guarded, guarded_by
 from switchgear_schemas.errors import SwitchgearError
 
@@ -63,9 +64,7 @@ class FallbackMap:
     def update(self, chains: Chains) -> None:
         """Set the chain of each tool in ``chains``. If one is impossible, none is set."""
         if not isinstance(chains, Mapping):
-            raise SwitchgearError(
-                f"Fallbacks must be a dict by tool, not {chains!r:.100}.", hint='{"tool": ["first", "second"]}'
-            )
+            arguments.impossible("Fallbacks", "a dict by tool", chains, '{"tool": ["first", "second"]}')
         self.named.update({tool: _checked(tool, named) for tool, named in chains.items()})
 
     def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> dict[str, str]:
@@ -97,15 +96,11 @@ class FallbackMap:
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
-    chain = (named,) if isinstance(named, str) else named
-    if not isinstance(chain, Sequence) or not all(isinstance(name, str) and name for name in (tool, *chain)):
-        raise SwitchgearError(
-            f"The fallbacks of {tool} must be names of tools, not {named!r:.100}.",
-            hint="Pass one name, or a list in order.",
-        )
+    arguments.tool_name(tool)
+    chain = arguments.tool_names(f"The fallbacks of {tool}", named)
     if tool in chain:
         raise SwitchgearError(f"{tool} can't be its own fallback.", hint="Leave it out of its chain.")
-    return tuple(chain)
+    return chain
 
 
 def resolved(runtime: object, options: GuardOptions) -> tuple[GuardOptions, Group]:

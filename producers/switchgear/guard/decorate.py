@@ -49,9 +49,10 @@ def guarded(
     """
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(guarded(runtime, tool, function.__func__, options, asked=asked, group=group))
-    check_guarded(tool, function)
+    arguments.tool_name(tool)
+    _check_function(tool, function)
     examined = examine(function)
-    options = possible(tool, examined, options, asked)
+    options = _possible(tool, examined, options, asked)
     plan = GuardPlan(runtime, tool, options, receiver=examined.receiver)
     runtime.stand_ins.add(tool, examined, plan)
     if group is not None:
@@ -100,58 +101,46 @@ def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[...,
     return wrapper
 
 
-def check_guarded(tool: str, function: Any) -> None:
-    """Check that ``function`` can be guarded as ``tool``.
-
-    Raises:
-        OptionError: It can't be. The message says what to do instead.
-    """
-    arguments.tool_name(tool)
+def _check_function(tool: str, function: Any) -> None:
     if not callable(function):
         hint = "Put guard directly above the function, below @property and the like."
-        arguments.impossible(f"What is guarded as {tool}", "a function", function, hint)
-    if isinstance(function, type) and function.__module__ != "builtins":  # str and int are as good as functions
+    elif isinstance(function, type) and function.__module__ != "builtins":  # str and int are as good as functions
         hint = "Guard a function that makes an object of it."
-        arguments.impossible(f"What is guarded as {tool}", "a function", function, hint)
+    else:
+        return
+    arguments.impossible(f"What is guarded as {tool}", "a function", function, hint)
 
 
-def possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: Collection[str]) -> GuardOptions:
+def _possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: Collection[str]) -> GuardOptions:
     """Return ``options`` without the defaults that this kind of function can't have.
 
     Raises:
         OptionError: One of these was ``asked`` for.
     """
-    problems = _problems(tool, examined, options)
-    for name, (problem, hint) in problems.items():
-        if name in asked:
-            raise OptionError(problem, hint=hint)
-    return dataclasses.replace(options, **{name: getattr(_NO_OPTIONS, name) for name in problems})
-
-
-def _problems(tool: str, examined: ToolFunction, options: GuardOptions) -> dict[str, tuple[str, str]]:
-    """Return what is wrong with options of this kind of function and what to do, by option."""
-    found = {}
+    problems = {}
     if examined.kind in {"generator", "async_generator"}:
         why = "a generator has no result to share."
         for name in ("cache", "single_flight"):
             if getattr(options, name):
-                found[name] = f"The option {name} can't be used for {tool}: {why}", "Leave it out."
+                problems[name] = f"The option {name} can't be used for {tool}: {why}", "Leave it out."
     if examined.kind == "generator" and options.timeout is not None:
         why = "a generator that hangs can't be stopped."
-        found["timeout"] = f"The option timeout can't be used for {tool}: {why}", "Make it an async generator."
+        problems["timeout"] = f"The option timeout can't be used for {tool}: {why}", "Make it an async generator."
     if callable(options.fallback):
         is_guarded = guarded_by(options.fallback) is not None
         kind = examine(options.fallback).kind
         if kind not in (MAY_STAND_IN if is_guarded else FUNCTION_MAY_STAND_IN)[examined.kind]:
-            found["fallback"] = (
-                f"The fallback of {tool} can't be a {_shown(kind)}.",
-                f"{tool} is a {_shown(examined.kind)}.",
+            problems["fallback"] = (
+                f"The fallback of {tool} can't be a {kind.replace('_', ' ')}.",
+                f"{tool} is a {examined.kind.replace('_', ' ')}.",
             )
         elif not is_guarded and isinstance(options.adapt, Mapping):
             why = "its fallback is a function."
-            found["adapt"] = f"The option adapt of {tool} can't be a dict by tool: {why}", "Pass one function as adapt."
-    return found
-
-
-def _shown(kind: str) -> str:
-    return {"coroutine": "coroutine function", "async_generator": "async generator"}.get(kind, kind)
+            problems["adapt"] = (
+                f"The option adapt of {tool} can't be a dict by tool: {why}",
+                "Pass one function as adapt.",
+            )
+    for name, (problem, hint) in problems.items():
+        if name in asked:
+            raise OptionError(problem, hint=hint)
+    return dataclasses.replace(options, **{name: getattr(_NO_OPTIONS, name) for name in problems})

@@ -80,7 +80,8 @@ class GuardOptions:
     repeated calls. By default it is all arguments and the function itself."""
 
     def __post_init__(self) -> None:
-        _check_fallback(self.fallback)
+        if self.fallback is not None and not callable(self.fallback):
+            arguments.tool_names("The option fallback", self.fallback, "Or pass a function.")
         if self.adapt is not None:
             for tool, adapter in self.adapt.items() if isinstance(self.adapt, Mapping) else [("", self.adapt)]:
                 arguments.text("A fallback tool's name in the option adapt", tool)
@@ -123,11 +124,3 @@ class GuardOptions:
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(GuardOptions))
-
-
-def _check_fallback(fallback: object) -> None:
-    if fallback is None or callable(fallback):
-        return
-    chain = (fallback,) if isinstance(fallback, str) else fallback
-    if not isinstance(chain, Sequence) or not all(isinstance(tool, str) and tool for tool in chain):
-        arguments.impossible("The option fallback", "a tool's name, a list of names, or a function", fallback)

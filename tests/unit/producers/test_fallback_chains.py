@@ -42,7 +42,7 @@ def test_rejects_a_tool_that_is_its_own_fallback():
 
 @pytest.mark.parametrize("chain", [[""], ["b", 3], [None]])
 def test_rejects_a_chain_that_is_not_a_list_of_names(chain):
-    with pytest.raises(SwitchgearError, match="The fallbacks of a must be names of tools"):
+    with pytest.raises(SwitchgearError, match="The fallbacks of a must be a tool"):
         FallbackMap({"a": chain})
 
 
