@@ -96,7 +96,7 @@ class FallbackMap:
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
-    arguments.tool_name(tool)
+    arguments.identifier("A tool's name in fallbacks", tool, '{"tool": ["first", "second"]}', least=1)
     chain = arguments.tool_names(f"The fallbacks of {tool}", named)
     if tool in chain:
         raise SwitchgearError(f"{tool} can't be its own fallback.", hint="Leave it out of its chain.")

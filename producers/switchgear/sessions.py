@@ -204,12 +204,8 @@ class Session:
                 session.add_calls(1)
         return sessions
 
-    def not_made(self) -> None:
-        """Take back a call that had begun, in this session alone: it was never made."""
-        self.add_calls(-1)
-
     def add_calls(self, begun: int = 0, *, refused: int = 0) -> None:
-        """Count calls in this session alone."""
+        """Count calls in this session alone. With ``begun=-1``, take back one that was never made."""
         with self.owner.session_lock:
             self._calls += begun
             self._refused += refused

@@ -221,6 +221,10 @@ class Call:
         self.served_by, self.done = "cache", True
         return True
 
+    def make(self) -> Any:
+        """Call the function."""
+        return self.function(*self.args, **self.kwargs)
+
     # -- after the function -------------------------------------------------------------------------------------------
 
     def succeeded(self, result: Any) -> None:

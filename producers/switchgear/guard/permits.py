@@ -344,7 +344,7 @@ class Reporter:
         """Give back what the permit of a call holds that wasn't made."""
         self._give_back(permit)
         for session in permit.sessions:
-            session.not_made()
+            session.add_calls(-1)
 
     def classify(self, error: BaseException | str) -> Classification:
         """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""

@@ -194,10 +194,10 @@ def _leave(token: Token[tuple[Call, ...]]) -> None:
 def _called(call: Call) -> Any:
     limit = time_limit(call)
     if limit is None:
-        return call.function(*call.args, **call.kwargs)
+        return call.make()
     threads, asked_at = call.plan.runtime.threads, call.clock()
     try:
-        started = threads.start(call.tool, limit, call.function, call.args, call.kwargs)
+        started = threads.start(call.tool, limit, call.make)
     except BaseException:  # no thread was free, or the caller was interrupted while it waited for one
         call.not_made()
         raise
@@ -208,7 +208,7 @@ def _called(call: Call) -> Any:
 async def _acalled(call: Call) -> Any:
     limit = time_limit(call)
     if limit is None:
-        made = call.function(*call.args, **call.kwargs)
+        made = call.make()
         return await made if inspect.isawaitable(made) else made
     started = await _astarted(call, limit) if call.blocks else None
     return await within(call.tool, limit, _made(call, started))
@@ -217,7 +217,7 @@ async def _acalled(call: Call) -> Any:
 async def _astarted(call: Call, limit: float) -> Future[Any]:
     asked_at = call.clock()
     try:
-        started = await call.plan.runtime.threads.astart(call.tool, limit, call.function, call.args, call.kwargs)
+        started = await call.plan.runtime.threads.astart(call.tool, limit, call.make)
     except BaseException:  # as above
         call.not_made()
         raise
@@ -227,7 +227,7 @@ async def _astarted(call: Call, limit: float) -> Future[Any]:
 
 async def _made(call: Call, started: Future[Any] | None) -> Any:
     if started is None:
-        made = call.function(*call.args, **call.kwargs)
+        made = call.make()
     else:
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 

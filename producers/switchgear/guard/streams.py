@@ -27,10 +27,10 @@ def guarded_stream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..
         call = Call(plan, "generator", function, args, kwargs)
         prepare(call)
         if call.permit is None:  # a function stands in
-            return (yield from _items(call.function(*call.args, **call.kwargs)))
+            return (yield from _items(call.make()))
         reported = _ReportedStream(call)
         try:
-            items = call.function(*call.args, **call.kwargs)
+            items = call.make()
             item = next(items)
             while True:
                 reported.item(item)
@@ -64,7 +64,7 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
         reported = _ReportedStream(call)
         limit = time_limit(call)
         try:
-            items = call.function(*call.args, **call.kwargs)
+            items = call.make()
             if call.permit is None and not isinstance(items, AsyncGenerator):  # a function stands in
                 items = _async_items(items)
             coming = items.__anext__()

@@ -11,7 +11,7 @@ import contextvars
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -135,9 +135,7 @@ class TimedThreads:
         self._reset()
         call_in_child(self._reset)
 
-    def start(
-        self, tool: str, limit_s: float, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Future[Any]:
+    def start(self, tool: str, limit_s: float, call: Callable[[], Any]) -> Future[Any]:
         """Start a call in a thread. If all are busy, wait for one for at most ``limit_s`` seconds.
 
         Raises:
@@ -146,11 +144,9 @@ class TimedThreads:
         with self._changed:
             if not self._changed.wait_for(self._has_room, limit_s):
                 raise self._busy_error(tool)
-            return self._started(tool, limit_s, lambda: function(*args, **kwargs))
+            return self._started(tool, limit_s, call)
 
-    async def astart(
-        self, tool: str, limit_s: float, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Future[Any]:
+    async def astart(self, tool: str, limit_s: float, call: Callable[[], Any]) -> Future[Any]:
         """:meth:`start` without blocking the event loop."""
         import asyncio  # noqa: PLC0415 - as above
 
@@ -158,7 +154,7 @@ class TimedThreads:
         while True:
             with self._changed:
                 if self._has_room():
-                    return self._started(tool, limit_s, lambda: function(*args, **kwargs))
+                    return self._started(tool, limit_s, call)
                 if time.monotonic() >= give_up_at:
                     raise self._busy_error(tool)
             await asyncio.sleep(POLL_S)

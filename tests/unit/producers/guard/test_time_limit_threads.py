@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import time
@@ -45,7 +46,7 @@ class Taken:
     def __init__(self, gear):
         self._go_on = threading.Event()
         self._threads = gear._runtime.threads
-        self._threads.start("hangs", LONG, self._go_on.wait, (LONG,), {})
+        self._threads.start("hangs", LONG, lambda: self._go_on.wait(LONG))
         until(lambda: self._threads.busy == 1)
 
     def let_go(self):
@@ -70,10 +71,10 @@ def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_call(one_thre
 
 def test_a_call_waits_for_a_thread():
     threads = TimedThreads(1)
-    first = threading.Thread(target=threads.start, args=("a", 30, time.sleep, (0.1,), {}))
+    first = threading.Thread(target=threads.start, args=("a", 30, lambda: time.sleep(0.1)))
     first.start()
     until(lambda: threads.busy == 1)
-    assert threads.start("b", 30, lambda: "made", (), {}).result(30) == "made"
+    assert threads.start("b", 30, lambda: "made").result(30) == "made"
     first.join(10)
 
 
@@ -89,7 +90,7 @@ def test_many_calls_never_run_in_more_threads_than_the_limit():
 
     def work(caller):
         for call in range(50):
-            threads.start("t", 30, tool, ((caller, call),), {}).result(30)
+            threads.start("t", 30, functools.partial(tool, (caller, call))).result(30)
 
     callers = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
     for caller in callers:
@@ -105,7 +106,7 @@ def test_an_idle_thread_makes_the_next_call():
     threads = TimedThreads(4)
     made_by = set()
     for _ in range(20):
-        made_by.add(threads.start("t", 30, threading.get_ident, (), {}).result(30))
+        made_by.add(threads.start("t", 30, threading.get_ident).result(30))
         until(lambda: threads.busy == 0)
     assert len(made_by) == 1
 
@@ -130,13 +131,13 @@ def test_a_thread_keeps_neither_arguments_nor_result():
     argument, result = Big(), Big()
     seen = [weakref.ref(argument), weakref.ref(result)]
     held = [result]
-    threads.start("t", 30, lambda _given: held.pop(), (argument,), {}).result(30)
+    threads.start("t", 30, functools.partial(lambda _given: held.pop(), argument)).result(30)
     del argument, result
     until(lambda: gc.collect() >= 0 and all(ref() is None for ref in seen))
 
 
 def test_threads_are_daemons_so_that_a_hung_tool_does_not_keep_the_program_from_ending():
-    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon, (), {}).result(30)
+    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon).result(30)
 
 
 def test_the_error_of_a_call_without_a_thread_names_the_tools_that_hold_them(two_threads, outcomes):
