@@ -223,4 +223,4 @@ def test_fleet_circuits_of_a_session_decide():
 def test_available_creates_no_circuit():
     gear = Switchgear.local()
     gear.available([f"invented{number}" for number in range(100)])
-    assert len(gear._decision.local) == 0
+    assert gear._decision.local.all_now() == []
