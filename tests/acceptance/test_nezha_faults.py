@@ -61,7 +61,7 @@ def test_a_function_that_returns_early_opens_nothing(table):
 
 
 @pytest.mark.shared
-def test_because_its_trace_is_calls_that_are_missing_or_fast_and_none_that_are_slow(history):
+def test_a_function_that_returns_early_leaves_missing_and_fast_calls_but_no_slow_ones(history):
     before, after = Counter(), Counter()
     fast = {"before": 0, "after": 0}
     ads, page = "hipstershop.AdService/getAdsByCategory", "hipstershop.Frontend/Recv."

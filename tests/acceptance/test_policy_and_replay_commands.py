@@ -70,7 +70,7 @@ def test_the_agent_calls_replay_with_a_stamped_clock(capsys, name, calls, failed
 
 
 @pytest.mark.shared
-def test_two_policies_side_by_side(capsys, tmp_path):
+def test_two_policies_are_replayed_side_by_side(capsys, tmp_path):
     path = str(shared_folder() / "data" / "agent_calls_tau_airline.jsonl.gz")
     never = written(tmp_path, '[default]\ncusum = "off"\nfailure_rate_threshold = "off"\n')
     assert run(["replay", path, "--stamp", "1", "--compare", never, "--summary-only"]) == 0
@@ -116,7 +116,7 @@ def test_check_takes_its_file_by_position_by_option_and_from_the_settings(capsys
 
 
 @pytest.mark.shared
-def test_a_history_without_instants_is_refused_with_the_way_out(capsys):
+def test_a_history_without_instants_is_refused_with_what_to_do(capsys):
     path = str(shared_folder() / "data" / "agent_calls_livemcp.jsonl.gz")
     assert run(["replay", path]) == 1
     assert "Line 1 has no recorded_at. Give --stamp SECONDS" in capsys.readouterr().err

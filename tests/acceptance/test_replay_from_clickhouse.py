@@ -94,6 +94,6 @@ def test_without_a_range_the_last_hour_is_read(api_url, capsys):
         (["replay", "some.jsonl", "--since", "2h"], "--since and --until choose among the stored calls."),
     ],
 )
-def test_what_can_not_be_is_said(api_url, capsys, arguments, message):
+def test_impossible_options_of_a_replay_from_clickhouse_are_wrong_usage(api_url, capsys, arguments, message):
     assert run([*arguments, "--api-url", api_url]) == WRONG_USAGE
     assert message in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_every_scenario_of_ours_has_an_id_of_its_own_and_says_where_it_is_from()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS + OURS, ids=[one["id"] for one in SCENARIOS + OURS])
-def test_scenario(scenario: dict[str, Any]) -> None:
+def test_every_step_of_a_scenario_has_the_expected_result(scenario: dict[str, Any]) -> None:
     if scenario["id"] in DECIDED_OTHERWISE:
         pytest.xfail(DECIDED_OTHERWISE[scenario["id"]])
     player = PLAYERS[scenario["kind"]](scenario["config"])

@@ -76,7 +76,7 @@ async def test_a_topic_that_takes_less_gets_the_large_letters_without_their_valu
     assert after.body == b"after"
 
 
-async def test_what_no_topic_takes_is_given_back_and_the_next_letter_goes(settings, producer):
+async def test_a_letter_that_no_topic_takes_is_returned_and_the_next_letter_is_sent(settings, producer):
     topic = await topic_of(settings, 1_200)
     large = letter(1, b"x", original_key=bytes(4_000))
     assert await send_letters(producer, topic, [large, letter(2, b"y")]) == [large.without_value()]

@@ -171,7 +171,7 @@ def closed(alerts):
         ("agent_calls_livemcp", 814, 814, 14),
     ],
 )
-def test_real_calls_arrive_to_the_last(system, shared, file, calls, distinct, errors):
+def test_every_real_call_of_a_recording_is_stored(system, shared, file, calls, distinct, errors):
     done = run("emit", str(shared / "data" / f"{file}.jsonl.gz"), "--restamp", settings=system, timeout_s=120)
     assert done.returncode == 0, done.stderr
     count = "SELECT count(), uniqExact(metric_id), countIf(status = 'error') FROM tool_metrics"

@@ -41,7 +41,7 @@ def test_the_demo_ends_by_itself_after_the_given_time(settings):
     assert run("demo", "--seconds", "2", settings=settings).returncode == 0
 
 
-def test_an_agent_that_dies_ends_it_with_the_agents_name(settings, tmp_path):
+def test_an_agent_that_dies_ends_the_demo_with_the_agents_name(settings, tmp_path):
     with switchgear("demo", log=tmp_path / "demo.log", settings=settings) as child:
         own = psutil.Process(child.pid)
         child.wait_until(lambda: len(own.children()) == len(SERVICES))

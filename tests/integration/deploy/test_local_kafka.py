@@ -95,7 +95,7 @@ def test_kill_9_of_the_parent_leaves_no_java(tmp_path):
     assert not psutil.pid_exists(java) or psutil.Process(java).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_port_in_use_is_said_before_anything_starts(broker):
+def test_a_port_in_use_is_reported_before_anything_starts(broker):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", broker.port))
         listener.listen()
@@ -112,14 +112,14 @@ def test_a_second_broker_on_the_same_data_is_refused_with_the_reason(broker, tmp
     assert broker.pid is not None
 
 
-def test_a_full_disk_is_said_before_anything_starts(broker, monkeypatch):
+def test_a_full_disk_is_reported_before_anything_starts(broker, monkeypatch):
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(kafka_module.shutil, "disk_usage", lambda _: usage._replace(free=5 * 1024 * 1024))
     with pytest.raises(SwitchgearError, match=r"is full \(5 MB left.*--data-dir"):
         broker.start()
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_a_data_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SwitchgearError, match=r"cannot be kept in .*--data-dir"):
         LocalKafka(tmp_path / "file" / "kafka", any_free_port()).start()

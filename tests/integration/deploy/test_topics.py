@@ -64,7 +64,7 @@ async def test_an_impossible_replication_names_the_topic_and_the_reason(kafka):
         await ensure_topics(settings)
 
 
-async def test_a_broker_that_is_away_is_said_within_the_limit(kafka):
+async def test_a_broker_that_is_away_is_reported_within_the_limit(kafka):
     settings = kafka.settings(kafka_bootstrap_servers=f"127.0.0.1:{any_free_port()}")
     began = time.monotonic()
     with pytest.raises(BrokerUnavailableError, match=r"No Kafka broker answered at 127.* within 1 s"):
@@ -81,7 +81,7 @@ def test_the_command_prints_a_table_and_json(unmade):
     assert {report["status"] for report in json.loads(second.stdout)} == {"ok"}
 
 
-def test_a_difference_is_visible_and_no_failure(unmade):
+def test_a_topic_that_differs_is_printed_and_the_exit_code_is_0(unmade):
     assert run("topics", "ensure", settings=unmade).returncode == 0
     differing = run("topics", "ensure", "--partitions", "9", settings=unmade)
     assert differing.returncode == 0

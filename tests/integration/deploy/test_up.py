@@ -71,7 +71,7 @@ async def test_up_becomes_ready_answers_stops_cleanly_and_the_next_start_has_its
         assert again.child.terminate() == 0
 
 
-async def test_kill_9_of_it_leaves_no_process_and_the_next_start_has_its_data(folder):
+async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(folder):
     with Up(folder, "--no-demo") as up:
         await send(up.record()["kafka_bootstrap_servers"], 50)
         wait_until(lambda: up.count() == 50)

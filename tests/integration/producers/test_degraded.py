@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 until = functools.partial(waiting.until, seconds=60)
 
 
-def test_each_wish_for_an_unavailable_state_is_followed_and_taken_back(
+def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One circuit is open in the fleet. The limits are shortened: 15 s until stale would be 15 s of waiting."""

@@ -92,7 +92,7 @@ async def test_unreadable_records_are_counted_and_logged_in_one_line(settings, f
     assert 1 <= sum("are skipped, the last one" in line for line in caplog.messages) <= 3
 
 
-async def test_a_listener_hears_of_changes_alone(settings, follower):
+async def test_a_listener_is_called_for_changes_only(settings, follower):
     heard = []
     follower.listeners.append(lambda view: heard.append((view.circuit_id, view.version)))
     await publish(

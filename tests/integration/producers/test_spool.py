@@ -92,7 +92,7 @@ def assert_overtook(records: list[Any], number: int) -> None:
     assert places[number] < places[15_995]
 
 
-def test_away_at_the_start_taken_away_and_back_every_event_arrives_once_in_order(away: Away) -> None:
+def test_every_event_arrives_once_in_order_when_kafka_is_away_at_the_start_and_later(away: Away) -> None:
     """A buffer of a thousand, five thousand events in each absence. Without a spool the oldest of them are counted as dropped."""
     forgetful = away.emitter(spool_dir=None)
     with closing(forgetful), closing(away.emitter(in_flight=200)) as emitter:
@@ -227,7 +227,7 @@ time.sleep(600)
 """
 
 
-def test_processes_killed_before_and_while_their_spool_is_sent_no_event_is_lost_or_stored_twice(
+def test_no_event_is_lost_or_stored_twice_when_processes_are_killed_before_and_while_their_spool_is_sent(
     away: Away, tmp_path: Path
 ) -> None:
     """Two die while Kafka is away, the second with the first one's events. The third takes both over and dies while it sends:

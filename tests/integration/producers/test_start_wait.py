@@ -94,7 +94,7 @@ async def test_a_new_process_that_does_not_wait_makes_its_first_call(opened, tmp
     assert found.startswith("called, ")
 
 
-async def test_where_nothing_is_allowed_without_the_fleet_a_new_process_calls_once_it_has_heard_it(opened, tmp_path):
+async def test_in_mode_deny_a_new_process_calls_once_it_has_the_fleets_circuits(opened, tmp_path):
     code = FIVE_CALLS.replace("mcp:weather:get_forecast", "another tool")
     found = await output_of(
         code.format(arguments='start_wait_s=30, on_state_unavailable="deny"'), opened, tmp_path / "log"

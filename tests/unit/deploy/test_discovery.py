@@ -81,7 +81,7 @@ def where(**given):
     return found.kafka_bootstrap_servers, found.api_url, found.topic_prefix
 
 
-def test_without_anything_the_defaults_are_used(data_dir):
+def test_without_any_setting_discovery_uses_the_defaults(data_dir):
     assert where() == ("localhost:9092", "http://127.0.0.1:8620", "switchgear.")
 
 
@@ -268,7 +268,7 @@ def test_an_option_names_the_system_over_the_data_folder_of_the_environment(two,
     assert client_settings(kafka_bootstrap_servers="127.0.0.1:29092").kafka_bootstrap_servers == "127.0.0.1:29092"
 
 
-def test_what_is_named_elsewhere_is_used_alone(two, monkeypatch):
+def test_an_address_of_another_system_is_used_without_the_prefix_of_a_running_up(two, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "kafka.example:9092")
     assert where()[::2] == ("kafka.example:9092", "switchgear."), "the topic prefix of an up is for its own Kafka"
 

@@ -125,7 +125,7 @@ def test_a_wrong_setting_is_one_sentence_and_exit_code_1(monkeypatch, capsys):
     assert error.count("\n") == 1
 
 
-def test_an_error_of_ours_is_its_sentence_with_the_way_out(raising, capsys):
+def test_an_error_of_ours_is_its_sentence_with_what_to_do(raising, capsys):
     raising(SwitchgearError("The disk is tired.", hint="Let it rest."))
     assert run([]) == FAILED
     assert capsys.readouterr().err == "switchgear: The disk is tired. Let it rest.\n"

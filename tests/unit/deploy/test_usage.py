@@ -37,7 +37,7 @@ from switchgear_cli.main import WRONG_USAGE, run
         ("-x", "Unknown option: -x. Try `switchgear --help`."),
     ],
 )  # fmt: skip
-def test_a_wrong_argument_is_one_line_that_names_it_and_the_way_out(capsys, line, sentence):
+def test_a_wrong_argument_is_one_line_that_names_it_and_says_what_to_do(capsys, line, sentence):
     assert run(line.split()) == WRONG_USAGE
     printed = capsys.readouterr()
     assert printed.err.startswith(f"switchgear: {sentence}")

@@ -291,14 +291,14 @@ async def test_a_cancelled_probe_is_not_a_failure_and_blocks_nothing(gear):
     assert gear.try_acquire("search")
 
 
-def test_a_call_without_a_decorator(gear):
+def test_a_function_can_be_called_without_a_decorator(gear):
     assert gear.call("add", lambda a, b: a + b, 1, b=2) == 3
     fail(gear, "add")
     with pytest.raises(CircuitOpenError):
         gear.call("add", lambda: 1)
 
 
-async def test_an_awaited_call_without_a_decorator(gear):
+async def test_a_coroutine_function_can_be_called_without_a_decorator(gear):
     async def add(a, b):
         await asyncio.sleep(0)
         return a + b
@@ -357,14 +357,14 @@ def test_the_error_carries_everything_and_a_text_for_the_model(gear):
     )
 
 
-def test_the_error_survives_pickling(gear):
+def test_a_circuit_open_error_survives_pickling(gear):
     fail(gear)
     error = gear.try_acquire("search").error()
     again = pickle.loads(pickle.dumps(error))
     assert (again.tool, again.text, str(again)) == (error.tool, error.text, str(error))
 
 
-def test_the_text_names_the_fallback():
+def test_the_text_of_a_refusal_names_the_fallback():
     text = Rejection("a", "half_open", "fleet", fallback="b").text
     assert text == "The tool a is unavailable (circuit half open). Do not call it again now. Use b instead."
 

@@ -97,7 +97,7 @@ def test_arguments_are_adapted_for_the_fallback(gear, open_circuit, by_tool):
     assert a("Oslo", days=2) == ("b", (), {"q": "Oslo, 2 days"})
 
 
-def test_a_fallback_whose_adapter_fails_is_passed_over_with_one_warning(gear, open_circuit, caplog):
+def test_a_fallback_whose_adapter_fails_is_skipped_with_one_warning(gear, open_circuit, caplog):
     def adapter(*_args):
         raise KeyError("city")
 
@@ -154,7 +154,7 @@ KINDS = [(get, search), (aget, asearch), (aget, search), (stream, search_stream)
 
 
 @pytest.mark.parametrize(("primary", "other"), KINDS)
-async def test_a_fallback_whose_arguments_do_not_fit_is_passed_over_with_one_warning(
+async def test_a_fallback_whose_arguments_do_not_fit_is_skipped_with_one_warning(
     gear, open_circuit, caplog, primary, other
 ):
     a = gear.guard("a", fallback=["b", "c"])(primary)
@@ -183,7 +183,7 @@ def test_a_cached_result_is_served_if_no_fallback_fits_and_the_refusal_is_report
     assert [one.tool for one in notified] == ["a"]
 
 
-def test_a_fallback_that_adapted_arguments_do_not_fit_is_passed_over(gear, open_circuit, caplog):
+def test_a_fallback_that_adapted_arguments_do_not_fit_is_skipped(gear, open_circuit, caplog):
     a = gear.guard("a", fallback="b", adapt=lambda city: ((), {"town": city}))(get)
     gear.guard("b")(search)
     open_circuit("a")

@@ -187,7 +187,7 @@ def test_an_adapter_for_the_tool_itself_goes_before_those_along_the_chain(gear, 
     assert (named("Oslo"), for_all("Oslo")) == (("c", "OSLO"), ("c", "oslo"))
 
 
-def test_an_adapter_that_fails_along_the_chain_passes_over_all_tools_after_it(gear, chain, caplog):
+def test_an_adapter_that_fails_along_the_chain_skips_all_tools_after_it(gear, chain, caplog):
     primary = gear.guard("a", fallback="b", adapt={"b": lambda: None})(lambda city: city)
     with pytest.raises(CircuitOpenError):
         primary("Oslo")

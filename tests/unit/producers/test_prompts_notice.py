@@ -361,7 +361,7 @@ def test_exhausted_session_offers_no_tools_and_says_so():
     assert gear.notice() == ""
 
 
-def test_notice_of_a_client_that_denies_all_calls():
+def test_notice_of_a_client_that_denies_all_calls_names_no_callable_tool():
     with Switchgear("127.0.0.1:1", on_state_unavailable="deny") as gear:
         assert gear.available(["a", "b"]) == []
         assert gear.notice() == NOTHING_CALLABLE

@@ -69,7 +69,7 @@ def test_finds_the_name_in_every_format(tool):
     assert kept[0] is tool
 
 
-def test_keeps_order_and_items():
+def test_available_keeps_order_and_items():
     tools = [{"name": "a"}, "search", Tool("b"), search, "c"]
     kept = available(tools, refuses_search)
     assert kept == [tools[0], tools[2], tools[4]]
@@ -97,7 +97,7 @@ def test_keeps_hosted_tools_and_marks(tool):
     assert gear.available(["search", tool, "other"]) == [tool, "other"]
 
 
-def test_takes_any_iterable():
+def test_available_takes_any_iterable():
     assert available((name for name in ("a", "search")), refuses_search) == ["a"]
 
 

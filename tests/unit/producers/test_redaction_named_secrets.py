@@ -165,7 +165,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_takes_linear_time(piece):
+def test_redaction_takes_linear_time(piece):
     """Without the bound of a message, four times the text takes about four times as long, not sixteen."""
 
     def took(characters):
@@ -180,7 +180,7 @@ def test_takes_linear_time(piece):
     assert took(80_000) < 10 * took(20_000) + 0.02
 
 
-def test_takes_linear_time_with_many_escapes():
+def test_redaction_takes_linear_time_with_many_escapes():
     text = "token: ['" + "".join("\\" * number + "'" for number in range(1, 400))
     began = time.thread_time()
     without_named(text)

@@ -139,7 +139,7 @@ def test_sql_prints_both_numbers_plainly(filled, capsys):
     assert output_of(capsys, "sql", "SELECT 110649, 110649").splitlines()[2].split() == ["110649", "110649"]
 
 
-def test_sql_from_standard_input_and_its_row_limit(filled, capsys, monkeypatch):
+def test_sql_reads_standard_input_and_keeps_its_row_limit(filled, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT number FROM numbers(9)"))
     shown = output_of(capsys, "sql", "-")
     assert "only the first 5 rows" in shown

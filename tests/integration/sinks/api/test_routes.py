@@ -222,7 +222,7 @@ async def test_a_web_page_cannot_query_a_local_switchgear(api):
         )  # fmt: skip
 
 
-async def test_a_name_that_resolves_here_without_being_ours_is_refused_with_the_way_out(api, store):
+async def test_a_foreign_host_name_that_resolves_here_is_refused_with_what_to_do(api, store):
     """DNS rebinding: the page's own name leads to 127.0.0.1."""
     for path, request in (
         ("/v1/tools", {}),

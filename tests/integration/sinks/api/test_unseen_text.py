@@ -77,7 +77,7 @@ READS = [
 
 @pytest.mark.parametrize("arguments", READS, ids=range(len(READS)))
 @pytest.mark.parametrize("columns", ["", "100"])
-def test_nothing_unseen_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
+def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     run(arguments)
     captured = capsys.readouterr()

@@ -237,7 +237,7 @@ async def test_dead_command_without_a_broker_prints_one_sentence(kafka) -> None:
     assert "Traceback" not in done.stderr
 
 
-async def test_nothing_unseen_of_a_dead_letter_reaches_its_reader(here: Settings) -> None:
+async def test_no_invisible_character_of_a_dead_letter_reaches_its_reader(here: Settings) -> None:
     value = json.dumps({"tool_name": HOSTILE, "x": HOSTILE}, ensure_ascii=False).encode()
     fields = {"original_key": HOSTILE.encode(), "reason": f"no\n{HOSTILE}", "field": HOSTILE, "component": HOSTILE}
     one = letter(here, 1, value, **fields)

@@ -136,7 +136,7 @@ def test_a_folder_without_tables_gets_none_from_retention(ask, tmp_path: Path) -
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(ask, arguments: tuple[str, ...], sentence: str) -> None:
+def test_a_wrong_option_of_migrate_or_retention_is_one_sentence(ask, arguments: tuple[str, ...], sentence: str) -> None:
     if arguments[0] == "retention":
         ask("migrate")
     code, _, error = ask(*arguments)

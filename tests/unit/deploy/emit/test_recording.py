@@ -45,7 +45,7 @@ def test_a_line_without_identity_and_clock_is_given_both():
     assert found.recorded_at is None, "the line had none"
 
 
-def test_null_is_as_good_as_absent():
+def test_a_null_field_of_a_line_counts_as_absent():
     found = ready({"tool_name": "t", "status": "success", "metric_id": None, "recorded_at": None, "request_id": None})
     ToolExecution.model_validate(json.loads(found.value))
 

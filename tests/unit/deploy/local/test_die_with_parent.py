@@ -64,7 +64,7 @@ def test_a_program_whose_parent_is_gone_already_does_not_start(tmp_path):
     assert not (tmp_path / "started").exists()
 
 
-def test_a_thread_may_not_start_one_for_it_would_die_with_the_thread():
+def test_a_program_that_would_die_with_its_thread_is_not_started_from_a_thread():
     raised = []
 
     def start():

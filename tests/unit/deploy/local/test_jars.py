@@ -52,7 +52,7 @@ def test_a_changed_jar_is_refused_by_name(cache):
         kafka_jars(cache, expected=EXPECTED)
 
 
-def test_a_missing_jar_is_named_with_the_way_out(cache):
+def test_a_missing_jar_is_named_with_what_to_do(cache):
     (cache / f"kafka-{KAFKA_VERSION}" / "clients.jar").unlink()
     with pytest.raises(SwitchgearError, match=r"clients\.jar is missing\. Remove .* download it"):
         kafka_jars(cache, expected=EXPECTED)
@@ -69,7 +69,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path):
         kafka_jars(tmp_path / "file", expected=EXPECTED)
 
 
-def test_a_fetch_that_fails_names_the_way_out_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_fetch_that_fails_says_what_to_do_and_leaves_nothing(tmp_path, monkeypatch):
     def refuse(*_args, **_options):
         raise ConnectionError("no route to host")
 

@@ -41,7 +41,7 @@ def test_the_next_free_port_is_chosen_where_the_default_is_in_use(listen):
     assert is_free(chosen)
 
 
-def test_a_port_given_away_already_is_passed_over():
+def test_a_port_that_is_already_assigned_is_skipped():
     port = any_free_port()
     assert choose_port(None, port, flag="--api-port", taken={port}) > port
 

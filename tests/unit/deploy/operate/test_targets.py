@@ -119,7 +119,7 @@ def test_the_actor_is_the_person_at_this_machine(commands_sent):
     assert "@" in this_person()
 
 
-def test_for_is_an_instant_from_now(commands_sent):
+def test_the_option_for_is_an_instant_from_now(commands_sent):
     before = datetime.now(UTC)
     run(["open", "x", "--for", "10m", "--timeout", "2.5"])
     command = commands_sent[0][1]
@@ -210,7 +210,7 @@ def test_at_a_terminal_a_glob_is_asked_about(fleet, terminal, capsys, answer, se
     assert ("Nothing was sent." in error) is not sent
 
 
-def test_a_long_list_is_cut(fleet, capsys):
+def test_a_long_list_of_tools_is_cut(fleet, capsys):
     for number in range(300):
         fleet.add(f"many:{number}")
     run(["open", "many:*"])
@@ -274,7 +274,7 @@ def test_an_api_that_cannot_be_reached_is_mentioned_and_what_the_workers_know_st
     assert "Stored calls were not asked" in capsys.readouterr().err
 
 
-def test_a_table_that_cannot_be_read_is_an_error_with_the_way_out(fleet, capsys):
+def test_a_table_that_cannot_be_read_is_an_error_with_what_to_do(fleet, capsys):
     fleet.down = True
     assert run(["open", "x"]) == FAILED
     assert "With --create, names are not looked up." in capsys.readouterr().err

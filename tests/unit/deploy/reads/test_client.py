@@ -45,7 +45,7 @@ def api(server):
         yield client
 
 
-def test_what_is_asked_is_in_the_address(server, api):
+def test_the_parameters_of_a_read_are_in_the_address(server, api):
     api.tools(2)
     api.tool("mcp:a/b c", 1)
     api.circuits()
@@ -123,7 +123,7 @@ def test_a_proxy_of_the_environment_is_not_asked(server, api, monkeypatch):
         assert client.circuits() == {}
 
 
-def test_the_option_wins_over_the_setting(server, monkeypatch, tmp_path):
+def test_the_option_for_the_api_wins_over_the_setting(server, monkeypatch, tmp_path):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWITCHGEAR_API_URL", "http://127.0.0.1:9")
     with connect(f"http://127.0.0.1:{server.server_port}") as api:

@@ -58,7 +58,7 @@ def test_columns_sets_the_width_of_what_is_piped(capsys, monkeypatch, columns):
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "²", ""])
-def test_a_width_that_nothing_fits_in_is_passed_over(monkeypatch, columns):
+def test_a_width_that_nothing_fits_in_is_ignored(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     done = subprocess.run(
         [sys.executable, "-m", "switchgear_cli", "version", "--help"],

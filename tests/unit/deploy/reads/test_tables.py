@@ -160,7 +160,7 @@ def test_circuits_that_processes_opened_are_apart_from_the_fleets_and_say_what_t
         (["open", "forced_open", "closed"], "Fleet: 2 circuits are open."),
     ],
 )
-def test_the_fleets_circuits_stay_listed_above(states, heading):
+def test_the_fleets_circuits_are_listed_above_those_of_processes(states, heading):
     fleets = [circuit(f"tool-{place}", one) for place, one in enumerate(states)]
     shown = text_of(tables.circuits(both(*fleets, local=[local_circuit()])))
     assert shown.startswith(heading)

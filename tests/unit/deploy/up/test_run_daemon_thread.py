@@ -11,11 +11,11 @@ import pytest
 from switchgear_cli.up.run import in_daemon_thread
 
 
-async def test_the_result_comes_back():
+async def test_the_result_of_a_daemon_thread_is_returned():
     assert await in_daemon_thread(lambda: 7) == 7
 
 
-async def test_the_error_comes_back():
+async def test_the_error_of_a_daemon_thread_is_raised():
     def fail():
         raise ValueError("no")
 
@@ -23,7 +23,7 @@ async def test_the_error_comes_back():
         await in_daemon_thread(fail)
 
 
-async def test_the_loop_goes_on_meanwhile():
+async def test_the_event_loop_goes_on_while_a_daemon_thread_works():
     release = threading.Event()
     work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
     await asyncio.sleep(0.01)

@@ -81,7 +81,7 @@ def test_the_frame_says_what_starts_before_the_system_is_ready():
     assert "events stored" not in text
 
 
-def test_an_api_that_does_not_answer_is_said_in_place_of_the_counts():
+def test_an_api_that_does_not_answer_is_shown_in_place_of_the_counts():
     text = drawn(replace(STATUS, readings=Readings(problem="The API does not answer (ConnectError).")))
     assert "The API does not answer" in text
     assert "closed" not in text
@@ -125,7 +125,7 @@ def test_lines_report_when_the_api_goes_and_comes(console):
     assert console.file.getvalue().splitlines() == ["The API does not answer.", "The API answers again."]
 
 
-def test_a_live_view_can_say_a_line_that_stays():
+def test_a_live_view_can_print_a_line_that_stays():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     view = LiveView(console)
     view.start()

@@ -75,7 +75,7 @@ async def test_the_view_shows_the_message_of_an_error_of_the_api(client, api):
 
 
 @pytest.mark.parametrize("answer", [{"events": "many"}, {"events": None}, {}, []])
-async def test_an_answer_of_another_shape_is_said_and_not_raised(client, api, answer):
+async def test_an_answer_of_another_shape_is_shown_and_not_raised(client, api, answer):
     api.stored = answer
     found = await read("http://api", Readings(stored=3), client=client)
     assert found.stored == 3

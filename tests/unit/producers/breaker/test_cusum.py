@@ -69,7 +69,7 @@ def test_a_tool_that_is_hard_down_opens_after_eight_calls():
 
 
 @pytest.mark.parametrize(("rate", "calls"), [(0.5, 23.5), (0.3, 100), (0.2, 1430)])
-def test_the_mean_calls_to_open_at_a_broken_rate(rate, calls):
+def test_the_mean_number_of_calls_to_open_at_a_broken_rate_is_as_documented(rate, calls):
     assert run_length(DEFAULT, rate) == pytest.approx(calls, rel=0.02)
 
 

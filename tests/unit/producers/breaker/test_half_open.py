@@ -110,7 +110,7 @@ def test_ignored_probes_are_bounded():
     assert (transition.state, transition.cause.rule, transition.cause.value) == ("open", "probes_ignored", 20)
 
 
-def test_a_lost_probe_never_wedges_the_circuit():
+def test_a_lost_probe_never_blocks_the_circuit():
     breaker = opened(max_wait_duration_in_half_open_state_s=30)
     lost = acquire(breaker, 60.0)
     assert breaker.advance(89.9) is None

@@ -181,7 +181,7 @@ def test_two_single_flight_objects_share_nothing(flights):
 # -- what remains -----------------------------------------------------------------------------------------------------
 
 
-def test_keeps_no_result(flights):
+def test_single_flight_keeps_no_result(flights):
     class Answer:
         pass
 
@@ -190,7 +190,7 @@ def test_keeps_no_result(flights):
     assert kept() is None
 
 
-def test_rejects_an_impossible_wait():
+def test_single_flight_rejects_an_impossible_wait():
     for wait_s in (0, "x", None, True, float("nan")):
         with pytest.raises(SettingsError, match="wait_s"):
             SingleFlight(wait_s=wait_s)

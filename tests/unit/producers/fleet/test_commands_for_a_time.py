@@ -140,7 +140,7 @@ def test_the_tools_own_circuit_may_be_commanded_alone():
         ("session", "search|session="),
     ],
 )
-def test_a_circuit_that_nothing_would_be_counted_in_is_refused_with_the_way_out(scope, circuit_id):
+def test_a_circuit_in_which_nothing_would_count_is_refused_with_what_to_do(scope, circuit_id):
     world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": scope})))
     _send(world, "force_open", circuit_id=circuit_id)
     (letter,) = world.dead

@@ -119,7 +119,7 @@ def test_a_tombstone_lost_in_a_crash_is_made_up():
     assert "search|session=s1" in world.buried
 
 
-def test_a_tool_too_many_is_a_dead_letter_with_the_way_out_and_the_known_ones_go_on():
+def test_a_tool_too_many_is_a_dead_letter_with_what_to_do_and_known_tools_go_on():
     world = World(partitions=1, limits=Limits(tools=2))
     for tool in ("a", "b", "c", "a"):
         world.say(tool_name=tool)

@@ -22,7 +22,7 @@ rows = st.builds(
 
 
 @given(rows)
-def test_a_row_survives_its_bytes(row):
+def test_a_row_is_equal_after_encoding_and_decoding(row):
     assert Row.decode(row.encode()) == row
 
 

@@ -141,7 +141,7 @@ def test_a_stale_result_may_be_marked_in_band(fleet, remote):
     assert guarded("x") == "x (as of 50 s ago)"
 
 
-def test_only_what_is_served_is_marked(fleet, remote):
+def test_only_a_stale_result_that_is_served_is_marked(fleet, remote):
     marked = []
     policy = CachePolicy(ttl_s=0, stale_for_s=600, mark_stale=lambda value, _age_s: marked.append(value) or value)
     guarded = remote.guard("t", cache=policy)(str)

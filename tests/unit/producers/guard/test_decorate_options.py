@@ -94,7 +94,7 @@ def test_rejects_a_fallback_function_of_the_wrong_kind_and_leaves_out_a_default_
     assert defaults.guard("t")(function) is not None
 
 
-def test_a_fallback_of_the_wrong_kind_for_a_call_is_passed_over_with_a_warning(gear, open_circuit, caplog):
+def test_a_fallback_of_the_wrong_kind_for_a_call_is_skipped_with_a_warning(gear, open_circuit, caplog):
     open_circuit("t")
     with pytest.raises(Exception, match=r"The tool t is unavailable \(circuit open\)"):
         gear.with_options(fallback=awaited).call("t", print)

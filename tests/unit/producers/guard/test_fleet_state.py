@@ -144,7 +144,7 @@ def test_circuits_that_were_read_this_instant_hold_before_the_broker_answers_aga
     assert scene.look(None) == "local_only"
 
 
-def test_a_forked_childs_picture_is_as_old_as_its_parents() -> None:
+def test_the_circuits_of_a_forked_child_are_as_old_as_its_parents() -> None:
     scene = Scene()
     scene.load()
     scene.now += 100
@@ -160,7 +160,7 @@ class StoppedWall(FakeClock):
         return START
 
 
-def test_a_forked_childs_picture_ages_also_when_the_machines_clock_is_set_back() -> None:
+def test_the_circuits_of_a_forked_child_age_also_when_the_machines_clock_is_set_back() -> None:
     fleet = InMemoryFleet(clock=StoppedWall())
     gear = fleet.gear(on_state_unavailable="deny")
     assert gear._follower is not None

@@ -53,7 +53,7 @@ def made_once_and_is_the_probe_free(gear, outcomes):
 
 @pytest.mark.parametrize("kind", EXITS)
 @pytest.mark.parametrize("callback", AFTER_THE_CALL)
-def test_a_functions_permit_comes_back(gear, outcomes, callback, kind):
+def test_a_callback_that_exits_returns_the_permit_of_a_function(gear, outcomes, callback, kind):
     guarded = gear.guard("t", **{callback: that_exits(kind)})(lambda: ending_for(callback))
     half_open(gear)
     with pytest.raises(kind):
@@ -63,7 +63,7 @@ def test_a_functions_permit_comes_back(gear, outcomes, callback, kind):
 
 @pytest.mark.parametrize("kind", EXITS)
 @pytest.mark.parametrize("callback", AFTER_THE_CALL)
-def test_a_coroutines_permit_comes_back(gear, outcomes, callback, kind):
+def test_a_callback_that_exits_returns_the_permit_of_a_coroutine(gear, outcomes, callback, kind):
     @gear.guard("t", **{callback: that_exits(kind)})
     async def guarded():
         return ending_for(callback)
@@ -75,7 +75,7 @@ def test_a_coroutines_permit_comes_back(gear, outcomes, callback, kind):
 
 
 @pytest.mark.parametrize("callback", AFTER_THE_CALL)
-def test_the_permit_of_what_is_awaited_later_comes_back(gear, outcomes, callback):
+def test_a_callback_that_exits_returns_the_permit_of_a_deferred_result(gear, outcomes, callback):
     async def tool():
         return ending_for(callback)
 
@@ -88,7 +88,7 @@ def test_the_permit_of_what_is_awaited_later_comes_back(gear, outcomes, callback
 
 @pytest.mark.parametrize("kind", EXITS)
 @pytest.mark.parametrize("callback", ["usage", "classify"])
-def test_a_streams_permit_comes_back(gear, outcomes, callback, kind):
+def test_a_callback_that_exits_returns_the_permit_of_a_stream(gear, outcomes, callback, kind):
     @gear.guard("t", **{callback: that_exits(kind)})
     def stream():
         yield ending_for(callback)
@@ -144,7 +144,7 @@ class InterruptedReadingError(Exception):
 
 @pytest.mark.parametrize("where", ["classify", "redact", "__str__"])
 @pytest.mark.parametrize("way", ["permit", "report", "plain"])
-def test_what_exits_while_a_failure_is_judged_keeps_no_permit(where, way):
+def test_a_rule_that_exits_while_a_failure_is_classified_keeps_no_permit(where, way):
     exits = []
 
     def rule(given):

@@ -154,7 +154,7 @@ report = st.sampled_from(["success", "failure", "text", "release", "twice", "for
 @given(
     calls=st.lists(st.tuples(st.floats(0, WAIT_S), report, st.integers(0, 5)), max_size=40), permits=st.integers(1, 3)
 )
-def test_permits_that_are_reported_late_twice_or_never_wedge_nothing(calls, permits):
+def test_permits_that_are_reported_late_twice_or_never_block_nothing(calls, permits):
     clock = Clock()
     gear = client(clock, permits)
     held: list[tuple[Permit, str]] = []

@@ -111,7 +111,7 @@ def probes_out(decision):
         max_size=6,
     )
 )
-def test_no_option_and_no_ending_takes_a_permit_along(calls):
+def test_no_option_and_no_ending_leaks_a_permit(calls):
     async def scene():
         gear, clock = make()
         gear.guard("other")(lambda: "other")

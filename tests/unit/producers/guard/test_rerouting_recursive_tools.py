@@ -171,7 +171,7 @@ def test_a_probe_may_be_closed_in_another_context_than_it_ran_in(gear):
     assert gear.try_acquire("t")
 
 
-def test_a_stand_in_function_may_be_closed_in_another_context_than_it_ran_in():
+def test_a_fallback_function_may_be_closed_in_another_context_than_it_ran_in():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60))
 
     async def stand_in():

@@ -225,7 +225,7 @@ async def test_a_function_that_stands_in_is_not_called_when_every_thread_is_busy
 # -- limits within limits ---------------------------------------------------------------------------------------------
 
 
-def test_the_error_survives_pickling():
+def test_a_time_limit_error_survives_pickling():
     again = pickle.loads(pickle.dumps(CallTimeoutError("t", 1.5)))
     assert (again.tool, again.limit_s, str(again)) == ("t", 1.5, str(CallTimeoutError("t", 1.5)))
 

@@ -153,7 +153,7 @@ async def test_the_documented_examples_do_what_they_say(service):
     assert (pattern["error_type"], pattern["count"]) == ("timeout", 1)
 
 
-async def test_the_documented_types_of_a_tools_health(service, store):
+async def test_a_tools_health_has_the_documented_types(service, store):
     await store_calls(store, [*[call("t")] * 4, call("t", "error", error_message="no")])
     health = await service.get_tool_health("t")
     assert {name: type(value) for name, value in health.items()} == {

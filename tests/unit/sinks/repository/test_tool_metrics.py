@@ -180,7 +180,7 @@ async def test_slow_means_slower_than_the_threshold_five_seconds_by_default(repo
     assert await repository.get_slow_executions(tool_name="other") == []
 
 
-async def test_twenty_slow_executions_and_a_hundred_recent_ones_by_default(repository, store):
+async def test_twenty_slow_executions_and_a_hundred_recent_ones_are_returned_by_default(repository, store):
     await store_calls(store, [call("t", at=NOW + timedelta(seconds=n), execution_time_ms=6000 + n) for n in range(120)])
     assert len(await repository.get_slow_executions()) == 20
     recent = await repository.get_recent_executions("t")

@@ -76,13 +76,13 @@ async def test_two_stores_of_one_process_share_the_folder(tmp_path: Path) -> Non
         assert await one.ping(), "the first still has it"
 
 
-async def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailableError, match=r"cannot be used: .*choose another folder"):
         await opened(tmp_path / "file" / "clickhouse")
 
 
-async def test_a_server_that_is_away_is_said_in_one_sentence_and_in_time() -> None:
+async def test_a_server_that_is_away_is_reported_in_one_sentence_and_in_time() -> None:
     started = time.monotonic()
     with pytest.raises(
         StoreUnavailableError, match=r"http://127.0.0.1:9/x could not be used: Connection refused. Start it"

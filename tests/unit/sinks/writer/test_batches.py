@@ -78,7 +78,7 @@ def test_records_that_remain_after_a_cut_keep_their_age() -> None:
     assert buffer.due_in(0.9) == pytest.approx(0.9)
 
 
-def test_a_hurried_buffer_gives_what_it_has() -> None:
+def test_a_hurried_buffer_returns_what_it_has() -> None:
     buffer = BatchBuffer(LIMITS)
     buffer.add(some(1), 0.0)
     assert buffer.cut(0.0, everything=True) is not None

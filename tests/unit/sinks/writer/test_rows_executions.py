@@ -82,7 +82,7 @@ def test_a_status_or_class_of_a_wrong_type_is_a_dead_letter(wrong: dict[str, Any
     assert dead_reason(json.dumps(given).encode())[0] in wrong
 
 
-def test_everything_our_own_emitter_can_say_passes() -> None:
+def test_every_event_of_our_own_emitter_is_accepted() -> None:
     assert passes(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}')
     full = ToolExecution(
         tool_name="search",
@@ -156,7 +156,7 @@ def test_what_breaks_the_contract_is_a_dead_letter_that_names_the_field(fields: 
     assert reason
 
 
-def test_a_null_is_as_good_as_nothing() -> None:
+def test_a_null_field_counts_as_absent() -> None:
     value = b'{"tool_name":"x","status":"error","user_id":null,"session_id":null,"metric_id":null,"input_size":null,"recorded_at":null}'
     assert passes(value), "ClickHouse takes the default for a null"
 
