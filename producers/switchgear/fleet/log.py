@@ -121,13 +121,7 @@ def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekey
 
 
 def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
-    """Return a dead letter that fits its topic, for a message that can't be folded.
-
-    Args:
-        record: The message.
-        field: The wrong field, or an empty string for the whole message.
-        reason: What is wrong.
-    """
+    """Return a dead letter that fits its topic. ``field`` is the wrong field, or an empty string for the whole message."""
     return DeadLetter(
         topic=record.topic,
         partition=record.partition,

@@ -37,14 +37,7 @@ def sets_glob(command: Command) -> bool:
 def after_command(
     overrides: PolicyOverrides, command: Command, values: bytes | None, partition: int, offset: int
 ) -> PolicyOverrides:
-    """Return the row after a command.
-
-    Args:
-        overrides: The row.
-        command: Names the glob.
-        values: The glob's values from now on. None removes them.
-        partition: Where the command is in the log.
-        offset: Where the command is in the log.
+    """Return the row after a command at ``offset`` of ``partition``. ``values`` are the glob's from now on; None removes them.
 
     Raises:
         InvalidExecutionError: The partition has as many globs, or as many bytes of values, as it may have.

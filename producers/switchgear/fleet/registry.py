@@ -232,12 +232,6 @@ class CircuitRegistry:
         """Return the circuit of one user or session with a tool. A new one takes over an operator's command on the tool.
 
         If the tool has as many such circuits as it may, and none of those looked at is idle, return the tool's own circuit.
-
-        Args:
-            tool: The tool's own circuit.
-            scope: ``user`` or ``session``.
-            name: The user or session.
-            now: Broker time in seconds.
         """
         circuit_id = f"{tool.row.tool_name}|{scope}={name}"
         found = self.find(circuit_id)

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.follower.clock import FRESH_S, BrokerTime
-from switchgear.follower.status import STALE_AFTER_S, FollowerStatus, LastAnswer
+from switchgear.follower.status import FRESH_S, STALE_AFTER_S, BrokerTime, FollowerStatus, LastAnswer
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled

@@ -20,8 +20,6 @@ class CircuitTable:
         """By circuit id. Only read it."""
         self.scoped: set[str] = set()
         """Tools that have, or had, circuits of users or sessions."""
-        self.applied = 0
-        self.outdated = 0
         self.malformed = 0
         self.last_malformed: str | None = None
 
@@ -31,10 +29,8 @@ class CircuitTable:
         A record without a value removes its circuit. A record that can't be read is counted and skipped.
         """
         if value is None:
-            if key is None or self.views.pop(key.decode(errors="replace"), None) is None:
-                self.outdated += 1
-            else:
-                self.applied += 1
+            if key is not None:
+                self.views.pop(key.decode(errors="replace"), None)
             return None
         try:
             view = self.decode(value)
@@ -43,12 +39,10 @@ class CircuitTable:
             return None
         known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
-            self.outdated += 1
             return None
         if view.scope != "tool":
             self.scoped.add(view.tool_name)
         self.views[view.circuit_id] = view
-        self.applied += 1
         return view
 
     def refuse(self, reason: str) -> None:

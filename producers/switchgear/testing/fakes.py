@@ -11,8 +11,7 @@ from switchgear.emitter.encode import encode_event, encode_fields
 from switchgear.emitter.event import Event
 from switchgear.emitter.status import EmitterStatus
 from switchgear.fleet import Message
-from switchgear.follower.clock import BrokerTime
-from switchgear.follower.status import STALE_AFTER_S, FollowerStatus
+from switchgear.follower.status import STALE_AFTER_S, BrokerTime, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear.testing.log import MemoryLog

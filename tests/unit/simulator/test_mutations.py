@@ -10,7 +10,7 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.values import Cause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
-from switchgear.follower.clock import BrokerTime
+from switchgear.follower.status import BrokerTime
 from switchgear.follower.table import CircuitTable
 from switchgear.guard.fleet_circuits import fleet_answer
 from switchgear.guard.probes import ProbeCoordinator

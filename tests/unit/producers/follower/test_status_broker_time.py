@@ -1,6 +1,6 @@
 import pytest
 
-from switchgear.follower.clock import SAMPLES, BrokerTime
+from switchgear.follower.status import SAMPLES, BrokerTime
 
 
 class Wall:
