@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from pathlib import Path
 
+from msgspec import msgpack
+
 from switchgear.emitter.record_batch import RecordBatch
-from switchgear.emitter.spool.database import SUFFIX, Database
-from switchgear.emitter.spool.spool import Spool
+from switchgear.emitter.spool import SUFFIX, Spool
 
 LIMIT = 16 * 1_048_576
 
@@ -85,7 +88,8 @@ def left_in(folder: Path) -> list[int]:
 
 def events_in(path: Path) -> list[RecordBatch]:
     """Return the events in a file that no process has open, and leave it as it is."""
-    database = Database(path, fsync=False)
-    found = [event for _, event in database.read(1_000_000)]
-    database.close()
-    return found
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT packed FROM events ORDER BY id").fetchall()
+    return [
+        RecordBatch(tool, [value], resent=sent) for (packed,) in rows for tool, value, sent in msgpack.decode(packed)
+    ]

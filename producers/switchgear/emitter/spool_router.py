@@ -24,7 +24,7 @@ from switchgear.emitter.buffer import Buffer, Item
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record_batch import RecordBatch, singles
-from switchgear.emitter.spool.spool import Place, Spool
+from switchgear.emitter.spool import Place, Spool
 from switchgear.emitter.status import SpoolStatus
 from switchgear.runtime.background_thread import DaemonExecutor
 from switchgear.runtime.fork import call_in_child
@@ -207,7 +207,7 @@ class SpoolRouter:
             return
         taken = self._buffer.take(min(AT_ONCE, room))
         if not taken:
-            busy = outbox.pending or self._spool.in_flight or self._spool.more or self._spool.unread or opening
+            busy = outbox.pending or self._spool.answered or self._spool.more or self._spool.unread or opening
             await self._until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
             return
         outbox.offer(self._encode(taken))
@@ -238,7 +238,7 @@ class SpoolRouter:
     async def _progress(self, outbox: Outbox) -> None:
         """Delete what Kafka has answered for from the disk, if there are new answers."""
         answered = outbox.acknowledged + outbox.failed
-        if (self._spool.in_flight or self._spool.answered) and answered != self._answered:
+        if self._spool.answered and answered != self._answered:
             await self._on_disk(self._spool.progress)
             self._answered = answered
 

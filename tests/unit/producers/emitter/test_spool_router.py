@@ -17,7 +17,7 @@ import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
 from switchgear.emitter.record_batch import RecordBatch
-from switchgear.emitter.spool.database import Database
+from switchgear.emitter.spool import Spool
 from switchgear.emitter.status import SpoolStatus
 from tests.support.spooling import databases, descriptors_in, events_in, left_in, opened, written
 from tests.support.waiting import until
@@ -111,14 +111,14 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
     make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Events stay in memory, within its bound."""
-    really, full = Database.append, threading.Event()
+    really, full = Spool.append, threading.Event()
 
-    def append(self: Database, events: Sequence[RecordBatch], *, in_flight: bool = False) -> range:
+    def append(self: Spool, events: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         if full.is_set():
             raise sqlite3.OperationalError("database or disk is full")
         return really(self, events, in_flight=in_flight)
 
-    monkeypatch.setattr(Database, "append", append)
+    monkeypatch.setattr(Spool, "append", append)
     emitter = make(buffer_size=1_000)
     full.set()
     emit(emitter, 0, 800)
@@ -144,7 +144,7 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
         def refuse(*_: Any, **__: Any) -> None:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-        monkeypatch.setattr("switchgear.emitter.spool.spool.Path.mkdir", refuse)
+        monkeypatch.setattr("switchgear.emitter.spool.Path.mkdir", refuse)
     emitter = make(spool_dir=tmp_path / place, buffer_size=100)
     emit(emitter, 0, 150)
     until(lambda: spool_of(emitter).error)
@@ -156,13 +156,13 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
 def test_a_disk_that_hangs_holds_up_no_call_and_shows_in_the_status(
     make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, hang = Database.append, threading.Event()
+    really, hang = Spool.append, threading.Event()
 
-    def append(self: Database, events: Sequence[RecordBatch], *, in_flight: bool = False) -> range:
+    def append(self: Spool, events: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         hang.wait(30)
         return really(self, events, in_flight=in_flight)
 
-    monkeypatch.setattr(Database, "append", append)
+    monkeypatch.setattr(Spool, "append", append)
     emitter = make(buffer_size=1_000)
     emit(emitter, 0, 100)
     until(lambda: spool_of(emitter).waiting_s > 0.1)

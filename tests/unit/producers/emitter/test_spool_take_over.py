@@ -102,18 +102,18 @@ def test_passes_over_empty_and_damaged_files(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_leaves_no_half_made_file_when_no_descriptor_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as none_left:
-        none_left.setattr("switchgear.emitter.spool.database.os.open", refuse)
+        none_left.setattr("switchgear.emitter.spool.Path.touch", refuse)
         with pytest.raises(OSError, match="Too many open files"):
             opened(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_leaves_no_half_made_file_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switchgear.emitter.spool.database._TABLES", "PRAGMA max_page_count = 1; CREATE TABLE t (a);")
+    monkeypatch.setattr("switchgear.emitter.spool._TABLES", "PRAGMA max_page_count = 1; CREATE TABLE t (a);")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         opened(tmp_path)
     assert list(tmp_path.iterdir()) == []

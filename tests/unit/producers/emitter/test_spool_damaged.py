@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from switchgear.emitter.spool.spool import Place, Spool
+from switchgear.emitter.spool import Place, Spool
 from tests.support.spooling import acknowledge, damage, databases, drained, opened, written
 
 
@@ -107,7 +108,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_its_events_are_counted(
         raise error
 
     with monkeypatch.context() as broken:
-        broken.setattr("switchgear.emitter.spool.database.Database.read", fail)
+        broken.setattr("switchgear.emitter.spool.Spool._read_ahead", fail)
         assert spool.read(10) == []
     assert (spool.dropped, spool.damaged) == (40, 1)
     assert "it is damaged (disk I/O error)" in caplog.text
@@ -124,7 +125,7 @@ def test_other_errors_of_reading_lose_nothing(tmp_path: Path, monkeypatch: pytes
         raise sqlite3.OperationalError("unable to open database file")
 
     with monkeypatch.context() as broken:
-        broken.setattr("switchgear.emitter.spool.database.Database.read", fail)
+        broken.setattr("switchgear.emitter.spool.Spool._read_ahead", fail)
         with pytest.raises(sqlite3.OperationalError):
             spool.read(10)
     assert numbers(spool) == list(range(40))
@@ -133,15 +134,16 @@ def test_other_errors_of_reading_lose_nothing(tmp_path: Path, monkeypatch: pytes
 
 def test_a_file_found_damaged_while_writing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = filled(tmp_path, 40)
-    database = spool._database
-    assert database is not None
+    really, damaged = Spool._insert, spool._connection
 
-    def fail(*_: object, **__: object) -> None:
-        error = sqlite3.DatabaseError("database disk image is malformed")
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+    def insert(self: Spool, connection: sqlite3.Connection, *given: Any, **options: Any) -> None:
+        if connection is damaged:
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+        really(self, connection, *given, **options)
 
-    monkeypatch.setattr(database, "append", fail)
+    monkeypatch.setattr(Spool, "_insert", insert)
     assert spool.append(written(40, 41)) == 2
     assert (spool.dropped, spool.damaged) == (40, 1)
     assert numbers(spool) == [40, 41]

@@ -1,1 +1,0 @@
-"""Events on disk while Kafka is down: bounded, and kept when the process is killed."""
