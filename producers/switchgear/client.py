@@ -24,8 +24,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
-from switchgear.runtime.housekeeping import Housekeeping
-from switchgear.runtime.lifetime import Lifetime
+from switchgear.runtime.lifetime import Housekeeping, Lifetime
 from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus

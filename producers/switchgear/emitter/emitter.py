@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.emitter.buffer import Buffer, Item, Wakeup, own
-from switchgear.emitter.clock_offset import ClockOffset
-from switchgear.emitter.encode import encode_items
+from switchgear.emitter.encode import ClockOffset, encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import Mark, RecordBatch, check_record

@@ -1,7 +1,8 @@
-"""The start, the flush and the end of a client."""
+"""The start, the flush and the end of a client, and its work once a second."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
     from switchgear.guard.decision import CircuitDecision
+    from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.fleet_state import Availability
     from switchgear.guard.runtime import Runtime
     from switchgear.runtime.background_thread import Background
-
+    from switchgear.telemetry.hooks import HookList
 
 log: Final = logging.getLogger("switchgear.client")
+EVERY_S: Final = 1.0
 
 
 class Lifetime:
@@ -171,3 +174,40 @@ class Lifetime:
         """Start again at the first call of a forked child."""
         self._runtime.started = self._begun = False
         self._wait_until = None
+
+
+class Housekeeping:
+    """Sends summed-up refusals, calls the hooks, reports dropped events, and checks the age of the fleet's state.
+
+    Refusals that still wait at the end are sent when the emitter closes.
+    """
+
+    def __init__(self, fleet: FleetCircuits, availability: Availability, hooks: HookList | None) -> None:
+        self._refusals = fleet.refusals
+        self._emitter = emitter = fleet.emitter
+        self._availability = availability
+        self._hooks = hooks
+        self._reported_drops = 0
+        emitter.before_close.append(functools.partial(self._refusals.sweep, everything=True))
+        emitter.before_close.append(availability.end)
+
+    async def run(self) -> None:
+        """Call :meth:`look` every second until cancelled."""
+        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
+
+        while True:
+            self.look()
+            await asyncio.sleep(EVERY_S)
+
+    def look(self) -> None:
+        """Do the work once."""
+        self._availability.look()
+        self._refusals.sweep()
+        if self._hooks is None:
+            return
+        self._hooks.run_waiting()
+        if "on_drop" in self._hooks.wants:
+            dropped = self._emitter.status().dropped
+            if dropped > self._reported_drops:
+                self._hooks.on_drop(dropped - self._reported_drops)
+            self._reported_drops = dropped  # lower again in a forked child

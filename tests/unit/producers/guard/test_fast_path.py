@@ -10,8 +10,7 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Event, Switchgear
-from switchgear.emitter.clock_offset import ClockOffset
-from switchgear.emitter.encode import encode_items
+from switchgear.emitter.encode import ClockOffset, encode_items
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.execution import ToolExecution
 

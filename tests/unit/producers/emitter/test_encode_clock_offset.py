@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from switchgear.emitter.clock_offset import NOTICED_S, ClockOffset
+from switchgear.emitter.encode import NOTICED_S, ClockOffset
 
 
 class Machine:

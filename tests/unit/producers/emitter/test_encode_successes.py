@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.emitter.clock_offset import ClockOffset
-from switchgear.emitter.encode import encode_event, encode_items
+from switchgear.emitter.encode import ClockOffset, encode_event, encode_items, encode_successes
 from switchgear.emitter.event import Event
 from switchgear.emitter.record_batch import singles
-from switchgear.emitter.success_template import encode_successes
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.wire import decode_execution
 
