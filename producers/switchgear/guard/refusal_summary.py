@@ -23,7 +23,7 @@ REFUSAL_INTERVAL_S: Final = 1.0
 _FORGET_AFTER_S: Final = 60.0
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _Refusal(msgspec.Struct, frozen=True, gc=False):
     rejection: Rejection
     at: float
     """By the reporter's clock."""
@@ -39,6 +39,12 @@ class _Refusals(msgspec.Struct):
     count: int = 0
     """Those that wait to be sent."""
     latest: _Refusal | None = None
+
+    def take(self, now: float) -> int:
+        """Return the number of those that wait. They are sent at ``now``."""
+        count, self.count = self.count, 0
+        self.latest, self.last_sent = None, now
+        return count
 
 
 class RefusalReporter:
@@ -71,17 +77,16 @@ class RefusalReporter:
         now = self._clock()
         refusal = _Refusal(rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source
-        with self._lock:
-            known = self._tools.get(key)
-            if known is None:
-                known = _Refusals(now)
-            elif now < known.last_sent + REFUSAL_INTERVAL_S and not probe_requested:
-                known.count += 1
-                known.latest = refusal
+        known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
+        if not probe_requested:  # without the lock: Python changes threads only at calls and loops
+            known.count += 1
+            known.latest = refusal
+            if now < known.last_sent + REFUSAL_INTERVAL_S:
                 return
-            count = known.count + (0 if probe_requested else 1)
-            self._tools[key] = _Refusals(now)
-        self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
+        with self._lock:
+            count = known.take(now)
+        if count or probe_requested:
+            self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
 
     def sweep(self, *, everything: bool = False) -> None:
         """Send what has waited for its second, or ``everything``. Forget tools that weren't refused for a minute."""
@@ -93,8 +98,7 @@ class RefusalReporter:
                     if now >= known.last_sent + _FORGET_AFTER_S:
                         del self._tools[key]
                 elif everything or now >= known.last_sent + REFUSAL_INTERVAL_S:
-                    ready.append((known.latest, known.count))
-                    self._tools[key] = _Refusals(now)
+                    ready.append((known.latest, known.take(now)))
         for refusal, count in ready:
             ended_at = self._wall() - max(0.0, now - refusal.at)
             self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)
