@@ -20,7 +20,7 @@ from switchgear.classify.result import HARMLESS, classify_result
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
 from switchgear.guard.permits import Permit
-from switchgear.guard.rejections import CircuitOpenError
+from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_stack
 
@@ -48,15 +48,9 @@ class _OffPath:
         self._function = function
         self._decision, self._routed, self._tool = plan.runtime.decision, plan.runtime.fallbacks.named, plan.tool
 
-    def refuse(self, circuit: LocalCircuit) -> None:
-        """Refuse a call if only the time decides about it and nothing else serves its caller.
-
-        Raises:
-            CircuitOpenError: It is refused.
-        """
-        refusal = None if self._tool in self._routed else self._decision.refused_at_once(self._tool, circuit)
-        if refusal is not None:
-            raise CircuitOpenError(refusal)
+    def refusal(self, circuit: LocalCircuit) -> Rejection | None:
+        """Return, and report, the refusal of a call if only the time decides about it and nothing else serves its caller."""
+        return None if self._tool in self._routed else self._decision.refused_at_once(self._tool, circuit)
 
     def permit(
         self, circuit: LocalCircuit, quiet: BreakerPermit, started: float | None = None, generation: int | None = None
@@ -165,7 +159,9 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            off_path.refuse(circuit)
+            refusal = off_path.refusal(circuit)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
@@ -201,7 +197,9 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            off_path.refuse(circuit)
+            refusal = off_path.refusal(circuit)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
         generation = view.generation if view is not None else 0 if follower.loaded else None
         started = clock()
