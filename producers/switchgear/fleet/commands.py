@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -21,6 +22,8 @@ from switchgear_schemas.records import check_readable, check_time
 
 MAX_COMMAND_BYTES: Final = 65_536
 """A command with its policy has less than 4 kB."""
+MOST_TRIED: Final = 200
+"""Names of tools to come on which a glob's policy is tried. The worker folds nothing else meanwhile."""
 
 
 def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
@@ -201,9 +204,10 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
 
 
 def _future_names(glob: str, overrides: PolicyOverrides) -> Iterator[str]:
-    """Yield a name that the glob covers for each set of other globs that can cover it too. If there are very many, yield some."""
+    """Yield a name that the glob covers for each set of other globs that can cover it too, up to :data:`MOST_TRIED`."""
+    names = (name for name in coverings([glob, *overrides.tables]) if matches(glob, name))
     with suppress(TooManyOverlapsError):
-        yield from (name for name in coverings([glob, *overrides.tables]) if matches(glob, name))
+        yield from islice(names, MOST_TRIED)
 
 
 def _follow(live: LiveCircuit, registry: CircuitRegistry, command: Command, arrived: float) -> None:
