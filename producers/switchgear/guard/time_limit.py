@@ -7,12 +7,13 @@ its result is dropped, and its thread is taken until then.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -165,7 +166,8 @@ class TimedThreads:
         Raises:
             CallTimeoutError: It did not end in time. What the function raises goes through.
         """
-        wait([started], limit_s)
+        with contextlib.suppress(TimeoutError):  # of the wait, or of the function
+            return started.result(limit_s)
         if not started.done():
             raise CallTimeoutError(tool, limit_s)
         return started.result()
