@@ -18,7 +18,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.http_server import Probes, Server, create_probe_app, listen, make_server, url_of
 from switchgear_sinks.migrations import Layout, migrate, pending
 from switchgear_sinks.store import Store, open_store
-from switchgear_sinks.writer import Limits, Writer, WriterMetrics
+from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ _ADDRESS_SETTING: Final = "SWITCHGEAR_API_HTTP"
 
 
 async def run_sink(
-    settings: Settings, *, api: bool = False, instance_id: str | None = None, limits: Limits | None = None
+    settings: Settings, *, api: bool = False, instance_id: str | None = None, limits: WriterLimits | None = None
 ) -> None:
     """Apply the migrations, then write until SIGTERM or SIGINT.
 
@@ -56,7 +56,7 @@ async def run_sink(
                 settings.topics,
                 WriterMetrics(registry),
                 limits=limits
-                or Limits(batch_rows=settings.sink_batch_max_rows, batch_age_s=settings.sink_batch_max_age_s),
+                or WriterLimits(batch_rows=settings.sink_batch_max_rows, batch_age_s=settings.sink_batch_max_age_s),
                 instance_id=instance_id or _instance_of(store),
             )
 

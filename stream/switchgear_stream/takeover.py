@@ -39,7 +39,7 @@ class Found:
     starts: dict[TP, int]
 
 
-class Refused:
+class RefusedRecords:
     """Records of the state topics that no worker wrote. All are counted. The first of them become dead letters."""
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ class TakeOver:
         self._settings = settings
         self._publisher = publisher
         self._table = table
-        self.refused = Refused()
+        self.refused = RefusedRecords()
 
-    def take_refused(self) -> Refused:
+    def take_refused(self) -> RefusedRecords:
         """Return what was refused since the last call."""
-        found, self.refused = self.refused, Refused()
+        found, self.refused = self.refused, RefusedRecords()
         return found
 
     async def rows(self, partitions: Iterable[int]) -> None:

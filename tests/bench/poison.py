@@ -22,7 +22,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from switchgear_sinks.writer import Limits, Writer, WriterMetrics
+from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 from tests.bench.sink import ROWS, Way, events
 from tests.support.kafka import running_kafka
 from tests.support.sinking import Message, fully_committed, produce
@@ -52,7 +52,7 @@ async def drain(way: Way, store: Store, settings: Settings, count: int, bad: int
         settings.kafka,
         settings.topics,
         WriterMetrics(registry),
-        limits=Limits(batch_rows=20_000),
+        limits=WriterLimits(batch_rows=20_000),
         instance_id="bench",
     )
 

@@ -30,7 +30,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from switchgear_sinks.writer import Limits, Writer, WriterMetrics
+from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
 from tests.bench.sink_plain import PLAIN, Insert
 from tests.support.kafka import running_kafka
@@ -140,7 +140,7 @@ async def sink(way: Way, store: Store, settings: Settings, count: int, rows: int
         settings.kafka,
         settings.topics,
         WriterMetrics(registry),
-        limits=Limits(batch_rows=rows),
+        limits=WriterLimits(batch_rows=rows),
         instance_id="bench",
     )
     task = asyncio.create_task(writer.run())

@@ -18,10 +18,10 @@ from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from switchgear_sinks.writer import Limits, Writer, WriterMetrics
+from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 from tests.support.records import execution
 
-QUICK = Limits(batch_rows=2_000, batch_age_s=0.05)
+QUICK = WriterLimits(batch_rows=2_000, batch_age_s=0.05)
 WAIT_S = 60.0
 
 
@@ -189,7 +189,7 @@ async def fully_committed(settings: Settings) -> bool:
 
 @asynccontextmanager
 async def sinking(
-    settings: Settings, store: Store | None = None, limits: Limits = QUICK, instance_id: str | None = None
+    settings: Settings, store: Store | None = None, limits: WriterLimits = QUICK, instance_id: str | None = None
 ) -> AsyncIterator[Sinking]:
     """Run a writer in this process, with ``store`` or the store of the settings. Stop it at the end, and raise its failure."""
     own = await open_store(settings) if store is None else None

@@ -35,7 +35,7 @@ _REASONS: Final = 10
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Where:
+class KafkaOptions:
     """Which Kafka.
 
     Attributes:
@@ -55,7 +55,7 @@ class Where:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Which:
+class LetterFilter:
     """Which letters.
 
     Attributes:
@@ -82,11 +82,11 @@ class Which:
 @dead.command(name="list")
 async def list_letters(
     *,
-    which: Which | None = None,
+    which: LetterFilter | None = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
     json: Annotated[bool, Parameter(negative=())] = False,
     jsonl: Annotated[bool, Parameter(negative=())] = False,
-    where: Where | None = None,
+    where: KafkaOptions | None = None,
 ) -> None:
     """List the dead letters, newest first.
 
@@ -97,8 +97,8 @@ async def list_letters(
         jsonl: One JSON object a line with the message in it: repair the values and give the file to `dead retry --file`.
         where: Which Kafka.
     """
-    settings = (where or Where()).settings()
-    found = await _meant(settings, which or Which())
+    settings = (where or KafkaOptions()).settings()
+    found = await _meant(settings, which or LetterFilter())
     shown = found[: -limit - 1 : -1]
     if jsonl:
         for each in shown:
@@ -117,7 +117,7 @@ async def show(
     /,
     *,
     json: Annotated[bool, Parameter(negative=())] = False,
-    where: Where | None = None,
+    where: KafkaOptions | None = None,
 ) -> None:
     """Show one dead letter: where it came from, why it was rejected, and its bytes.
 
@@ -126,7 +126,7 @@ async def show(
         json: One JSON document.
         where: Which Kafka.
     """
-    settings = (where or Where()).settings()
+    settings = (where or KafkaOptions()).settings()
     (found,) = _named(await read_letters(settings.kafka, settings.topics.dead, Selection()), [key])
     if json:
         output.show_json(found.in_full())
@@ -158,10 +158,10 @@ async def show(
 async def retry(
     *keys: str,
     all_letters: Annotated[bool, Parameter(name="--all", negative=())] = False,
-    which: Which | None = None,
+    which: LetterFilter | None = None,
     file: Path | None = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=_MAX_RETRIES))] = 1_000,
-    where: Where | None = None,
+    where: KafkaOptions | None = None,
 ) -> int:
     """Send dead letters to the executions topic again, repaired or unchanged; those that are still bad stay.
 
@@ -177,8 +177,8 @@ async def retry(
         limit: Letters at most.
         where: Which Kafka.
     """
-    chosen = which or Which()
-    filtered = chosen != Which()
+    chosen = which or LetterFilter()
+    filtered = chosen != LetterFilter()
     if all_letters and keys:
         raise WrongUsageError("Give either keys or --all.")
     if filtered and not all_letters:
@@ -186,7 +186,7 @@ async def retry(
     repairs = {} if file is None else _repairs(file)
     if not keys and not all_letters and file is None:
         raise WrongUsageError("Nothing to send.", hint="Name keys, or give --all or --file.")
-    settings = (where or Where()).settings()
+    settings = (where or KafkaOptions()).settings()
     found = await _meant(settings, chosen)
     letters = found if all_letters else _named(found, list(keys) or list(repairs))
     sent, refused = 0, 0
@@ -205,7 +205,7 @@ async def retry(
     return 1 if refused or left else 0
 
 
-async def _meant(settings: Settings, which: Which) -> list[StoredLetter]:
+async def _meant(settings: Settings, which: LetterFilter) -> list[StoredLetter]:
     """Return the letters that pass the filters, oldest first.
 
     Raises:

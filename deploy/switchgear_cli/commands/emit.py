@@ -21,7 +21,7 @@ from switchgear.replay.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
 from switchgear_cli.emit.run import EmitPlan, emit_lines
-from switchgear_cli.emit.sending import Sending, Tally
+from switchgear_cli.emit.sending import ChunkSender, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
@@ -77,11 +77,11 @@ def emit(
     began = time.monotonic()
     failure: SwitchgearError | None = None
     interrupted = False
-    sending: Sending | None = None
+    sending: ChunkSender | None = None
     try:
         if not dry_run:
             emitter = _connect(settings, timeout, file)
-            sending = Sending(emitter, tally, stall_s=timeout)
+            sending = ChunkSender(emitter, tally, stall_s=timeout)
         with rereadable(file) if restamp else _as_it_is(file) as source, _progress(console) as progress:
             task = progress.add_task("emit", total=None)
             plan = EmitPlan(source, restamp, speed, service, settings.late_after_s)

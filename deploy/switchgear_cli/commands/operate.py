@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from switchgear_cli.operate.run import How, Which, operate
+from switchgear_cli.operate.run import CircuitOptions, CommandOptions, operate
 
-_ALL = Which()
-_DEFAULT = How()
+_ALL = CircuitOptions()
+_DEFAULT = CommandOptions()
 _Tools = Annotated[str, Parameter(required=True)]
 _For = Annotated[str | None, Parameter(name="--for")]
 
@@ -20,8 +20,8 @@ _For = Annotated[str | None, Parameter(name="--for")]
 def force_open(
     *tool: _Tools,
     for_: _For = None,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Refuse the calls of tools everywhere: until another command, or for a time, after which probes decide.
 
@@ -38,8 +38,8 @@ def force_open(
 
 def close(
     *tool: _Tools,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Let a tool's calls through again; what is counted from now on may open it.
 
@@ -53,8 +53,8 @@ def close(
 
 def reset(
     *tool: _Tools,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Close a tool's circuits and forget their evidence and waits.
 
@@ -69,8 +69,8 @@ def reset(
 def disable(
     *tool: _Tools,
     for_: _For = None,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Let every call of a tool through and count none, whatever the processes' own breakers say.
 
@@ -86,8 +86,8 @@ def disable(
 def metrics_only(
     *tool: _Tools,
     for_: _For = None,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Let every call of a tool through and count them: what would have opened is reported.
 
@@ -102,8 +102,8 @@ def metrics_only(
 
 def auto(
     *tool: _Tools,
-    which: Which = _ALL,
-    how: How = _DEFAULT,
+    which: CircuitOptions = _ALL,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Remove an operator's command: the policy decides again. What a rule opened stays open.
 

@@ -15,7 +15,7 @@ from switchgear.policies.policy_set import BUILT_IN
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.operate.policy_values import policy_from
-from switchgear_cli.operate.run import How, Names, clear_policy, set_policy
+from switchgear_cli.operate.run import CommandOptions, NameOptions, clear_policy, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
@@ -24,8 +24,8 @@ from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import load_settings
 
 policy = App(name="policy", help="Check, explain and set the policies of tools.")
-_DEFAULT = How()
-_NAMES = Names()
+_DEFAULT = CommandOptions()
+_NAMES = NameOptions()
 _READ_S: Final = 20.0
 _GLANCE_S: Final = 3.0
 """Longest read of the values set by ``policy set`` without --live, in seconds."""
@@ -105,8 +105,8 @@ def set_values(
     /,
     *assignments: str,
     values_file: Path | None = None,
-    names: Names = _NAMES,
-    how: How = _DEFAULT,
+    names: NameOptions = _NAMES,
+    how: CommandOptions = _DEFAULT,
 ) -> int:
     """Set values of a tool's policy over the policy file's, while everything runs. Other values stay as they are.
 
@@ -124,7 +124,7 @@ def set_values(
 
 
 @policy.command
-def clear(tool: str, /, *, how: How = _DEFAULT) -> int:
+def clear(tool: str, /, *, how: CommandOptions = _DEFAULT) -> int:
     """Remove what was set for a tool or a glob: the policy file's values apply again.
 
     Args:

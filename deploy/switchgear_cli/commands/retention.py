@@ -36,7 +36,7 @@ retention = App(name="retention", help="Show or set how long rows are kept.")
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Where:
+class StoreOptions:
     """Which store: a ClickHouse server that the setting clickhouse_url names, or else that of the running system.
 
     Attributes:
@@ -51,7 +51,7 @@ class Where:
 
 
 @retention.command
-def show(*, where: Where | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> None:
+def show(*, where: StoreOptions | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> None:
     """Show the days that new rows get, for all and for the tenants with days of their own.
 
     Args:
@@ -73,7 +73,7 @@ def set_days(
     *,
     tenant: str | None = None,
     new_rows_only: Annotated[bool, Parameter(negative=())] = False,
-    where: Where | None = None,
+    where: StoreOptions | None = None,
 ) -> None:
     """Keep rows for so many days after they arrived. This overrides the setting retention_days, until `retention reset`.
 
@@ -101,7 +101,7 @@ def reset(
     *,
     tenant: str | None = None,
     new_rows_only: Annotated[bool, Parameter(negative=())] = False,
-    where: Where | None = None,
+    where: StoreOptions | None = None,
 ) -> None:
     """Remove what `retention set` said: a tenant gets the default again, the default gets the setting retention_days.
 
@@ -133,14 +133,14 @@ def _change(tenant: str | None, days: int | None, *, new_rows_only: bool) -> _Wo
 
 
 def _ask(
-    where: Where | None, by_api: Callable[[ApiClient], dict[str, Any]], directly: _Work
+    where: StoreOptions | None, by_api: Callable[[ApiClient], dict[str, Any]], directly: _Work
 ) -> tuple[Mapping[str, Any], str]:
     """Return the rules, and which store they are of: the running system's, or one that is opened here.
 
     Raises:
         ApiUnavailableError: No system runs, and no store was named.
     """
-    chosen = where or Where()
+    chosen = where or StoreOptions()
     settings = store_settings(clickhouse=chosen.clickhouse, data_dir=chosen.data_dir, api_url=chosen.api_url)
     record = None if chosen.data_dir is None else UpRecord.running(chosen.data_dir)
     if settings is not None and record is None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from switchgear.replay.history import HistoryLine, read_history
 from switchgear_cli.emit.recording import Extent, Prepared, extent, prepare
-from switchgear_cli.emit.sending import SHOWN, Sending, Tally
+from switchgear_cli.emit.sending import SHOWN, ChunkSender, Tally
 from switchgear_schemas.errors import InvalidExecutionError
 
 
@@ -35,7 +35,7 @@ def shift_of(found: Extent, speed: float | None, now: datetime) -> timedelta:
 def emit_lines(
     plan: EmitPlan,
     tally: Tally,
-    sending: Sending | None,
+    sending: ChunkSender | None,
     *,
     complain: Callable[[str], None],
     advance: Callable[[int], None],

@@ -19,7 +19,7 @@ OLDEST_S: Final = 0.05
 """A paced line waits at most this long for its chunk."""
 
 
-class Sending:
+class ChunkSender:
     """Sends records that :meth:`add` takes one by one. :meth:`finish` waits for the last answers.
 
     Args:

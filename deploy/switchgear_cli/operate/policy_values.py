@@ -11,7 +11,7 @@ from switchgear.fleet.policy_overrides import laid_over
 from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.errors import impossible, unknown_key
 from switchgear.policies.load import read_file
-from switchgear_cli.operate.targets import READ_S, Known, read_known
+from switchgear_cli.operate.targets import READ_S, KnownState, read_known
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
@@ -134,7 +134,7 @@ def overridden(explained: Explanation) -> dict[str, str]:
     return {field: source.removeprefix(_SET) for field, source in sorted(found.items())}
 
 
-def _layers(known: Known, tool_name: str) -> list[tuple[str, bytes]]:
+def _layers(known: KnownState, tool_name: str) -> list[tuple[str, bytes]]:
     """Return each name or glob and its values, the strongest last."""
     found = [(glob, kept.tables[glob]) for kept in known.overrides.values() for glob in kept.covering(tool_name)]
     row = known.circuits.get(tool_name)

@@ -31,7 +31,7 @@ INTERRUPTED: Final = 130
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class How:
+class CommandOptions:
     """The options of every operator command.
 
     Args:
@@ -52,7 +52,7 @@ class How:
     bootstrap_servers: str | None = None
     topic_prefix: str | None = None
 
-    def settings(self, names: Names | None = None) -> Settings:
+    def settings(self, names: NameOptions | None = None) -> Settings:
         """Return the settings and configure logging. With ``names``, the settings include the API's address."""
         found = client_settings(
             use=(KAFKA,) if names is None else (KAFKA, API),
@@ -80,7 +80,7 @@ class How:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Names:
+class NameOptions:
     """The options that say which names are known.
 
     Args:
@@ -94,7 +94,7 @@ class Names:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Which(Names):
+class CircuitOptions(NameOptions):
     """The options that choose circuits. Without them, a command goes to all circuits of a tool, also to new ones.
 
     Args:
@@ -136,7 +136,13 @@ class Which(Names):
 
 
 def operate(
-    command: str, verb: Verb, words: Sequence[str], how: How, which: Which, *, duration: str | None = None
+    command: str,
+    verb: Verb,
+    words: Sequence[str],
+    how: CommandOptions,
+    which: CircuitOptions,
+    *,
+    duration: str | None = None,
 ) -> int:
     """Send the verb to every tool that ``words`` name, and print the results.
 
@@ -172,7 +178,7 @@ def operate(
     return send(settings, commands, how)
 
 
-def set_policy(name: str, policy: BreakerPolicy, how: How, names: Names) -> int:
+def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: NameOptions) -> int:
     """Set values of a tool's or a glob's policy. A glob isn't expanded: it applies to later tools too.
 
     Returns:
@@ -190,7 +196,7 @@ def set_policy(name: str, policy: BreakerPolicy, how: How, names: Names) -> int:
     return send(settings, [command], how)
 
 
-def clear_policy(name: str, how: How) -> int:
+def clear_policy(name: str, how: CommandOptions) -> int:
     """Remove the values that were set for a tool or a glob.
 
     Returns:
@@ -210,7 +216,7 @@ def clear_policy(name: str, how: How) -> int:
 def send(
     settings: Settings,
     commands: Sequence[Command],
-    how: How,
+    how: CommandOptions,
     *,
     done: Collection[CommandOutcome] = ("applied", "unchanged", "sent"),
 ) -> int:

@@ -30,7 +30,7 @@ READ_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownState:
     """The newest rows of the changelog: ``circuits`` by circuit id, ``overrides`` by the number of its partition."""
 
     circuits: dict[str, Row]
@@ -52,7 +52,7 @@ async def read_known(
     *,
     enough: Collection[str] | None = None,
     timeout_s: float = READ_S,
-) -> Known:
+) -> KnownState:
     """Read the changelog to its end. Foreign rows are left out, as the workers do.
 
     Args:
@@ -85,7 +85,7 @@ async def read_known(
         ) from error
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
-    return Known({row.circuit_id: row for row in rows}, {found.partition: found for found in overrides})
+    return KnownState({row.circuit_id: row for row in rows}, {found.partition: found for found in overrides})
 
 
 async def commands_wait(settings: Settings) -> bool:
@@ -212,7 +212,7 @@ async def resolve(
 
 @dataclass(frozen=True, slots=True)
 class _Atlas:
-    known: Known
+    known: KnownState
     tools: frozenset[str]
     remarks: tuple[str, ...]
     """The sources that could not be read, one sentence each."""

@@ -27,7 +27,7 @@ class Duplicate:
     """How often the call was made, this time included."""
 
 
-class DuplicateWatch:
+class DuplicateCounter:
     """Count equal calls of a session within the last ``window_s`` seconds. Thread-safe.
 
     Calls in between make no difference, so two loops that alternate are counted too. A slow poll isn't a loop: calls that are

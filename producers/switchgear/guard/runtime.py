@@ -14,7 +14,7 @@ import msgspec
 
 from switchgear.caching.cache import result_caches
 from switchgear.caching.call_key import parameters_hash
-from switchgear.caching.repeated_calls import DuplicateWatch
+from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
 from switchgear.guard.decision import CircuitDecision, PendingProbe
@@ -75,7 +75,7 @@ class Runtime:
         """For synchronous calls with a time limit."""
         self.cache = result_caches(self.clock)
         self.flights = SingleFlight()
-        self.duplicates = DuplicateWatch(clock=self.clock)
+        self.duplicates = DuplicateCounter(clock=self.clock)
         self._make_lock()
         call_in_child(self._make_lock)
 

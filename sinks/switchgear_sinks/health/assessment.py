@@ -46,7 +46,7 @@ _CALLER_ERROR: Final[dict[ErrorClass, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ToolFigures:
     """The figures of a tool over a period.
 
     Args:
@@ -75,49 +75,49 @@ class Assessment:
     recommendations: list[str]
 
 
-def assess(evidence: Evidence) -> Assessment:
+def assess(figures: ToolFigures) -> Assessment:
     """Assess one tool by its judged calls: all but caller errors and cancelled calls.
 
     With fewer than five judged calls the status is unknown, or unhealthy if the circuit refuses calls. Otherwise it is the
     worse of the success rate (>= 0.95 healthy, >= 0.80 degraded) and the average latency (<= 2000 ms healthy, <= 5000 ms
     degraded). Caller errors and cancelled calls never change the status. If they are 5 % of all calls, they are an issue.
     """
-    stats, tool = evidence.stats, evidence.tool_name
+    stats, tool = figures.stats, figures.tool_name
     issues: list[str] = []
     advice: list[str] = []
-    refusing = _refusing(evidence.circuit, evidence.now)
+    refusing = _refusing(figures.circuit, figures.now)
     calls, judged = int(stats["total_calls"]), judged_calls(stats)
     if judged < MIN_CALLS_FOR_ASSESSMENT:
         status = HealthStatus.UNHEALTHY if refusing else HealthStatus.UNKNOWN
         if judged < calls:
             few = f"only {judged}" if judged else "none"
             issues.append(
-                f"No status: {few} of the {calls} calls {_in(evidence)} count for {tool}'s health; "
+                f"No status: {few} of the {calls} calls {_in(figures)} count for {tool}'s health; "
                 f"{MIN_CALLS_FOR_ASSESSMENT} are needed."
             )
         elif calls:
-            issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a status {_in(evidence)}.")
+            issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a status {_in(figures)}.")
         else:
-            issues.append(f"No calls {_in(evidence)}.")
+            issues.append(f"No calls {_in(figures)}.")
             if not refusing:
                 advice.append(f"Nothing to do, unless {tool} should have been called: then check who calls it.")
     else:
         by_rate, by_latency = rate_status(stats["success_rate"]), latency_status(stats["avg_time_ms"])
         status = worst((by_rate, by_latency))
         if by_rate is not HealthStatus.HEALTHY:
-            issues.append(_rate_issue(evidence, by_rate))
-            advice.append(_rate_advice(evidence))
+            issues.append(_rate_issue(figures, by_rate))
+            advice.append(_rate_advice(figures))
         if by_latency is not HealthStatus.HEALTHY:
-            issues.append(_latency_issue(evidence, by_latency))
+            issues.append(_latency_issue(figures, by_latency))
             advice.append(
                 f"Look at the slowest calls of {tool} (switchgear slow), and set a timeout below what callers can wait."
             )
-    failed = _failures_of_the_tool(evidence)
+    failed = _failures_of_the_tool(figures)
     if calls and failed:
         issues.append(_error_issue(failed[0]))
-    _add_caller_errors(evidence, issues, advice)
-    _add_cancelled(evidence, issues, advice)
-    _add_circuit(evidence, refusing=refusing, issues=issues, advice=advice)
+    _add_caller_errors(figures, issues, advice)
+    _add_cancelled(figures, issues, advice)
+    _add_circuit(figures, refusing=refusing, issues=issues, advice=advice)
     return Assessment(status, issues, advice)
 
 
@@ -164,26 +164,26 @@ def system_status(statuses: Sequence[HealthStatus]) -> HealthStatus:
     return HealthStatus.HEALTHY if judged.count(HealthStatus.HEALTHY) == len(judged) else HealthStatus.DEGRADED
 
 
-def _rate_issue(evidence: Evidence, status: HealthStatus) -> str:
-    stats = evidence.stats
+def _rate_issue(figures: ToolFigures, status: HealthStatus) -> str:
+    stats = figures.stats
     failed, judged = failures(stats), judged_calls(stats)
     which = "calls" if judged == int(stats["total_calls"]) else "judged calls"
     needed = SUCCESS_RATE_HEALTHY if status is HealthStatus.DEGRADED else SUCCESS_RATE_DEGRADED
     return (
         f"Success rate {percent(stats['success_rate'])}, below {percent(needed)}: {failed} of {judged} {which} "
-        f"failed {_in(evidence)} ({stats['timeout_count']} timed out)."
+        f"failed {_in(figures)} ({stats['timeout_count']} timed out)."
     )
 
 
-def _latency_issue(evidence: Evidence, status: HealthStatus) -> str:
-    stats = evidence.stats
+def _latency_issue(figures: ToolFigures, status: HealthStatus) -> str:
+    stats = figures.stats
     limit = LATENCY_HEALTHY_MS if status is HealthStatus.DEGRADED else LATENCY_DEGRADED_MS
     tail = f"; 95 % of calls took up to {stats['p95_time_ms']:.0f} ms" if stats.get("p95_time_ms") else ""
-    return f"Average latency {stats['avg_time_ms']:.0f} ms, above {limit} ms {_in(evidence)}{tail}."
+    return f"Average latency {stats['avg_time_ms']:.0f} ms, above {limit} ms {_in(figures)}{tail}."
 
 
-def _failures_of_the_tool(evidence: Evidence) -> list[Mapping[str, Any]]:
-    return [each for each in evidence.errors if not each["caller_error"]]
+def _failures_of_the_tool(figures: ToolFigures) -> list[Mapping[str, Any]]:
+    return [each for each in figures.errors if not each["caller_error"]]
 
 
 def _error_issue(top: Mapping[str, Any]) -> str:
@@ -193,24 +193,24 @@ def _error_issue(top: Mapping[str, Any]) -> str:
     return f"Most frequent error: {top['error_type']}, {times} since {_clock(top['first_seen'])}{said}"
 
 
-def _add_caller_errors(evidence: Evidence, issues: list[str], advice: list[str]) -> None:
-    stats, tool = evidence.stats, evidence.tool_name
+def _add_caller_errors(figures: ToolFigures, issues: list[str], advice: list[str]) -> None:
+    stats, tool = figures.stats, figures.tool_name
     if _NOTABLE * int(stats["caller_error_count"]) < max(1, int(stats["total_calls"])):
         return
     by_class: dict[ErrorClass, list[Mapping[str, Any]]] = {}
-    for each in evidence.errors:
+    for each in figures.errors:
         if each["caller_error"]:
             by_class.setdefault(each["caller_error"], []).append(each)
     for kind, errors in sorted(by_class.items(), key=lambda found: -sum(each["count"] for each in found[1])):
         happened, what_to_do = _CALLER_ERROR[kind]
         count, named = sum(each["count"] for each in errors), str(errors[0]["error_type"])
         said = "".join(f": {part}" for part in ("" if named == kind else named, _message(errors[0])) if part)
-        issues.append(f"{count} of {stats['total_calls']} calls {_in(evidence)} {happened} ({kind}){said}")
+        issues.append(f"{count} of {stats['total_calls']} calls {_in(figures)} {happened} ({kind}){said}")
         advice.append(what_to_do.format(tool=tool))
 
 
-def _add_cancelled(evidence: Evidence, issues: list[str], advice: list[str]) -> None:
-    stats, tool = evidence.stats, evidence.tool_name
+def _add_cancelled(figures: ToolFigures, issues: list[str], advice: list[str]) -> None:
+    stats, tool = figures.stats, figures.tool_name
     cancelled = int(stats["cancelled_count"])
     if _NOTABLE * cancelled < max(1, int(stats["total_calls"])):
         return
@@ -218,7 +218,7 @@ def _add_cancelled(evidence: Evidence, issues: list[str], advice: list[str]) -> 
     after = (
         f"after {average_ms:.0f} ms on average" if average_ms < 1000 else f"after {average_ms / 1000:.1f} s on average"
     )
-    issues.append(f"{cancelled} of {stats['total_calls']} calls {_in(evidence)} were cancelled by the caller, {after}.")
+    issues.append(f"{cancelled} of {stats['total_calls']} calls {_in(figures)} were cancelled by the caller, {after}.")
     advice.append(f"Callers of {tool} give up {after}: look at their time limits.")
 
 
@@ -227,19 +227,19 @@ def _message(error: Mapping[str, Any]) -> str:
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
 
 
-def _rate_advice(evidence: Evidence) -> str:
-    for kind in (str(top["error_type"]).lower() for top in _failures_of_the_tool(evidence)[:1]):
+def _rate_advice(figures: ToolFigures) -> str:
+    for kind in (str(top["error_type"]).lower() for top in _failures_of_the_tool(figures)[:1]):
         for known, advice in _ADVICE.items():
             if known.replace("_", "") in kind.replace("_", "").replace("ratelimit", "ratelimited"):
-                return advice.format(tool=evidence.tool_name)
-    stats = evidence.stats
+                return advice.format(tool=figures.tool_name)
+    stats = figures.stats
     if stats["timeout_count"] > stats["error_count"]:
-        return _ADVICE["timeout"].format(tool=evidence.tool_name)
-    return f"Read the errors (switchgear errors --tool {evidence.tool_name}), and give the tool a fallback until they are gone."
+        return _ADVICE["timeout"].format(tool=figures.tool_name)
+    return f"Read the errors (switchgear errors --tool {figures.tool_name}), and give the tool a fallback until they are gone."
 
 
-def _add_circuit(evidence: Evidence, *, refusing: bool, issues: list[str], advice: list[str]) -> None:
-    circuit, tool = evidence.circuit, evidence.tool_name
+def _add_circuit(figures: ToolFigures, *, refusing: bool, issues: list[str], advice: list[str]) -> None:
+    circuit, tool = figures.circuit, figures.tool_name
     if circuit is None or circuit["state"] in {"closed", "disabled", "metrics_only"}:
         return
     why = explain(circuit.get("cause"), circuit.get("counts"), state=circuit["state"]) or "no cause recorded"
@@ -262,8 +262,8 @@ def _refusing(circuit: Mapping[str, Any] | None, now: datetime | None) -> bool:
     return circuit["state"] == "forced_open" or (until is not None and (now is None or now < until))
 
 
-def _in(evidence: Evidence) -> str:
-    hours = evidence.period_hours
+def _in(figures: ToolFigures) -> str:
+    hours = figures.period_hours
     return "in the last hour" if hours == 1 else f"in the last {hours:g} hours"
 
 

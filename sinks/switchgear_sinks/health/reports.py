@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from switchgear_schemas.health import HealthStatus, ToolHealthReport
-from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, Evidence, assess, failures
+from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, ToolFigures, assess, failures
 
 _REFUSING: Final = ("open", "forced_open", "half_open")
 
 
-def report(evidence: Evidence, now: datetime) -> ToolHealthReport:
+def report(figures: ToolFigures, now: datetime) -> ToolHealthReport:
     """Return the report on one tool."""
-    assessed, stats, circuit = assess(evidence), evidence.stats, evidence.circuit
+    assessed, stats, circuit = assess(figures), figures.stats, figures.circuit
     return ToolHealthReport(
-        tool_name=evidence.tool_name,
+        tool_name=figures.tool_name,
         status=assessed.status,
         success_rate=stats["success_rate"],
         avg_latency_ms=stats["avg_time_ms"],

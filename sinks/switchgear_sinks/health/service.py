@@ -11,7 +11,7 @@ from switchgear_schemas.execution import ToolMetric
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
 from switchgear_schemas.policy import DEFAULT_COUNTED
 from switchgear_sinks.health import assessment, reports
-from switchgear_sinks.health.assessment import Evidence, system_status
+from switchgear_sinks.health.assessment import ToolFigures, system_status
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.circuits import CircuitsRepository
 from switchgear_sinks.repository.tool_errors import ToolErrorsRepository
@@ -105,7 +105,7 @@ class ToolHealthService:
             self._circuits.current(now, tool_name),
         )
         return reports.report(
-            Evidence(tool_name, stats, period_hours, types, reports.of_tool(circuits).get(tool_name), now=now), now
+            ToolFigures(tool_name, stats, period_hours, types, reports.of_tool(circuits).get(tool_name), now=now), now
         )
 
     async def check_all_tools_health(self, period_hours: float = 1) -> SystemHealthReport:
@@ -126,7 +126,7 @@ class ToolHealthService:
         states = reports.of_tool(circuits)
         judged = [
             reports.report(
-                Evidence(
+                ToolFigures(
                     name,
                     stats.get(name) or reports.no_calls(name, since),
                     period_hours,

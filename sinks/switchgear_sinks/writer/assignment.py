@@ -12,7 +12,7 @@ from aiokafka.structs import TopicPartition
 from switchgear_sinks.writer.inserter import Inserter
 from switchgear_sinks.writer.offset_commits import Commit, Commits, Intent
 from switchgear_sinks.writer.partition import PartitionWriter
-from switchgear_sinks.writer.settings import Limits
+from switchgear_sinks.writer.settings import WriterLimits
 
 log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ class Assignment:
         inserters: Mapping[str, Inserter],
         pending: Mapping[TopicPartition, Intent],
         commit: Commit,
-        limits: Limits,
+        limits: WriterLimits,
         clock: Callable[[], float],
         failed: Callable[[BaseException], None],
     ) -> None:

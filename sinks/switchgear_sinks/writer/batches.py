@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from switchgear_sinks.writer.offset_commits import Intent
-from switchgear_sinks.writer.settings import Limits
+from switchgear_sinks.writer.settings import WriterLimits
 
 RECORD_BYTES: Final = 256
 """Memory of a record besides its bytes, about."""
@@ -43,7 +43,7 @@ class BatchBuffer:
         pending: A range that a former owner named and may not have finished. It becomes the first batch.
     """
 
-    def __init__(self, limits: Limits, pending: Intent | None = None) -> None:
+    def __init__(self, limits: WriterLimits, pending: Intent | None = None) -> None:
         self._limits = limits
         self.pending = pending
         self._records: deque[Record] = deque()

@@ -22,7 +22,7 @@ from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.resent import drop_resent
 from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
-from switchgear_sinks.writer.settings import Limits, WriterMetrics
+from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ class Inserter:
     """Inserts the batches of one topic into one table."""
 
     def __init__(
-        self, store: Store, maker: RowMaker, dead: DeadLetters, metrics: WriterMetrics, limits: Limits
+        self, store: Store, maker: RowMaker, dead: DeadLetters, metrics: WriterMetrics, limits: WriterLimits
     ) -> None:
         self._store = store
         self._maker = maker

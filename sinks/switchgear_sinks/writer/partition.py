@@ -11,7 +11,7 @@ from aiokafka.structs import TopicPartition
 from switchgear_sinks.writer.batches import Batch, BatchBuffer, Record
 from switchgear_sinks.writer.inserter import Inserter
 from switchgear_sinks.writer.offset_commits import Commits, Intent, LostPartitionError
-from switchgear_sinks.writer.settings import Limits
+from switchgear_sinks.writer.settings import WriterLimits
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ class PartitionWriter:
         partition: TopicPartition,
         inserter: Inserter,
         commits: Commits,
-        limits: Limits,
+        limits: WriterLimits,
         clock: Callable[[], float],
         pending: Intent | None,
     ) -> None:

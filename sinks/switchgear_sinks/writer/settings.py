@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WriterLimits:
     """Limits of the writer. Even a small insert has a fixed cost, so batches wait for their size or age."""
 
     batch_rows: int = 20_000

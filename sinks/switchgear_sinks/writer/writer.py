@@ -25,7 +25,7 @@ from switchgear_sinks.writer.dead_letters import DeadLetters
 from switchgear_sinks.writer.inserter import Inserter
 from switchgear_sinks.writer.offset_commits import CommittedIntents
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
-from switchgear_sinks.writer.settings import Limits, WriterMetrics
+from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
 log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         topics: TopicNames,
         metrics: WriterMetrics,
         *,
-        limits: Limits | None = None,
+        limits: WriterLimits | None = None,
         instance_id: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,7 +66,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 not only after the end of its session. Must be unique among the sinks.
             clock: Monotonic seconds.
         """
-        self.limits = Limits() if limits is None else limits
+        self.limits = WriterLimits() if limits is None else limits
         self._connection = connection
         self._topics = topics
         self._metrics = metrics

@@ -16,7 +16,7 @@ from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import open_store
-from switchgear_sinks.writer import Limits
+from switchgear_sinks.writer import WriterLimits
 from tests.support.groups import rewind
 from tests.support.records import execution
 from tests.support.sinking import Message, Sinking, assert_exact, dead_letters, produce, sinking
@@ -192,7 +192,7 @@ async def test_same_bytes_without_the_resent_header_are_two_events(here: Setting
 
 async def test_batches_that_look_alike_to_the_rollups_all_count(here: Settings) -> None:
     """Their rollup blocks are equal byte for byte. Only the token differs."""
-    async with sinking(here, limits=Limits(batch_rows=1, batch_age_s=0.01)) as sink:
+    async with sinking(here, limits=WriterLimits(batch_rows=1, batch_age_s=0.01)) as sink:
         await produce(here, [Message(execution(recorded_at="2026-11-21T10:00:00Z"), partition=0) for _ in range(30)])
         await sink.until_count(30)
         assert sink.metric("switchgear_sink_batches_total", table="tool_metrics") == 30

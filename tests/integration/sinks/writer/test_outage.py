@@ -13,7 +13,7 @@ import time
 import pytest
 
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.writer import Limits
+from switchgear_sinks.writer import WriterLimits
 from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.sinking import assert_exact, load, produce, sinking
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 SHORTENED = float(os.environ.get("SWITCHGEAR_TEST_SHORTENED", "30"))
 TWO_MINUTES_S = 120 / SHORTENED
-PATIENCE = Limits(
+PATIENCE = WriterLimits(
     batch_rows=500,
     batch_age_s=0.05,
     retry_first_s=0.2 / SHORTENED,

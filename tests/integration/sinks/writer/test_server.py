@@ -12,14 +12,14 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas import headers
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import open_store
-from switchgear_sinks.writer import Limits
+from switchgear_sinks.writer import WriterLimits
 from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Sinking, assert_exact, fully_committed, load, produce, sinking, until
 
 pytestmark = pytest.mark.integration
 
-PATIENT = Limits(batch_rows=500, batch_age_s=0.05, retry_first_s=0.05, retry_longest_s=0.3)
+PATIENT = WriterLimits(batch_rows=500, batch_age_s=0.05, retry_first_s=0.05, retry_longest_s=0.3)
 
 
 async def failing(sink: Sinking) -> bool:
@@ -65,7 +65,7 @@ async def test_thousands_of_events_that_were_sent_again_at_once_are_looked_up(th
     for message in events:
         message.headers = [(headers.RESENT, b"1")]
     await produce(there, events)
-    async with sinking(there, limits=Limits(batch_rows=6_000, batch_age_s=20)) as sink:
+    async with sinking(there, limits=WriterLimits(batch_rows=6_000, batch_age_s=20)) as sink:
         await sink.until_committed(there)
         await assert_exact(sink.store, 6_000)
 
@@ -88,7 +88,9 @@ async def test_a_server_that_crashes_and_comes_back_finds_its_sink_waiting(
 async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
     there: Settings, server: ClickHouseServer
 ) -> None:
-    tight = Limits(batch_rows=200, batch_age_s=0.05, memory_bytes=400_000, retry_first_s=0.05, retry_longest_s=0.2)
+    tight = WriterLimits(
+        batch_rows=200, batch_age_s=0.05, memory_bytes=400_000, retry_first_s=0.05, retry_longest_s=0.2
+    )
     async with sinking(there, limits=tight) as sink:
         server.order("503")
         await produce(there, load(20_000))

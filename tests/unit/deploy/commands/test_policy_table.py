@@ -10,7 +10,7 @@ from switchgear.fleet.rows import PolicyOverrides, Row
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
 from switchgear_cli.operate import policy_values as in_force_module
-from switchgear_cli.operate.targets import Known
+from switchgear_cli.operate.targets import KnownState
 
 NAMES = ["mcp:calendar:list_events", "mcp:email:send", "[x]", "[bold]y[/bold]:warning:"]
 
@@ -47,7 +47,7 @@ def overridden(monkeypatch):
 
     async def read_known(_settings, _tools, *, timeout_s):
         assert timeout_s > 0
-        return Known({"search": row}, {0: standing})
+        return KnownState({"search": row}, {0: standing})
 
     monkeypatch.setattr(in_force_module, "read_known", read_known)
 

@@ -15,7 +15,7 @@ from switchgear_cli.operate import send_command as send_command_module
 from switchgear_cli.operate import targets as targets_module
 from switchgear_cli.operate.command_result import CommandResult
 from switchgear_cli.operate.send_command import this_person
-from switchgear_cli.operate.targets import Known
+from switchgear_cli.operate.targets import KnownState
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
 
@@ -37,10 +37,10 @@ class Fleet:
         scope = whose.partition("=")[0] or "tool"
         self.rows[circuit_id] = Row(circuit_id=circuit_id, tool_name=tool, scope=scope, **fields)  # type: ignore[arg-type]
 
-    async def read_known(self, _settings, _tools=None, **_limits) -> Known:
+    async def read_known(self, _settings, _tools=None, **_limits) -> KnownState:
         if self.down:
             raise BrokerUnavailableError("The topic could not be read.", hint="Check that its broker is up.")
-        return Known(self.rows, self.overrides)
+        return KnownState(self.rows, self.overrides)
 
     async def commands_wait(self, _settings) -> bool:
         return self.unread

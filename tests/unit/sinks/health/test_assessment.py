@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear_schemas.health import HealthStatus
-from switchgear_sinks.health.assessment import Assessment, Evidence, assess, percent, system_status
+from switchgear_sinks.health.assessment import Assessment, ToolFigures, assess, percent, system_status
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SENT = "calls in the last hour were rejected because of what the caller sent (invalid_input)"
@@ -26,7 +26,7 @@ def evidence(succeeded=10, failed=0, timed_out=0, avg=100.0, hours=1, callers=0,
         "avg_time_ms": avg,
         "p95_time_ms": 2 * avg,
     }
-    return Evidence("search", stats, hours, now=NOW, **more)
+    return ToolFigures("search", stats, hours, now=NOW, **more)
 
 
 def error(kind, count=3, example="boom", caller=None):

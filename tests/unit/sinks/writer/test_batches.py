@@ -8,10 +8,10 @@ import pytest
 
 from switchgear_sinks.writer.batches import RECORD_BYTES, BatchBuffer
 from switchgear_sinks.writer.offset_commits import Intent
-from switchgear_sinks.writer.settings import Limits
+from switchgear_sinks.writer.settings import WriterLimits
 from tests.support.records import NOON_MS, HandMadeRecord, records
 
-LIMITS = Limits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)
+LIMITS = WriterLimits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)
 
 
 def some(count: int, first: int = 0, size: int = 1) -> list[HandMadeRecord]:
@@ -56,7 +56,7 @@ def test_keys_and_headers_count_for_the_size_of_a_batch() -> None:
 
 
 def test_records_without_bytes_count_for_the_size_of_a_batch() -> None:
-    buffer = BatchBuffer(Limits(batch_rows=1_000, batch_bytes=4 * RECORD_BYTES))
+    buffer = BatchBuffer(WriterLimits(batch_rows=1_000, batch_bytes=4 * RECORD_BYTES))
     buffer.add([HandMadeRecord(offset=offset, key=None) for offset in range(4)], 0.0)
     assert buffer.cut(0.0) is not None
 
@@ -140,7 +140,7 @@ def test_record_that_is_fetched_twice_is_taken_once() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_record_is_in_exactly_one_batch_in_order(seed: int) -> None:
     chance = random.Random(seed)
-    buffer = BatchBuffer(Limits(batch_rows=7, batch_age_s=0.5, batch_bytes=200))
+    buffer = BatchBuffer(WriterLimits(batch_rows=7, batch_age_s=0.5, batch_bytes=200))
     seen: list[int] = []
     now, offset = 0.0, 0
     while offset < 500 or len(buffer):

@@ -14,11 +14,11 @@ from switchgear_sinks.writer.assignment import Assignment
 from switchgear_sinks.writer.batches import RECORD_BYTES, Batch
 from switchgear_sinks.writer.offset_commits import Commits, Intent
 from switchgear_sinks.writer.partition import PartitionWriter
-from switchgear_sinks.writer.settings import Limits
+from switchgear_sinks.writer.settings import WriterLimits
 from tests.support.records import NOON_MS, records
 
 HERE = TopicPartition("executions", 3)
-LIMITS = Limits(batch_rows=2, batch_age_s=60.0, fence_s=10.0)
+LIMITS = WriterLimits(batch_rows=2, batch_age_s=60.0, fence_s=10.0)
 
 
 class World:
