@@ -344,7 +344,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             follower=None if self._follower is None else self._follower.status(),
             local=self._decision.local.not_closed(),
             mode="local_only" if self._availability is None else self._availability.look(),
-            owner_silent_s={} if fleet is None else fleet.probes.unanswered(fleet.views),
+            owner_silent_s={} if fleet is None else fleet.owner_silent_s(),
             hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
             fleet={} if self._follower is None else self._follower.table.states(),

@@ -75,11 +75,11 @@ class CircuitDecision:
         """Return the answer to a requested probe: a lease, a closed circuit, or a refusal. Late answers count as none."""
         fleet = self.fleet
         assert fleet is not None  # it asked
-        fleet.probes.answered(pending.view.circuit_id)
+        fleet.request_ended(pending.view.circuit_id)
         view = self._views.get(pending.view.circuit_id, pending.view)
         found = fleet.answer(view)
         lease = None
-        if isinstance(found, LeaseView) and fleet.probes.take(view.circuit_id, found.lease_id):
+        if isinstance(found, LeaseView) and fleet.take_lease(view.circuit_id, found.lease_id):
             lease = (view.circuit_id, found.lease_id)
         elif found != "pass":
             pending.circuit.release(pending.breaker_permit, self.clock())
@@ -98,7 +98,7 @@ class CircuitDecision:
     def give_up(self, pending: PendingProbe) -> None:
         """Take back a request whose caller was cancelled while it waited."""
         assert self.fleet is not None
-        self.fleet.probes.answered(pending.view.circuit_id)
+        self.fleet.request_ended(pending.view.circuit_id)
         pending.circuit.release(pending.breaker_permit, self.clock())
 
     def refused_at_once(self, tool: str, circuit: LocalCircuit) -> Rejection | None:
@@ -148,11 +148,11 @@ class CircuitDecision:
         if found == "refuse":
             return fleet.rejection(view, self.is_open)
         if isinstance(found, LeaseView):  # one call of this process uses it; the others wait for its outcome
-            if not fleet.probes.take(view.circuit_id, found.lease_id):
+            if not fleet.take_lease(view.circuit_id, found.lease_id):
                 return fleet.rejection(view, self.is_open)
             answer = self._locally(view.tool_name, view, caller, (view.circuit_id, found.lease_id))
             if isinstance(answer, Rejection):
-                fleet.probes.give_back(view.circuit_id, found.lease_id)
+                fleet.give_lease_back(view.circuit_id, found.lease_id)
             return answer
         if fleet.reachable(view):
             return self._request_probe(fleet, view, caller)
@@ -184,7 +184,7 @@ class CircuitDecision:
         if isinstance(breaker_permit, BreakerRejection):
             return self._local_refusal(view.tool_name, breaker_permit, circuit, view)
         refusal = fleet.rejection(view, self.is_open)
-        answer = fleet.probes.ask(view)
+        answer = fleet.request_probe(view)
         if answer is None:
             circuit.release(breaker_permit, self.clock())
             return refusal

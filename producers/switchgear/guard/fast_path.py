@@ -84,8 +84,7 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    routed = plan.runtime.fallbacks.named
+    circuits, sessions = decision.local.circuits, session_stack.get
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -93,9 +92,7 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
@@ -117,8 +114,7 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    routed = plan.runtime.fallbacks.named
+    circuits, sessions = decision.local.circuits, session_stack.get
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -126,9 +122,7 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
+            off_path.refuse(circuit)
             return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))

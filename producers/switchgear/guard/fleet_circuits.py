@@ -1,15 +1,18 @@
-"""The fleet's circuits, as this process follows them."""
+"""The fleet's circuits, as this process follows them, with its requests for probes and the leases that answer them."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
-from switchgear.guard.probes import ProbeCoordinator
 from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Rejection
+from switchgear.runtime.fork import call_in_child
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
@@ -20,10 +23,22 @@ FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
 """What a circuit's record says about a call. ``ask``: a probe may go if the owner grants a lease. A LeaseView permits it."""
 
 
-class FleetCircuits:
-    """Answers what the fleet says about a call, and asks for probes. Thread-safe.
+ASK_AGAIN_S: Final = 1.0
+"""Wait after an unanswered request for a probe. Until then calls are refused at once."""
 
-    ``silence_s``: see :class:`~switchgear.guard.probes.ProbeCoordinator`.
+
+@dataclass(slots=True)
+class _Request:
+    version: int
+    first: float
+    last: float
+
+
+class FleetCircuits:
+    """Answers what the fleet says about a call. Thread-safe.
+
+    It sends one request for a probe at a time for each circuit, and hands out each lease once. Unanswered requests for
+    ``silence_s`` mean that the circuit has no owner.
     """
 
     def __init__(
@@ -37,7 +52,8 @@ class FleetCircuits:
     ) -> None:
         self.follower = follower
         self.emitter = emitter
-        self.probes = ProbeCoordinator(silence_s=silence_s, clock=clock)
+        self._silence_s = silence_s
+        self._clock = clock
         self.refusals = RefusalReporter(emitter, clock, wall)
         self.scoped: set[str] = follower.table.scoped
         """Tools that have circuits of users or sessions."""
@@ -45,11 +61,30 @@ class FleetCircuits:
         follower.broker_time.wall = wall
         self.wall: Callable[[], float] = follower.broker_time
         """The broker's time, in seconds since 1970."""
+        self._waiting: dict[str, Future[None]] = {}
+        self._requests: dict[str, _Request] = {}
+        self._used_leases: dict[str, str] = {}
+        self.forked()
+        call_in_child(self.forked)
         follower.listeners.append(self.on_view)
+
+    def forked(self) -> None:
+        """Start, also in the child of a fork: requests and leases are the parent's."""
+        self._lock = threading.RLock()  # a finalizer that runs while it is held may release a permit
+        self._waiting.clear()
+        self._requests.clear()
+        self._used_leases.clear()
 
     def on_view(self, view: CircuitView) -> None:
         """Take note of a circuit's new record."""
-        self.probes.on_view(view, self.emitter.emitter_id)
+        with self._lock:
+            if view.passes:
+                self._requests.pop(view.circuit_id, None)
+                self._used_leases.pop(view.circuit_id, None)
+            waiter = self._waiting.get(view.circuit_id)
+        ours = any(lease.emitter_id == self.emitter.emitter_id for lease in view.leases)
+        if waiter is not None and (view.passes or ours) and not waiter.done():
+            waiter.set_result(None)
 
     def view(self, tool: str, user_id: str, session_id: str | None) -> CircuitView | None:
         """Return the circuit that decides on a call: one that refuses, else the one of the highest generation.
@@ -72,7 +107,7 @@ class FleetCircuits:
     def reachable(self, view: CircuitView) -> bool:
         """Return whether the circuit's owner can answer a request. If not, the process's own breaker decides alone."""
         age = self.follower.age_s()
-        return age is not None and age < STALE_AFTER_S and self.emitter.connected and not self.probes.silent(view)
+        return age is not None and age < STALE_AFTER_S and self.emitter.connected and not self.owner_silent(view)
 
     def generation(self, view: CircuitView | None) -> int | None:
         """Return the generation of a circuit. One without a record has 0 once all are loaded: it has never changed."""
@@ -97,6 +132,62 @@ class FleetCircuits:
             generation=view.generation,
             scope=view.scope,
         )
+
+    # -- requests for probes, and leases ------------------------------------------------------------------------------
+
+    def request_probe(self, view: CircuitView) -> Future[None] | None:
+        """Register a request. Its future is done when the circuit passes or leases this process a probe.
+
+        Returns:
+            None if another call asks now, or has just asked: refuse this one.
+        """
+        with self._lock:
+            now = self._clock()
+            known = self._requests.get(view.circuit_id)
+            if view.circuit_id in self._waiting:
+                return None
+            if known is None or known.version != view.version:
+                self._requests[view.circuit_id] = _Request(view.version, now, now)
+            elif now < known.last + ASK_AGAIN_S:
+                return None
+            else:
+                known.last = now
+            waiter = self._waiting[view.circuit_id] = Future()
+            return waiter
+
+    def request_ended(self, circuit_id: str) -> None:
+        """Note that the call which asked no longer waits."""
+        with self._lock:
+            self._waiting.pop(circuit_id, None)
+
+    def owner_silent(self, view: CircuitView) -> bool:
+        """Return whether requests about this very version were unanswered for too long: the circuit has no owner."""
+        known = self._requests.get(view.circuit_id)
+        return known is not None and known.version == view.version and known.last - known.first >= self._silence_s
+
+    def owner_silent_s(self) -> dict[str, float]:
+        """Return the seconds since the first request, by circuit, where repeated requests got no answer."""
+        with self._lock:
+            now = self._clock()
+            return {
+                circuit_id: now - known.first
+                for circuit_id, known in self._requests.items()
+                if known.last > known.first and (view := self.views.get(circuit_id)) and view.version == known.version
+            }
+
+    def take_lease(self, circuit_id: str, lease_id: str) -> bool:
+        """Use a lease for a call. Return False if another call of this process has it."""
+        with self._lock:
+            if self._used_leases.get(circuit_id) == lease_id:
+                return False
+            self._used_leases[circuit_id] = lease_id
+            return True
+
+    def give_lease_back(self, circuit_id: str, lease_id: str) -> None:
+        """Free a lease for the next call, because its call wasn't made."""
+        with self._lock:
+            if self._used_leases.get(circuit_id) == lease_id:
+                del self._used_leases[circuit_id]
 
 
 def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer:

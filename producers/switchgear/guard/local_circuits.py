@@ -116,9 +116,7 @@ class LocalCircuit:
         until = breaker.open_until
         if until is None or now >= until or breaker.state != "open":
             return None
-        cause, error, reason, shown = self._words
-        if cause is not breaker.cause or error is not self.last_error:
-            reason, shown = self.words()
+        reason, shown = self.words()
         return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
 
     def words(self) -> tuple[str, str | None]:
@@ -149,11 +147,7 @@ class LocalBreakers:
     the calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
     half-open, commanded and counting circuits never do.
 
-    Args:
-        policies: See :data:`LocalPolicies`.
-        clock: Monotonic seconds.
-        limit: Most tools.
-        limit_per_tool: Most circuits of one tool.
+    ``limit`` is the most tools, ``limit_per_tool`` the most circuits of one tool.
     """
 
     def __init__(

@@ -36,23 +36,18 @@ _SUCCESS: Final = ResultKind.SUCCESS  # looking it up in the Enum takes longer
 
 
 class CallReport(msgspec.Struct, frozen=True):
-    """How a call ended, as its caller reports it. All values are checked.
-
-    Attributes:
-        error: The exception or message; None for a success.
-        classification: The caller's own; None leaves a failure to the client's classifier. A success with one is ignored.
-        usage: Tokens and cost that weren't reported before.
-        output_size: Bytes or characters of the result.
-        metadata: Sent with the event.
-        duration_ms: Measured by the caller; None for the time since the permit was given.
-    """
+    """How a call ended, as its caller reports it. All values are checked."""
 
     error: BaseException | str | None = None
+    """None for a success."""
     classification: Classification | None = None
+    """None leaves a failure to the client's classifier. A success with one is ignored."""
     usage: Usage = NOTHING
+    """What wasn't reported before."""
     output_size: int = 0
     metadata: Mapping[str, Any] | None = None
     duration_ms: float | None = None
+    """None for the time since the permit was given."""
 
 
 class CallValues(TypedDict, total=False):
@@ -362,7 +357,7 @@ class Reporter:
         if permit.circuit is not None and permit.breaker_permit is not None:
             permit.circuit.release(permit.breaker_permit, self.clock())
         if permit.lease is not None and self.fleet is not None:
-            self.fleet.probes.give_back(*permit.lease)
+            self.fleet.give_lease_back(*permit.lease)
 
 
 def _message(error: BaseException | str) -> str:

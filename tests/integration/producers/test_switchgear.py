@@ -227,7 +227,7 @@ async def test_a_cancelled_wait_leaks_nothing(settings, make_gear):
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert gear._decision.fleet.probes._waiting == {}
+    assert gear._decision.fleet._waiting == {}
     await publish(settings, circuit("t", "half_open", 2, until=0.0, leases=(lease(gear._emitter.emitter_id),)))
     await eventually(lambda: gear.circuits()["t"].version == 2)
     assert (await gear.atry_acquire("t")).lease_id == "lease-1"

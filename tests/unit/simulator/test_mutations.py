@@ -12,8 +12,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.fold import FleetFold
 from switchgear.follower.status import BrokerTime
 from switchgear.follower.table import CircuitTable
-from switchgear.guard.fleet_circuits import fleet_answer
-from switchgear.guard.probes import ProbeCoordinator
+from switchgear.guard.fleet_circuits import FleetCircuits, fleet_answer
 from switchgear.testing.worker import MemoryWorker
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 from tests.simulator.__main__ import agreement
@@ -55,7 +54,7 @@ def test_an_owner_that_grants_one_lease_too_many_is_noticed(monkeypatch):
 
 
 def test_a_lease_used_twice_is_noticed(monkeypatch):
-    monkeypatch.setattr(ProbeCoordinator, "take", lambda *_: True)
+    monkeypatch.setattr(FleetCircuits, "take_lease", lambda *_: True)
     error = broken(calls_per_s=15.0, tools=4, processes=3, hours=0.2)
     assert error.invariant == "at-most-n-probes"
     assert "a second time" in str(error)

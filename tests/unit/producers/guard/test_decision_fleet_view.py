@@ -87,7 +87,7 @@ def test_a_refusal_by_the_local_breaker_does_not_spend_the_lease(gear):
         gear.try_acquire("t").failure(TimeoutError())
     publish(gear, "half_open", until=-1, leases=(my_lease(gear),))
     assert gear.try_acquire("t").source == "local"
-    assert gear._decision.fleet.probes.take("t", "l1")
+    assert gear._decision.fleet.take_lease("t", "l1")
 
 
 def test_a_lease_of_another_process_refuses(gear):

@@ -232,11 +232,11 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
     monkeypatch.setattr(type(gear._decision.fleet), "reachable", lambda *_: True)
     task = asyncio.ensure_future(gear.acall("tool", asyncio.sleep, 0))
     await asyncio.sleep(0.05)
-    assert (len(breaker.leases), len(gear._decision.fleet.probes._waiting)) == (1, 1)
+    assert (len(breaker.leases), len(gear._decision.fleet._waiting)) == (1, 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (len(breaker.leases), len(gear._decision.fleet.probes._waiting)) == (0, 0)
+    assert (len(breaker.leases), len(gear._decision.fleet._waiting)) == (0, 0)
     gear._emitter.closed = True
 
 
