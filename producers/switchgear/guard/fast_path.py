@@ -92,7 +92,9 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            off_path.refuse(circuit)
+            refusal = off_path.refusal(circuit)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
@@ -122,7 +124,9 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            off_path.refuse(circuit)
+            refusal = off_path.refusal(circuit)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
