@@ -30,7 +30,7 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 def configure_logging(settings: Settings) -> None:
     """Send every log line to standard error, as ``log_format`` and ``log_level`` say.
 
-    Console: one line an event, coloured on a terminal unless ``NO_COLOR`` is set. JSON: one object a line, with an ISO 8601 time in UTC.
+    Console: one line per event, coloured on a terminal unless ``NO_COLOR`` is set. JSON: one object per line, with an ISO 8601 time in UTC.
     """
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [

@@ -76,7 +76,7 @@ async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[
     """Create the topics that are missing. Compare existing ones and leave them unchanged.
 
     Returns:
-        One report a topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
+        One report per topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
         its partitions: producers may start.
 
     Raises:

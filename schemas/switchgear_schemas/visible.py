@@ -1,8 +1,8 @@
 r"""Untrusted text made safe to show: control characters and invisible characters are written as ``\uXXXX``.
 
-Escaped by Unicode category: controls (Cc), format characters such as bidirectional marks, zero-width joiners and tags (Cf), surrogates
-(Cs), private use (Co), unassigned characters (Cn), and every separator except the space (Zl, Zp, Zs). ``str.isprintable`` refuses the same
-ones. Also escaped are letters, marks and symbols without a shape: fillers, variation selectors, the grapheme joiner, the Braille blank.
+Escaped by Unicode category: controls (Cc), surrogates (Cs), private use (Co), unassigned characters (Cn), and every separator except the
+space (Zl, Zp, Zs). Format characters (Cf) are escaped too, such as bidirectional marks, zero-width joiners and tags. ``str.isprintable``
+refuses the same ones. Also escaped are letters, marks and symbols without a shape: fillers, variation selectors, the grapheme joiner, the Braille blank.
 Letters of every script stay, also of scripts written from right to left. An emoji made with a joiner falls into its parts.
 
 The escapes are JSON's, so inside a JSON document a reader gets the same value.

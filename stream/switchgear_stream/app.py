@@ -32,8 +32,8 @@ class WorkerApp(faust.App):
 class Recovery(faust_recovery.Recovery):
     """Faust's recovery without its reading. :mod:`.takeover` reads the rows.
 
-    Faust's own recovery skips rows that it takes as read: by the consumer's mark of each partition, which a poll in flight sets back
-    after a seek, and by the table's offset. A rebalance during a recovery broke both. The recovery then waited indefinitely for rows
+    Faust's own recovery skips rows that it takes as read. It uses the consumer's mark of each partition, which a poll in flight sets
+    back after a seek, and the table's offset. A rebalance during a recovery broke both. The recovery then waited indefinitely for rows
     that it had skipped itself, or ended without them.
 
     When to recover stays Faust's decision, and it awaits the table's ``on_recovery_completed`` before the first event.

@@ -96,8 +96,8 @@ class Publisher:
     async def marks(self, partitions: Iterable[int]) -> dict[int, int]:
         """Write a mark to each of these partitions of the changelog, and return the offset of each.
 
-        Every row in front of a mark can be read. The end offset that a broker returns can be too low: a new leader returns the high
-        watermark that it knew as a follower (KIP-207, which aiokafka's version of the request does not have).
+        Every row in front of a mark can be read. The end offset that a broker returns can be too low, because a new
+        leader returns the high watermark that it knew as a follower. KIP-207 corrects this; aiokafka's version of the request lacks it.
         """
         async with asyncio.timeout(ACKNOWLEDGE_S):
             sent = {

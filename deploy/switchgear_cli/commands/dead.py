@@ -94,7 +94,7 @@ async def list_letters(
         which: Which letters.
         limit: Letters at most.
         json: One JSON document instead of a table.
-        jsonl: One JSON object a line with the message in it: repair the values and give the file to `dead retry --file`.
+        jsonl: One JSON object per line with the message in it. Repair the values and pass the file to `dead retry --file`.
         where: Which Kafka.
     """
     settings = (where or KafkaOptions()).settings()
@@ -172,7 +172,7 @@ async def retry(
         keys: topic-partition-offset, as `dead list` shows it.
         all_letters: Every letter that passes the filters.
         which: Which letters.
-        file: Repaired messages, one {"key": …, "value": …} a line (`dead list --jsonl` writes them); without keys or
+        file: Repaired messages, one {"key": …, "value": …} per line (`dead list --jsonl` writes them); without keys or
             --all, those in the file are sent.
         limit: Letters at most.
         where: Which Kafka.

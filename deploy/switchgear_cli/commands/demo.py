@@ -15,7 +15,7 @@ async def demo(
     *,
     bootstrap_servers: Annotated[str | None, Parameter(help="Kafka brokers, host:port, comma-separated.")] = None,
     topic_prefix: Annotated[str | None, Parameter(help="Before every topic name.")] = None,
-    seconds: Annotated[float | None, Parameter(help="Stop after so long; until Ctrl-C where not given.")] = None,
+    seconds: Annotated[float | None, Parameter(help="Stop after so many seconds. By default Ctrl-C stops it.")] = None,
 ) -> None:
     """Call a dozen invented tools from three processes: one breaks for stretches, one slows down, one flaps.
 

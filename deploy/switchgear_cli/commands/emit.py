@@ -48,7 +48,7 @@ def emit(
     bootstrap_servers: str | None = None,
     topic_prefix: str | None = None,
 ) -> int:
-    """Send recorded calls to Kafka, one JSON object a line.
+    """Send recorded calls to Kafka, one JSON object per line.
 
     A line that is not an execution is reported with its number and reason, and the others are sent. Unknown fields are kept;
     a missing metric_id or recorded_at is filled in; secrets in error messages are removed. The exit code is 0 when
@@ -57,7 +57,7 @@ def emit(
     Args:
         file: The file, plain or gzipped; - for standard input.
         restamp: Shift the clock so that the last call is now.
-        speed: Pace by the recorded clock: 1 is real time, 60 is a minute a second. Unpaced unless given.
+        speed: Pace by the recorded clock: 1 is real time, 60 is a minute per second. Unpaced by default.
         service: Service name to write on every call.
         dry_run: Check every line, send nothing.
         timeout: Longest wait for Kafka to be reached, and for its next acknowledgement, in seconds.

@@ -29,7 +29,7 @@ def force_open(
 
     Args:
         tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
-        for_: How long: 90s, 10m, 2h, 1d. No end where it is not given.
+        for_: How long: 90s, 10m, 2h, 1d. By default there is no end.
         which: Which circuits of them.
         how: The rest.
     """
@@ -76,7 +76,7 @@ def disable(
 
     Args:
         tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
-        for_: How long: 90s, 10m, 2h, 1d; then as by auto. No end where it is not given.
+        for_: How long: 90s, 10m, 2h, 1d; then as by auto. By default there is no end.
         which: Which circuits of them.
         how: The rest.
     """
@@ -93,7 +93,7 @@ def metrics_only(
 
     Args:
         tool: Names of tools, or globs (* ? [abc]; quote them) over those that are known.
-        for_: How long: 90s, 10m, 2h, 1d; then as by auto. No end where it is not given.
+        for_: How long: 90s, 10m, 2h, 1d; then as by auto. By default there is no end.
         which: Which circuits of them.
         how: The rest.
     """

@@ -36,7 +36,7 @@ def check(policy_file: Path | None = None) -> int:
     """Check a policy file: report what is wrong with it, or how many tables it has.
 
     Args:
-        policy_file: Policy file, TOML or YAML, with the keys default and tools; the settings' policy_file where it is not given.
+        policy_file: Policy file, TOML or YAML, with the keys default and tools. By default the settings' policy_file.
     """
     file = policy_file or load_settings().policy_file
     if file is None:
@@ -64,7 +64,7 @@ def show(
 
     Args:
         tool: Name of the tool.
-        policy_file: Policy file, TOML or YAML; the settings' policy_file where it is not given.
+        policy_file: Policy file, TOML or YAML. By default the settings' policy_file.
         live: Include what operators have set, as Kafka has it. --no-live doesn't connect to Kafka.
         json: One JSON object instead of a table.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.

@@ -122,7 +122,7 @@ def slow(
         threshold_ms: Only calls that took longer, in milliseconds.
         limit: Calls at most.
         tool: Only this tool's.
-        hours: How far back, in hours; everything stored where not given.
+        hours: How far back, in hours. By default everything stored.
         api_url: Where the HTTP API is.
         json: One JSON document instead of a table.
     """

@@ -42,13 +42,13 @@ def replay(
 
     Args:
         file: JSON lines, plain or gzipped, in the order in which the calls ended; - for the standard input.
-        policy_file: Policy file, TOML or YAML; the settings' policy_file, or the built-in default, where it is not given.
+        policy_file: Policy file, TOML or YAML. By default the settings' policy_file, or the built-in default.
         compare: A second policy file, folded beside the first; lines carry the file's name as policy.
         stamp: Seconds between calls without recorded_at; without it such a file is refused.
         from_clickhouse: Read the stored calls over the HTTP API instead of a file.
-        since: First instant of the stored calls: 90s, 15m, 2h, 7d, or a date and time, in UTC unless it has an offset; an hour before --until
-            where it is not given.
-        until: Instant before which the stored calls ended, written like --since; now where it is not given.
+        since: First instant of the stored calls: 90s, 15m, 2h, 7d, or a date and time, in UTC unless it has an offset. By default
+            an hour before --until.
+        until: Instant before which the stored calls ended, written like --since. By default now.
         api_url: Where the HTTP API is.
         summary_only: Leave the transitions out.
     """

@@ -83,7 +83,7 @@ def recorded_at(line: HistoryLine) -> datetime | None:
 
 
 def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, service: str | None) -> Prepared:
-    """Make a line into a record. Unknown fields stay; a line without changes is sent byte for byte.
+    """Convert a line to a record. Unknown fields stay; a line without changes is sent byte for byte.
 
     Args:
         line: a line that is an execution.

@@ -47,8 +47,8 @@ def kafka_jars(cache: Path | None = None, *, expected: dict[str, str] | None = N
     Download them by Maven coordinates if they are missing. Safe in concurrent processes.
 
     Args:
-        cache: Folder that keeps them; the user's cache folder where None.
-        expected: SHA-256 by name; the shipped list where None.
+        cache: Folder that keeps them; None for the user's cache folder.
+        expected: SHA-256 by name; None for the shipped list.
 
     Raises:
         SwitchgearError: They could not be fetched, or one of them is not the jar we ship the hash of.

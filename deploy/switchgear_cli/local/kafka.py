@@ -335,8 +335,8 @@ def brokers_online(host: str, port: int, timeout_s: float = 1.0) -> int:
 
     0 if none answers within ``timeout_s``.
 
-    An open port is not enough: the listener opens before the controller has let the broker in, and a topic created
-    in between fails for want of a replica.
+    An open port is not enough: the listener opens before the controller has admitted the broker. A topic created in
+    between fails, because it has no replica.
     """
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:

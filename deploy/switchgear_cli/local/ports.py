@@ -37,7 +37,7 @@ def choose_port(requested: int | None, default: int, *, flag: str, taken: Collec
     """Return the requested port. Without one, return the default or the next free port above it.
 
     Args:
-        requested: What the user asked for by ``flag``; None where nothing.
+        requested: What the user asked for by ``flag``, or None.
         default: Where to start looking.
         flag: The option's name, for the error.
         taken: Ports already given to something that does not listen yet.

@@ -36,10 +36,10 @@ class CommandOptions:
 
     Args:
         reason: Why, for the record and for those whose calls it refuses.
-        actor: Who commands it; user@host where it is not given.
+        actor: Who commands it. By default user@host.
         wait: Wait for the record that shows it.
         timeout: Longest wait, in seconds, for all tools together.
-        json: One JSON object a line, one for each tool, instead of sentences.
+        json: One JSON object per line and tool, instead of sentences.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
     """

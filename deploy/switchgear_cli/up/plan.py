@@ -56,7 +56,7 @@ class UpPlan:
         return self.data_dir / "logs"
 
     def system_settings(self) -> Settings:
-        """The settings of the system that runs: those given, with what this plan decides."""
+        """Return the settings of the system that runs: the user's, with what this plan decides."""
         return self.settings.model_copy(update=self._decided())
 
     def environment(self, base: Mapping[str, str], *, worker_port: int | None = None) -> dict[str, str]:

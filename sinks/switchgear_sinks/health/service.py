@@ -169,8 +169,8 @@ class ToolHealthService:
         """Return all stored errors of a tool by type. ``limit`` bounds the lists, not the counts.
 
         Returns:
-            The keys of the reference documents, and ``templates``: the messages without ids and numbers, each with its
-            count, an example, and when it was first and last seen.
+            The keys of the reference documents, and ``templates``: the messages without ids and numbers. Each has its count,
+            an example, and when it was first and last seen.
         """
         types, templates, recent = await asyncio.gather(
             self._errors.types(tool_name),

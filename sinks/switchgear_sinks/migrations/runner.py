@@ -161,8 +161,8 @@ async def _run_statements(connection: Connection, layout: Layout, statements: li
     """Run the statements. In a database without rows, detach and attach the views whose query they changed.
 
     After the next start of the server, ClickHouse takes such a view for a new one. A batch from before that start, inserted
-    again, would count twice in its rollup. With rows in the database a sink may be writing, and a row that arrives while
-    a view is detached would be missing in the rollup, which is worse.
+    again, would count twice in its rollup. With rows in the database a sink may be writing.
+    A row that arrives while a view is detached would be missing in the rollup, which is worse.
     """
     changed = [found[1] for each in statements if (found := _CHANGED_VIEW.match(each))]
     for view in changed:  # a process that died may have left it detached

@@ -81,8 +81,8 @@ def tenant_reader(
 def check_policies(server_version: str) -> None:
     """Check that row policies hold on this server.
 
-    Until August 2026 ``mergeTreeProjection`` and ``mergeTreeIndex`` ignored them, so that the reader of one tenant could see the
-    rows of all tenants (ClickHouse pull requests 112329 and 115304).
+    Until August 2026 ``mergeTreeProjection`` and ``mergeTreeIndex`` ignored them (ClickHouse pull requests 112329 and 115304). The
+    reader of one tenant could see the rows of all tenants.
 
     Raises:
         SwitchgearError: The server is older than the fix in its release series.

@@ -149,8 +149,8 @@ _WRITTEN: Final = re.compile(r"pending:(\d+)-(\d+)(?::(-?\d+))?")
 class Intent:
     """A batch that is about to be inserted: the offsets ``first`` to ``last`` of one partition.
 
-    ``stamp`` is the first record's Kafka timestamp. It matters when a topic is deleted and created again: the offsets start
-    over, and without the stamp ClickHouse would take the first batches for repetitions and drop them.
+    ``stamp`` is the first record's Kafka timestamp. It matters when a topic is deleted and created again, because the
+    offsets start over. Without the stamp ClickHouse would take the first batches for repetitions and drop them.
     """
 
     first: int

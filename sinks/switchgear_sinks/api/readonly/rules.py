@@ -1,7 +1,7 @@
 """Decide what a reader's query may use, from the syntax tree of the engine's own analyser.
 
-``EXPLAIN QUERY TREE`` names each function, table, table function and reference to a function: called, named
-(``arrayMap(file, …)``), applied (``* APPLY(file)``), in a lambda, a default or a window. The tree is checked twice: before the
+``EXPLAIN QUERY TREE`` names each function, table and table function. It also names each reference to a function: called, named
+(``arrayMap(file, …)``) or applied (``* APPLY(file)``), also in a lambda, a default or a window. The tree is checked twice: before the
 analyser resolves anything, when no part of the query has run, and after it.
 
 ClickHouse's ``readonly = 1`` is not enough in the embedded engine 26.9. It stops ``INSERT``, DDL and most table functions. It does
