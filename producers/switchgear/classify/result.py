@@ -25,7 +25,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
 
     A failure is a ``CallToolResult`` of the MCP SDKs or FastMCP, or a dict with ``content``, whose ``isError`` (or
     ``is_error``) is true. Its class is ``tool``: the server answered, so "no such city" three times must not open the
-    circuit. But most servers report a broken database in the same way. If a server's texts tell the two apart, give
+    circuit. But most servers report a broken database in the same way. If a server's texts distinguish the two, give
     ``by_text``.
 
     Args:

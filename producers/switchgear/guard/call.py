@@ -204,7 +204,7 @@ class Call:
         return None
 
     def take_back_repetition(self) -> None:
-        """Its caller got nothing, or may try again: making the same call again is no repetition."""
+        """Its caller got nothing, or may try again: making the same call again is not a repetition."""
         session_id, self.noted_in = self.noted_in, None
         if session_id is not None and self.key is not None and self.key.call is not None:
             self.plan.runtime.duplicates.taken_back(session_id, self.plan.tool, self.key.call)

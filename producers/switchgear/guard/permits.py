@@ -98,7 +98,7 @@ class Permit(msgspec.Struct, eq=False):
 
     if (
         TYPE_CHECKING
-    ):  # every object is true as it is; this tells type checkers, which narrow ``Permit | Rejection`` by it
+    ):  # every object is true as it is; type checkers need this: they narrow ``Permit | Rejection`` by it
 
         def __bool__(self) -> Literal[True]: ...
 

@@ -168,7 +168,7 @@ def test_worker_sink_and_operator_need_only_the_permissions_of_the_page(give, of
         sink.wait_for_output(" ready ")
         operate("open", "search", "--create", "--yes", "--reason", "test")
         operate("auto", "search")
-        asyncio.run(send(plain, b"this is no event"))
+        asyncio.run(send(plain, b"this is not an event"))
         worker.wait_until(lambda: "search" in operate("dead", "list", "--jsonl"), "writing dead letters")
         asked = ["sql", "SELECT count() FROM circuit_transitions", "--json"]
         sink.wait_until(lambda: re.search(r"[1-9]", run(*asked, settings=storing).stdout) is not None)

@@ -8,7 +8,7 @@ import pytest
 
 from switchgear.redaction import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
 
-SECRET = "s3cr3tValueThatNobodyMaySee42"
+SECRET = "s3cr3tValueThatMustStayHidden42"
 
 
 @pytest.mark.parametrize(

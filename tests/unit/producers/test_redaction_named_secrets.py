@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from switchgear.redaction import MARK, redact, without_named
 
-SECRET = "s3cr3tValueThatNobodyMaySee42"
+SECRET = "s3cr3tValueThatMustStayHidden42"
 
 
 @pytest.mark.parametrize(

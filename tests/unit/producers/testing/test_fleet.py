@@ -157,15 +157,15 @@ def test_closed_client_receives_no_records(fleet):
     assert gear.status().mode == "deny"
 
 
-@pytest.mark.parametrize("tell", ["advance", "mend"])
-def test_full_buffer_drops_events_and_calls_on_drop(fleet, tell):
+@pytest.mark.parametrize("trigger", ["advance", "mend"])
+def test_full_buffer_drops_events_and_calls_on_drop(fleet, trigger):
     dropped = []
     gear = Switchgear(fleet, buffer_size=2, hooks=[FunctionHooks(on_drop=dropped.append)])
     fleet.cut(gear)
     for _ in range(5):
         gear.call(TOOL, lambda: None)
     assert gear.status().emitter.dropped == 3
-    if tell == "advance":
+    if trigger == "advance":
         fleet.advance(1)
     else:
         fleet.mend(gear)
