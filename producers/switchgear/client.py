@@ -11,7 +11,6 @@ from switchgear.arguments import FromEnv
 from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
-from switchgear.follower.changes import FleetChanges
 from switchgear.follower.view import CircuitView
 from switchgear.guard.calls import Calling
 from switchgear.guard.decision import CircuitDecision, PendingProbe
@@ -26,7 +25,7 @@ from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.lifetime import Housekeeping, Lifetime
 from switchgear.sessions import Session, session_stack
-from switchgear.telemetry.hooks import HookList, Hooks
+from switchgear.telemetry.hooks import FleetChanges, HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear.transport import Servers, connect
 from switchgear_schemas.ids import mint_metric_id
@@ -292,7 +291,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,
-            decision=self._decision.of_session(breakers),
+            decision=CircuitDecision(breakers, self._decision.reporter, of_session=True),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,

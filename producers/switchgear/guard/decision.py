@@ -50,10 +50,6 @@ class CircuitDecision:
         if reporter.hooks is not None and "on_transition" in reporter.hooks.wants:
             local.on_move = reporter.hooks.circuit_changed
 
-    def of_session(self, local: LocalBreakers) -> CircuitDecision:
-        """Return the decision by a session's own circuits and the same fleet."""
-        return CircuitDecision(local, self.reporter, of_session=True)
-
     def acquire(
         self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
     ) -> Permit | Rejection | PendingProbe:
@@ -120,10 +116,6 @@ class CircuitDecision:
         if refusal is not None and fleet is not None:
             fleet.refusals.refused(refusal)
         return refusal
-
-    def unguarded(self, tool: str) -> Permit:
-        """Return a permit without asking a circuit: if every fallback is open too, the tool itself is tried."""
-        return Permit(self.reporter, tool, None, None, self.clock(), None)
 
     def is_open(self, tool: str, user_id: str = "", session_id: str | None = None) -> bool:
         """Return whether a call would be refused now. Takes nothing and asks no other process."""

@@ -132,7 +132,7 @@ class Runtime:
 
     def unguarded(self, tool: str) -> Permit | Rejection:
         """Return a permit without asking a circuit. A session's limits hold."""
-        permit = self.decision.unguarded(tool)
+        permit = Permit(self.decision.reporter, tool, None, None, self.clock(), None)
         session = session_of(self)
         return permit if session is None else _counted(permit, session)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from switchgear.follower.changes import FleetChanges
 from switchgear.follower.follower import CircuitFollower
-from switchgear.telemetry.hooks import CircuitChange
+from switchgear.telemetry.hooks import CircuitChange, FleetChanges
 from switchgear_schemas.circuit import Cause, Circuit
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
