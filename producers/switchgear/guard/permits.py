@@ -199,7 +199,7 @@ class Permit(msgspec.Struct, eq=False):
         self,
         error: BaseException | str | None,
         classification: Classification | None,
-        output_size: int | None,
+        size: int | None,
         *,
         duration_ms: float | None = None,
         input_tokens: int | None = 0,
@@ -209,7 +209,7 @@ class Permit(msgspec.Struct, eq=False):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        size = whole("output_size", output_size) if output_size else 0
+        size = whole("output_size", size) if size else 0
         if metadata is not None and not isinstance(metadata, Mapping):
             raise ReportError(f"metadata is {metadata!r:.100}.", hint="Give a dict, or nothing.")
         if duration_ms is not None:

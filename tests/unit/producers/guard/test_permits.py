@@ -212,3 +212,14 @@ def test_an_event_has_the_status_of_how_the_call_ended(reported, error, status, 
             raise error
     (event,) = fleet.events("t")
     assert (event["status"], event["error_class"]) == (status, error_class)
+
+
+@pytest.mark.parametrize(
+    ("report", "unknown"), [("success", "tokens"), ("failure", "output_size"), ("ignore", "reason")]
+)
+def test_report_with_an_unknown_keyword_names_it_and_leaves_the_permit_usable(report, unknown):
+    permit = Switchgear.local().try_acquire("t")
+    arguments = ("broken",) if report == "failure" else ()
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'"):
+        getattr(permit, report)(*arguments, **{unknown: 1})
+    assert not permit.reported
