@@ -84,7 +84,8 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions = decision.local.circuits, session_stack.get
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -92,7 +93,7 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = off_path.refusal(circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
@@ -116,7 +117,8 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)
     tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions = decision.local.circuits, session_stack.get
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -124,7 +126,7 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
-            refusal = off_path.refusal(circuit)
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)

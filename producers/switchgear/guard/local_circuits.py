@@ -116,7 +116,9 @@ class LocalCircuit:
         until = breaker.open_until
         if until is None or now >= until or breaker.state != "open":
             return None
-        reason, shown = self.words()
+        cause, error, reason, shown = self._words
+        if cause is not breaker.cause or error is not self.last_error:  # here too, because the call is slow
+            reason, shown = self.words()
         return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
 
     def words(self) -> tuple[str, str | None]:
