@@ -265,8 +265,6 @@ class Spool:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
         self._start_afresh()
 
-    # -- the file -----------------------------------------------------------------------------------------------------
-
     def _ensure(self) -> sqlite3.Connection:
         self._check()
         if self._connection is not None:
@@ -327,12 +325,14 @@ class Spool:
         """Go on without the file, which is damaged or was deleted, and count its unread events as dropped."""
         assert self._path is not None
         assert self._connection is not None
-        path, lost, why = self._path, self.unread, "the file was deleted"
+        path, lost = self._path, self.unread
         _close(self._connection, quick=True)
-        if damage is not None:
-            self.damaged += 1
+        if damage is None:
+            why = "the file was deleted"
+            _remove(path)  # its log may be there
+        else:
             why = f"it is damaged ({damage}) and was renamed to {_renamed(path)}"
-        _remove(path)
+            self.damaged += 1
         self._path = self._connection = None
         self._forget_events()  # first, so that no event is counted twice
         self.dropped += lost
