@@ -154,8 +154,8 @@ def row(rng: random.Random) -> tuple[bytes, bytes]:
     if kind < 0.5:
         return rng.choice((ROW.key, b"t")), damaged(rng, ROW.encode())
     if kind < 0.6:
-        standing = PolicyOverrides(partition=rng.randrange(4), applied=rng.choice((0, 2**63)), tables={"*": blob(rng)})
-        return standing.key, standing.encode()
+        overrides = PolicyOverrides(partition=rng.randrange(4), applied=rng.choice((0, 2**63)), tables={"*": blob(rng)})
+        return overrides.key, overrides.encode()
     numbers = (-1, 0, 2**62, 2**63 - 1)
     changed: dict[str, Any] = rng.choice((
         {"total_calls": rng.choice(numbers)}, {"version": rng.choice(numbers)}, {"applied": rng.choice((2**63, 2**64 - 1))},

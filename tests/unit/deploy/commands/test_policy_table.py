@@ -43,11 +43,11 @@ def test_a_tool_of_any_name_gets_an_answer(file, capsys, name):
 def overridden(monkeypatch):
     """A worker's table in which operators have set values over the file's."""
     row = Row(circuit_id="search", tool_name="search", policy=b'{"jitter": 0.5}')
-    standing = PolicyOverrides(partition=0, tables={"s*": b'{"cusum": {"broken_failure_rate": 0.4}, "jitter": 0.25}'})
+    overrides = PolicyOverrides(partition=0, tables={"s*": b'{"cusum": {"broken_failure_rate": 0.4}, "jitter": 0.25}'})
 
     async def read_known(_settings, _tools, *, timeout_s):
         assert timeout_s > 0
-        return KnownState({"search": row}, {0: standing})
+        return KnownState({"search": row}, {0: overrides})
 
     monkeypatch.setattr(in_force_module, "read_known", read_known)
 

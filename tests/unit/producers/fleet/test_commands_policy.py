@@ -190,9 +190,9 @@ def test_the_row_of_globs_is_not_read_as_a_circuit():
     world = World()
     _set(world, "mcp:*", {"consecutive_failures": 1})
     assert world.circuits == []
-    standing = [key for key in world.rows if key.startswith(b"\xff")]
-    assert len(standing) == PARTITIONS
-    for key in standing:
+    policy_keys = [key for key in world.rows if key.startswith(b"\xff")]
+    assert len(policy_keys) == PARTITIONS
+    for key in policy_keys:
         assert PolicyOverrides.decode(world.rows[key]).key == key
     world.start()
     world.say(tool_name="x")

@@ -28,8 +28,8 @@ def refused(data: bytes, key: bytes = b"search", partition: int = HERE) -> str:
 
 def test_accepts_the_rows_that_an_owner_writes():
     check_row(b"search", ROW.encode(), HERE, 4)
-    standing = PolicyOverrides(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
-    check_row(standing.key, standing.encode(), 2, 4)
+    overrides = PolicyOverrides(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
+    check_row(overrides.key, overrides.encode(), 2, 4)
 
 
 @pytest.mark.parametrize(
