@@ -214,20 +214,18 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Raises:
             SwitchgearError: ``tool`` can't be the name of a tool.
         """
-        if (
-            type(tool) is not str or tool not in self._decision.local.circuits
-        ):  # a name that has a circuit was checked before
+        # A name that has a circuit was checked before.
+        if type(tool) is not str or tool not in self._decision.local.circuits:
             arguments.tool_name(tool)
         if self._runtime.started and not session_stack.get():  # the common case: save a function call
             answer = self._decision.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
-        if isinstance(answer, Permit):
-            return answer
-        found = self._runtime.wait(answer) if isinstance(answer, PendingProbe) else answer
-        if isinstance(found, Rejection):
-            found = self._runtime.refused_permit(found, (user_id, session_id, request_id))
-        return found
+        if isinstance(answer, PendingProbe):
+            answer = self._runtime.wait(answer)
+        if isinstance(answer, Rejection):
+            return self._runtime.refused_permit(answer, (user_id, session_id, request_id))
+        return answer
 
     async def atry_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None

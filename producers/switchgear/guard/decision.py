@@ -102,19 +102,19 @@ class CircuitDecision:
 
         All circuits of the tool, here and in the fleet, have the scope ``tool``.
         """
-        view, fleet = self._views.get(tool), self.fleet
+        view, fleet, now = self._views.get(tool), self.fleet, self.clock()
         if fleet is None or view is None:
-            refusal = circuit.refusal(tool, self.clock(), None)
+            refusal = circuit.refusal(tool, now, None)
         elif view.fallback or view.overrides or view.leases or tool in fleet.scoped:
             return None
         elif view.passes:
-            refusal = circuit.refusal(tool, self.clock(), view.generation)
+            refusal = circuit.refusal(tool, now, view.generation)
         elif fleet.answer(view) != "refuse":
             return None
         else:
             refusal = fleet.rejection(view, self.is_open)
         if refusal is not None and fleet is not None:
-            fleet.refusals.refused(refusal)
+            fleet.refusals.refused(refusal, now)
         return refusal
 
     def is_open(self, tool: str, user_id: str = "", session_id: str | None = None) -> bool:

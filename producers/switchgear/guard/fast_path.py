@@ -20,7 +20,7 @@ from switchgear.classify.result import HARMLESS, classify_result
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
 from switchgear.guard.permits import Permit
-from switchgear.guard.rejections import CircuitOpenError, Rejection
+from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_stack
 
@@ -46,11 +46,7 @@ class _OffPath:
     def __init__(self, plan: GuardPlan, function: Function) -> None:
         self._plan = plan
         self._function = function
-        self._decision, self._routed, self._tool = plan.runtime.decision, plan.runtime.fallbacks.named, plan.tool
-
-    def refusal(self, circuit: LocalCircuit) -> Rejection | None:
-        """Return, and report, the refusal of a call if only the time decides about it and nothing else serves its caller."""
-        return None if self._tool in self._routed else self._decision.refused_at_once(self._tool, circuit)
+        self._decision, self._tool = plan.runtime.decision, plan.tool
 
     def permit(
         self, circuit: LocalCircuit, quiet: BreakerPermit, started: float | None = None, generation: int | None = None
@@ -150,6 +146,7 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
+    routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -159,7 +156,7 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = off_path.refusal(circuit)
+            refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
@@ -188,6 +185,7 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
+    routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -197,7 +195,7 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
         quiet = circuit.breaker.quiet
         view = views.get(tool)
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
-            refusal = off_path.refusal(circuit)
+            refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)

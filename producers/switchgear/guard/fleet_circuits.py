@@ -117,10 +117,11 @@ class FleetCircuits:
 
     def rejection(self, view: CircuitView, is_open: Callable[[str], bool]) -> Rejection:
         """Return the refusal of a call by ``view``, with the first of its fallback tools that isn't open."""
-        now = self.wall()
         wait = None
-        if view.open_until is not None and view.state != "half_open" and now < view.open_until:
-            wait = view.open_until - now
+        if view.open_until is not None and view.state != "half_open":
+            left = view.open_until - self.wall()
+            wait = left if left > 0 else None
+        fallback = next((tool for tool in view.fallback if not is_open(tool)), None) if view.fallback else None
         return Rejection(
             tool=view.tool_name,
             state="forced_open" if view.forced else view.state,
@@ -128,7 +129,7 @@ class FleetCircuits:
             reason=view.reason,
             retry_after_s=wait,
             last_error=view.last_error,
-            fallback=next((tool for tool in view.fallback if not is_open(tool)), None),
+            fallback=fallback,
             generation=view.generation,
             scope=view.scope,
         )

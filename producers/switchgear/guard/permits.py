@@ -96,9 +96,8 @@ class Permit(msgspec.Struct, eq=False):
     sessions: tuple[Session, ...] = ()
     reported: bool = False
 
-    if (
-        TYPE_CHECKING
-    ):  # every object is true as it is; type checkers need this: they narrow ``Permit | Rejection`` by it
+    # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
+    if TYPE_CHECKING:
 
         def __bool__(self) -> Literal[True]: ...
 

@@ -67,14 +67,16 @@ class RefusalReporter:
     def refused(
         self,
         rejection: Rejection,
+        now: float | None = None,
         *,
         caller: Caller = NO_CALLER,
         probe_requested: bool = False,
         served_by: ServedBy = "none",
         fallback_tool: str | None = None,
     ) -> None:
-        """Report one refused call. With ``probe_requested`` its event asks the circuit's owner for a probe."""
-        now = self._clock()
+        """Report one call refused at ``now``. With ``probe_requested`` its event asks the circuit's owner for a probe."""
+        if now is None:
+            now = self._clock()
         refusal = _Refusal(rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))

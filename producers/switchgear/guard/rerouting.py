@@ -103,10 +103,11 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     from switchgear.guard.tool_function import examine  # noqa: PLC0415 - refusals alone need it
 
     plan, target = call.plan, examine(fallback)
-    if any(
+    called_its_tool = any(
         other.permit is None and other.plan.tool == plan.tool and other.plan.runtime is plan.runtime
         for other in running.get()
-    ):  # it called its tool
+    )
+    if called_its_tool:
         return False
     if target.kind not in FUNCTION_MAY_STAND_IN[call.kind]:
         why = f"a {target.kind} in place of a {call.kind}"
