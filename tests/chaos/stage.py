@@ -49,7 +49,8 @@ class ClickHouse:
     def spawn(self) -> None:
         """Start the process. Call it in the main thread."""
         command = [sys.executable, "-m", "tests.support.clickhouse_http", str(self.folder), str(self.port)]
-        self.child = Child(command, self._log, own_environment())
+        # A killed engine leaves its temporary files. They are in the run's folder, so they go with it.
+        self.child = Child(command, self._log, own_environment() | {"TMPDIR": str(self._log.parent)})
 
     async def answering(self) -> None:
         """Wait until it answers."""
