@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 REFUSAL_INTERVAL_S: Final = 1.0
 _FORGET_AFTER_S: Final = 60.0
 
-
-class _Refusal(msgspec.Struct, frozen=True, gc=False):
-    rejection: Rejection
-    at: float
-    """By the reporter's clock."""
-    caller: Caller = NO_CALLER
-    served_by: ServedBy = "none"
-    fallback_tool: str | None = None
+_Refusal = tuple[Rejection, float, Caller, ServedBy, str | None]
+"""What was refused, when (by the reporter's clock), for whom, what served the caller instead, and which fallback tool did.
+It is a tuple because every refusal makes one.
+"""
 
 
 class _Refusals(msgspec.Struct):
@@ -77,7 +73,7 @@ class RefusalReporter:
         """Report one call refused at ``now``. With ``probe_requested`` its event asks the circuit's owner for a probe."""
         if now is None:
             now = self._clock()
-        refusal = _Refusal(rejection, now, caller, served_by, fallback_tool)
+        refusal = (rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
         if not probe_requested:  # without the lock: Python changes threads only at calls and loops
@@ -102,7 +98,8 @@ class RefusalReporter:
                 elif everything or now >= known.last_sent + REFUSAL_INTERVAL_S:
                     ready.append((known.latest, known.take(now)))
         for refusal, count in ready:
-            ended_at = self._wall() - max(0.0, now - refusal.at)
+            _, refused_at, *_ = refusal
+            ended_at = self._wall() - max(0.0, now - refused_at)
             self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)
 
     def forked(self) -> None:
@@ -112,14 +109,14 @@ class RefusalReporter:
 
 
 def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
-    rejection = refusal.rejection
-    user_id, session_id, request_id = caller_of(*refusal.caller)
+    rejection, _, caller, served_by, fallback_tool = refusal
+    user_id, session_id, request_id = caller_of(*caller)
     return Event(
         tool_name=rejection.tool,
         status="rejected",
         generation=rejection.generation,
-        served_by=refusal.served_by,
-        fallback_tool=refusal.fallback_tool,
+        served_by=served_by,
+        fallback_tool=fallback_tool,
         user_id=user_id,
         session_id=session_id,
         request_id=request_id,
