@@ -55,6 +55,8 @@ def test_an_agent_that_dies_ends_the_demo_with_the_agents_name(settings, tmp_pat
 async def test_the_demo_goes_on_without_a_broker(settings, tmp_path):
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
     with switchgear("demo", log=tmp_path / "demo.log", settings=away) as child:
+        own = psutil.Process(child.pid)
+        child.wait_until(lambda: len(own.children()) == len(SERVICES))
         await asyncio.sleep(4)
         assert child.alive
         assert child.terminate() == 0

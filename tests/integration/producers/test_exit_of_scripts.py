@@ -103,7 +103,8 @@ def multiprocessing_of(method: str) -> dict[str, Script]:
         ),
     }  # fmt: skip
     begin = f"context = multiprocessing.get_context({method!r})\n"
-    return {name: Script(begin + script.code, script.calls) for name, script in found.items()}
+    options = ", exit_timeout=60"  # up to twelve processes import and connect at the same time
+    return {name: Script(begin + script.code, script.calls, options=options) for name, script in found.items()}
 
 
 SCRIPTS = {
