@@ -143,7 +143,7 @@ async def _partitions(settings: Settings) -> int:
     return len(described["partitions"])
 
 
-_API_S: Final = 5.0
+_API_S: Final = 15.0
 _NAMES_IN_AN_ERROR: Final = 5
 _NAMES_IN_A_LIST: Final = 200
 _COMPARED: Final = 5_000
