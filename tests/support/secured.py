@@ -41,7 +41,10 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
     certfile, keyfile = authority.sign("broker")
     both = folder / "certificates" / "broker-both.pem"
     both.write_bytes(keyfile.read_bytes() + certfile.read_bytes())
-    plain, sasl, mutual = any_free_port(), any_free_port(), any_free_port()
+    ports: set[int] = set()
+    while len(ports) < 3:  # the kernel may choose one port twice
+        ports.add(any_free_port())
+    plain, sasl, mutual = ports
     users = "".join(f' user_{name}="{PASSWORD}"' for name in (USER, *OTHERS))
     more = {
         "ssl.keystore.type": "PEM",
