@@ -158,12 +158,13 @@ def test_uses_the_first_trace_context_and_skips_a_failing_hook() -> None:
 
 def test_hooks_run_in_order_in_the_callers_thread() -> None:
     notes = Notes()
-    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
+    policy = QUICK.model_copy(update={"wait_duration_in_open_state_s": 0.3})
+    gear = Switchgear.local(local_policies=policy, hooks=[notes])
     assert gear.call("t", lambda: 1) == 1
     failing_calls(gear, "t", 2)
     with pytest.raises(CircuitOpenError):
         gear.call("t", broken)
-    threading.Event().wait(0.05)
+    threading.Event().wait(0.35)
     assert gear.call("t", lambda: 2) == 2
     assert notes.calls == [
         ("success", None, None, False),
@@ -199,7 +200,8 @@ def test_hook_may_use_its_client() -> None:
     def ask(change: CircuitChange) -> None:
         seen.append(gear.is_open(change.tool))
 
-    gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=ask)])
+    policy = QUICK.model_copy(update={"wait_duration_in_open_state_s": 60})
+    gear = Switchgear.local(local_policies=policy, hooks=[FunctionHooks(on_transition=ask)])
     failing_calls(gear, "t", 2)
     assert seen == [True]
 
