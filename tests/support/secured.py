@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 from switchgear_cli.local import kafka
-from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.local.ports import any_free_ports
 from tests.support.certificates import Authority
 
 USER, PASSWORD = "planner", "hunter2-hunter2"
@@ -41,10 +41,7 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
     certfile, keyfile = authority.sign("broker")
     both = folder / "certificates" / "broker-both.pem"
     both.write_bytes(keyfile.read_bytes() + certfile.read_bytes())
-    ports: set[int] = set()
-    while len(ports) < 3:  # the kernel may choose one port twice
-        ports.add(any_free_port())
-    plain, sasl, mutual = ports
+    plain, sasl, mutual = any_free_ports(3)
     users = "".join(f' user_{name}="{PASSWORD}"' for name in (USER, *OTHERS))
     more = {
         "ssl.keystore.type": "PEM",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Collection
+from contextlib import ExitStack
 from typing import Final
 
 from switchgear_schemas.errors import SwitchgearError
@@ -28,9 +29,16 @@ def is_free(port: int) -> bool:
 
 def any_free_port() -> int:
     """Return a port that is free now, chosen by the kernel."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
+    return any_free_ports(1)[0]
+
+
+def any_free_ports(count: int) -> list[int]:
+    """Return ``count`` different ports that are free now. Calls one after the other may get the same port twice."""
+    with ExitStack() as held:
+        listeners = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
+        for listener in listeners:
+            listener.bind((HOST, 0))
+        return [int(listener.getsockname()[1]) for listener in listeners]
 
 
 def choose_port(requested: int | None, default: int, *, flag: str, taken: Collection[int] = ()) -> int:

@@ -4,7 +4,7 @@ import grpc
 import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.local.ports import any_free_port, any_free_ports
 from tests.support.clickhouse_http import clickhouse_server
 from tests.support.processes import run, switchgear
 
@@ -17,8 +17,9 @@ def answers(url):
 
 
 def test_api_process_serves_health_by_http_and_grpc_until_sigterm(tmp_path):
-    http, rpc = (f"127.0.0.1:{any_free_port()}" for _ in range(2))
-    with clickhouse_server(tmp_path / "server", any_free_port()) as server:
+    database, *ours = any_free_ports(3)
+    http, rpc = (f"127.0.0.1:{port}" for port in ours)
+    with clickhouse_server(tmp_path / "server", database) as server:
         url = f"{server.url}/switchgear"
         assert run("migrate", "--clickhouse", url).returncode == 0
         with switchgear("api", "--clickhouse", url, "--http", http, "--grpc", rpc, log=tmp_path / "api.log") as api:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from switchgear_cli.local.ports import any_free_port, choose_port, is_free
+from switchgear_cli.local.ports import any_free_port, any_free_ports, choose_port, is_free
 from switchgear_schemas.errors import SwitchgearError
 
 
@@ -67,3 +67,7 @@ def test_a_number_outside_the_range_of_ports_is_an_error(port):
 def test_a_default_at_the_end_of_the_range_is_not_searched_beyond_it():
     with pytest.raises(SwitchgearError, match="No free port from 65535 on"):
         choose_port(None, 65_535, flag="--api-port", taken={65_535})
+
+
+def test_ports_chosen_together_are_different():
+    assert len(set(any_free_ports(200))) == 200

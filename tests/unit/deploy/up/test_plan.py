@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.local.ports import any_free_port, any_free_ports
 from switchgear_cli.up import plan as plan_module
 from switchgear_cli.up.plan import demo_policy_file, make_plan
 from switchgear_schemas.errors import SwitchgearError
@@ -23,7 +23,7 @@ def test_every_component_has_a_port_of_its_own(settings):
 
 
 def test_requested_ports_are_taken(settings):
-    api, kafka = any_free_port(), any_free_port()
+    api, kafka = any_free_ports(2)
     plan = make_plan(settings, api_port=api, kafka_port=kafka)
     assert (plan.api_port, plan.kafka_port) == (api, kafka)
     assert plan.api_url == f"http://127.0.0.1:{api}"
