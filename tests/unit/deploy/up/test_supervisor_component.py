@@ -125,7 +125,8 @@ async def test_an_address_without_a_listener_is_not_ready(component):
 
 def test_sigterm_lets_a_component_end_in_its_own_way(component):
     thing = component(
-        "import signal, time, sys; signal.signal(15, lambda *_: sys.exit(0)); print('up'); time.sleep(60)"
+        "import signal, time, sys; signal.signal(15, lambda *_: sys.exit(0)); print('up');"
+        "[time.sleep(0.1) for _ in range(600)]"  # a signal that arrives just before a sleep is handled after it
     )
     thing.spawn()
     wait_until(lambda: "up" in printed(thing))
