@@ -11,7 +11,7 @@ from tests.support.processes import Child
 from tests.support.waiting import holds_within
 
 LIMIT_S = 30
-IDLE = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('up', flush=True); time.sleep(600)"
+IDLE = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('up', flush=True); [time.sleep(0.1) for _ in range(6000)]"
 
 
 @asynccontextmanager
