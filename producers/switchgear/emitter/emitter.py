@@ -40,7 +40,7 @@ _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _PERSIST_LIMIT_S: Final = 2.0
 _IDLE_S: Final = 60.0
-_LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost"
+_LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost%s"
 
 
 class Emitter(FromEnv):
@@ -325,7 +325,8 @@ class Emitter(FromEnv):
                 wait([self._background.run(self._spool_router.persist(self._outbox))], _PERSIST_LIMIT_S)
         status = self.status()
         if lost := status.dropped - dropped:
-            log.error(_LOST, lost, self._connection.bootstrap_servers)
+            why = f". Last error: {status.last_error}" if status.last_error else ""
+            log.error(_LOST, lost, self._connection.bootstrap_servers, why)
         if self.buffer.dropped:
             log.error("%d events were dropped because the buffer was full", self.buffer.dropped)
         if status.spooled:

@@ -8,6 +8,7 @@ child. Daemonic children, such as the workers of a ``Pool``, usually end by SIGT
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import math
 import os
@@ -31,6 +32,7 @@ _JOIN_LIMIT_S: Final = 5.0
 _HOPELESS_JOIN_S: Final = 0.2
 _LEAST_S: Final = 1.0
 _LAST_ATTEMPTS: Final = 2
+_HANDLER_LIMIT_S: Final = 0.2
 
 
 class Leaving(Protocol):
@@ -111,13 +113,56 @@ def leave_at_sigterm() -> None:
         and threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     ):
-        signal.signal(signal.SIGTERM, _leave_and_terminate)
+        _SigtermThread().start()
 
 
-def _leave_and_terminate(_number: int, _frame: object) -> None:
-    _leave_all()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
+class _SigtermThread(threading.Thread):
+    """Waits for SIGTERM, sends the last events, and then lets the signal end the process.
+
+    The signal handler can't do this itself, because it interrupts the main thread at any step. Two things went wrong:
+
+    * The main thread may hold a lock that the background thread needs. It keeps the lock while its handler waits.
+    * Python runs handlers between two steps of the main thread. A signal that comes just before the main thread begins to wait for
+      a lock does not end that wait, so the handler may never run. The wake-up pipe of :mod:`signal` doesn't need the handler.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="switchgear-sigterm", daemon=True)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        self._left = False
+
+    def start(self) -> None:
+        """Start it, and handle SIGTERM from now on. A forked child of this process gets the default back."""
+        super().start()
+        signal.signal(signal.SIGTERM, self._handle)
+        others = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        if others != -1:  # an event loop runs here. It wakes at every signal, so the handler runs soon
+            signal.set_wakeup_fd(others, warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=self._forget)
+
+    def run(self) -> None:
+        """Wait for SIGTERM, then end the process."""
+        while signal.SIGTERM not in os.read(self._read_end, 1):
+            pass
+        _leave_all()
+        self._left = True
+        while True:  # only the main thread can set the default handler
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            time.sleep(_HANDLER_LIMIT_S)
+
+    def _handle(self, _number: int, _frame: object) -> None:
+        if self._left:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            with contextlib.suppress(BlockingIOError):  # the pipe is full of signals, so the thread wakes anyway
+                os.write(self._write_end, bytes([signal.SIGTERM]))
+
+    def _forget(self) -> None:
+        if signal.getsignal(signal.SIGTERM) == self._handle:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
 
 
 def _register_with_multiprocessing() -> None:

@@ -75,6 +75,35 @@ for _ in range({children}):
 for child in children:
     assert os.waitpid(child, 0)[1] == 0
 """
+DAEMONIC_CHILD = """
+def work(ready):
+    tool()
+    {work}
+
+context = multiprocessing.get_context("fork")
+ready = context.Event()
+child = context.Process(target=work, args=(ready,), daemon=True)
+child.start()
+{ends}
+child.join({limit_s})
+assert child.exitcode == -signal.SIGTERM, child.exitcode
+"""
+HOLD_A_LOCK = """
+    with gear._emitter.buffer._lock:
+        ready.set()
+        time.sleep(2)
+    time.sleep({limit_s})
+"""
+MISS_THE_SIGNAL = """
+    def signal_this_thread():  # the main thread waits for a lock, and this does not end its wait
+        time.sleep(0.5)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        time.sleep({limit_s})
+    threading.Thread(target=signal_this_thread, daemon=True).start()
+    never_free = threading.Lock()
+    never_free.acquire()
+    never_free.acquire()
+"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +118,12 @@ class Script:
     before: str = ""
     options: str = ""
     flags: tuple[str, ...] = ()
+
+
+def daemonic_child(work: str, ends: str = "ready.wait(20); child.terminate()") -> Script:
+    """Make a script with a child that makes a call, does ``work``, and then ends by SIGTERM."""
+    code = DAEMONIC_CHILD.format(work=work.format(limit_s=LIMIT_S / 2).strip(), ends=ends, limit_s=LIMIT_S / 2)
+    return Script(code, 1, options=f", exit_timeout={LIMIT_S}")
 
 
 def multiprocessing_of(method: str) -> dict[str, Script]:
@@ -149,6 +184,11 @@ SCRIPTS = {
         "one that closes before os._exit": Script(
             "child = os.fork()\nif child == 0:\n    tool(); gear.close(); os._exit(0)\nos.waitpid(child, 0); tool()", 2
         ),
+    },
+    "SIGTERM of a daemonic child": {
+        "that sleeps": daemonic_child("ready.set(); time.sleep({limit_s})"),
+        "whose main thread holds a lock of the emitter": daemonic_child(HOLD_A_LOCK),
+        "whose main thread does not notice the signal": daemonic_child(MISS_THE_SIGNAL, ends=""),
     },
     **{f"multiprocessing, {method}": multiprocessing_of(method) for method in METHODS},
 }  # fmt: skip
@@ -234,7 +274,7 @@ def test_every_call_of_a_script_arrives(settings: Settings, tmp_path: Path, grou
     found = [(calls[one.service], one.exit_code, last_line(one.stderr)) for one in ended]
     assert dict(zip(scripts, found, strict=True)) == {
         name: (script.calls, script.exit_code, script.last_line) for name, script in scripts.items()
-    }
+    }, "\n".join(f"{name}:\n{one.stderr}" for name, one in zip(scripts, ended, strict=True))
     for script, one in zip(scripts.values(), ended, strict=True):
         assert bool(one.stderr) == bool(script.last_line)
         assert not re.search("kafka|switchgear", one.stderr, re.IGNORECASE), "what is printed is the program's own"
