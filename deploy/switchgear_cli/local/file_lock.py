@@ -69,6 +69,16 @@ class FileLock:
             os.close(descriptor)
         return False
 
+    def fileno(self) -> int:
+        """Return the file descriptor. A child process that inherits it holds the lock too, also after ``release``.
+
+        Raises:
+            RuntimeError: The lock isn't held.
+        """
+        if self._descriptor is None:
+            raise RuntimeError(f"{self.path} is not held by this object.")
+        return self._descriptor
+
     def release(self) -> None:
         """Release the lock. Does nothing if it isn't held."""
         if self._descriptor is not None:

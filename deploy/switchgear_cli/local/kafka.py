@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final, Self
 
 from switchgear_cli.local.die_with_parent import die_with_parent
+from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
 from switchgear_cli.local.ports import any_free_port, is_free
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 
 _FORMAT_TIMEOUT_S: Final = 60.0
 _MINIMUM_FREE_BYTES: Final = 256 * 1024 * 1024
+_LOCK_TIMEOUT_S: Final = 5.0  # a broker that was killed a moment ago may still hold the lock
 _POLL_S: Final = 0.02
 
 
@@ -104,22 +106,37 @@ class LocalKafka:
         """Start the process after :meth:`prepare`.
 
         Call it in the main thread: the broker ends with the thread that started it.
+
+        Raises:
+            SwitchgearError: The port is in use, or another broker uses the data.
         """
         if self.pid is not None:
             raise RuntimeError("This broker runs already.")
         if not is_free(self.port):
             raise SwitchgearError(f"Port {self.port} is in use.", hint="Choose another by --kafka-port.")
-        properties = self.data_dir / "server.properties"
-        properties.write_text(server_properties(self._log_dir, self.port, any_free_port()), "ascii")
-        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                die_with_parent(self._java("kafka.Kafka", str(properties))),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal goes to this process, which ends the broker last
+        # The broker inherits this lock and holds it while it runs. Kafka's own lock comes too late: the second broker has
+        # written to the cluster's metadata by then, and the first one ends with CorruptRecordException.
+        lock = FileLock(self.data_dir / "kafka.lock")
+        if not lock.acquire(_LOCK_TIMEOUT_S):
+            raise SwitchgearError(
+                f"Another Kafka uses the data in {self.data_dir}.",
+                hint="Stop it, or choose another folder by --data-dir.",
             )
+        try:
+            properties = self.data_dir / "server.properties"
+            properties.write_text(server_properties(self._log_dir, self.port, any_free_port()), "ascii")
+            self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+            with self._output.open("wb") as output:
+                self._process = subprocess.Popen(
+                    die_with_parent(self._java("kafka.Kafka", str(properties))),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C in the terminal goes to this process, which ends the broker last
+                    pass_fds=(lock.fileno(),),
+                )
+        finally:
+            lock.release()
 
     def wait_ready(self) -> None:
         """Block until the broker serves. Any thread may call it."""
@@ -305,10 +322,6 @@ def explain(
         )
     if "Address already in use" in text or "Socket server failed to bind" in text:
         return SwitchgearError(f"Port {port} is in use.", hint="Choose another by --kafka-port.")
-    if "Failed to acquire lock on file" in text:
-        return SwitchgearError(
-            f"Another Kafka uses the data in {data_dir}.", hint="Stop it, or choose another folder by --data-dir."
-        )
     last = next((line for line in reversed(text.splitlines()) if "Exception" in line or "Error" in line), "")
     said = f": {last.strip()[:300]}" if last else "."
     return SwitchgearError(f"Kafka ended with code {code}{said}", hint=f"Its log: {log_file}.")

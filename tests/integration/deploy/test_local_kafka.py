@@ -109,7 +109,11 @@ def test_a_second_broker_on_the_same_data_is_refused_with_the_reason(broker, tmp
     second = LocalKafka(tmp_path / "kafka", any_free_port(), log_file=tmp_path / "second.log")
     with pytest.raises(SwitchgearError, match="Another Kafka uses the data"):
         second.start()
-    assert broker.pid is not None
+    assert second.pid is None
+    assert brokers_online("127.0.0.1", broker.port) == 1
+    broker.kill()
+    with second:  # a lock that outlives its broker would refuse this one
+        assert brokers_online("127.0.0.1", second.port) == 1
 
 
 def test_a_full_disk_is_reported_before_anything_starts(broker, monkeypatch):

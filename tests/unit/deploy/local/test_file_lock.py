@@ -70,3 +70,19 @@ def test_the_kernel_frees_the_lock_of_a_killed_process(path):
         assert not FileLock(path).acquire()
         child.kill()
     assert FileLock(path).acquire(5)
+
+
+def test_a_child_that_inherits_the_lock_holds_it_after_its_parent_released_it(path):
+    lock = FileLock(path)
+    assert lock.acquire()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=(lock.fileno(),)) as child:
+        lock.release()
+        assert FileLock(path).is_held()
+        child.stdin.close()
+        child.wait(30)
+        assert not FileLock(path).is_held()
+
+
+def test_a_lock_that_is_not_held_has_no_file_descriptor(path):
+    with pytest.raises(RuntimeError, match="is not held"):
+        FileLock(path).fileno()

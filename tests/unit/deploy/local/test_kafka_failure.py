@@ -35,10 +35,6 @@ def test_a_port_in_use_names_the_flag(why, said):
     assert why(log=said) == "Port 9092 is in use. Choose another by --kafka-port."
 
 
-def test_data_in_use_by_another_broker_is_named_as_the_reason(why):
-    assert "Another Kafka uses the data" in why(log="KafkaException: Failed to acquire lock on file .lock in /d")
-
-
 def test_anything_else_quotes_the_last_error_and_names_the_log(why):
     reason = why(output="Exception in thread main java.lang.NoSuchMethodError: x\n\tat y\n")
     assert "code 1: Exception in thread main java.lang.NoSuchMethodError: x" in reason
