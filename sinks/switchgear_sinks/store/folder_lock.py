@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,10 @@ _guard: Final = threading.Lock()
 _held: Final[dict[Path, tuple[int, int]]] = {}  # folder -> (file descriptor, users in this process)
 
 
-def acquire(folder: Path) -> Path:
+def acquire(folder: Path, prepare: Callable[[Path], object] | None = None) -> Path:
     """Lock ``folder`` for this process, create it if it is missing, and return its resolved path.
+
+    The first store of the process calls ``prepare`` with that path, before any store uses the folder.
 
     Raises:
         StoreUnavailableError: Another process holds it, or it can't be created or written.
@@ -44,6 +47,12 @@ def acquire(folder: Path) -> Path:
                 ) from None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            try:
+                if prepare is not None:
+                    prepare(resolved)
+            except BaseException:
+                os.close(descriptor)
+                raise
             _held[resolved] = (descriptor, 1)
             return resolved
     except OSError as error:

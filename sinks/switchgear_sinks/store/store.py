@@ -18,6 +18,7 @@ from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings as SwitchgearSettings
 from switchgear_sinks.store import folder_lock
 from switchgear_sinks.store.client_pool import ClientPool, Parameters, Settings
+from switchgear_sinks.store.insert_tokens import forget_tokens_without_data
 from switchgear_sinks.store.location import StoreLocation
 
 READERS: Final = 4
@@ -63,7 +64,7 @@ class Store:
             StoreUnavailableError: Another process owns the folder, or nothing answers at the URL.
         """
         if self.location.folder is not None:
-            self._folder = folder_lock.acquire(self.location.folder)
+            self._folder = folder_lock.acquire(self.location.folder, forget_tokens_without_data)
         try:
             await asyncio.wait_for(asyncio.to_thread(self._prepare, create=create), 4 * self._connect_timeout_s + 20)
         except Exception as error:
