@@ -1,15 +1,14 @@
-"""Export the status of clients as Prometheus metrics. It is read when Prometheus scrapes, so calls don't become slower.
+"""Export the status of a client as Prometheus metrics. It is read when Prometheus scrapes, so calls don't become slower.
 
 Needs ``prometheus-client`` (extra ``prometheus``).
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from switchgear.arguments import impossible
 from switchgear.client import Switchgear
@@ -24,14 +23,13 @@ from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.core import Metric
 
 
 MOST_CIRCUITS: Final = 1_000
 """The most circuits to export by name. The number by state is always complete."""
 OTHER: Final = "(other)"
 """The name for all tools beyond the limit."""
-_LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 _COUNTED: Final = {
@@ -164,65 +162,31 @@ def _spool(status: SpoolStatus) -> Iterator[_Reading]:
     yield _Reading("switchgear_spool_damaged_total", "Unreadable parts of the spool.", status.damaged)
 
 
-_OWN_LABELS: Final = frozenset({"circuit", "fallback", "mode", "result", "source", "state", "status", "tool"})
-
-
-class _Client(NamedTuple):
-    gear: Switchgear
-    counts: CallCounts | None
-    labels: Mapping[str, str]
-
-
 class SwitchgearCollector:
-    """A collector for a registry: ``REGISTRY.register(SwitchgearCollector(gear))``.
-
-    A registry takes one collector. Several clients of a process share it, each with its own labels:
-    ``SwitchgearCollector(one, labels={"client": "planner"}).add(other, labels={"client": "writer"})``.
+    """A collector of one client for a registry: ``REGISTRY.register(SwitchgearCollector(gear))``.
 
     Args:
         gear: The client.
         counts: Counts of calls and refusals by tool. It must also be one of the client's hooks.
-        labels: Fixed labels of every metric, such as ``{"client": "planner"}``.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
     """
 
-    def __init__(
-        self, gear: Switchgear, counts: CallCounts | None = None, *, labels: Mapping[str, str] | None = None
-    ) -> None:
-        self._clients: tuple[_Client, ...] = ()
-        self.add(gear, counts, labels=labels)
-
-    def add(
-        self, gear: Switchgear, counts: CallCounts | None = None, *, labels: Mapping[str, str] | None = None
-    ) -> Self:
-        """Add another client. Its labels have the same names, and at least one has another value.
-
-        Raises:
-            SwitchgearError: An argument is impossible, or the labels don't distinguish the client from the others.
-        """
+    def __init__(self, gear: Switchgear, counts: CallCounts | None = None) -> None:
         if not isinstance(gear, Switchgear):
             impossible("gear", "a Switchgear", gear)
         if counts is not None and not isinstance(counts, CallCounts):
             impossible("counts", "a CallCounts", counts)
-        labels = {} if labels is None else labels
-        _check(labels)
-        for client in self._clients:
-            if client.labels.keys() != labels.keys() or client.labels == labels:
-                raise SwitchgearError(
-                    f"The labels {labels} don't distinguish this client from the one with {client.labels}.",
-                    hint='Give each client the same names with other values: labels={"client": "planner"}.',
-                )
-        self._clients = (*self._clients, _Client(gear, counts, dict(labels)))
-        return self
+        self._gear = gear
+        self._counts = counts
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics. The registry calls it. No client starts."""
+        """Return the metrics, so that a registry takes each from one collector. The client doesn't start."""
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        """Return each metric once, with the current values of every client.
+        """Return each metric with its current values.
 
         Raises:
             SwitchgearError: prometheus-client isn't installed.
@@ -233,27 +197,10 @@ class SwitchgearCollector:
             raise SwitchgearError(
                 "prometheus-client isn't installed.", hint='Run `pip install "switchgear[prometheus]"`.'
             ) from None
-        names = list(self._clients[0].labels)
-        found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for client in self._clients:
-            fixed = [client.labels[name] for name in names]
-            for reading in _readings(client.gear.status(), client.counts):
-                if reading.name not in found:
-                    kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
-                    labels = [*names, *reading.labels]
-                    found[reading.name] = kind(reading.name, reading.description, labels=labels)
-                values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}
-                for key, value in values.items():
-                    found[reading.name].add_metric([*fixed, *key], float(value))
-        return found.values()
-
-
-def _check(labels: Mapping[str, str]) -> None:
-    if not isinstance(labels, Mapping):
-        impossible("labels", "a dict", labels, 'For example labels={"client": "planner"}.')
-    for name, value in labels.items():
-        if not isinstance(name, str) or not _LABEL.fullmatch(name) or name in _OWN_LABELS:
-            own = ", ".join(sorted(_OWN_LABELS))
-            impossible("The name of a label", f"of letters, digits and _, and none of {own}", name)
-        if not isinstance(value, str):
-            impossible(f"The value of the label {name}", "a string", value)
+        for reading in _readings(self._gear.status(), self._counts):
+            kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
+            family = kind(reading.name, reading.description, labels=reading.labels)
+            values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}
+            for labels, value in values.items():
+                family.add_metric(labels, float(value))
+            yield family
