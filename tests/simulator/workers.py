@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.fleet import Changes
-from switchgear.testing.worker import CrashPoint, MemoryWorker
+from switchgear.testing.worker import MemoryWorker
+from tests.support.crashes import CrashPoint, crash
 
 if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
@@ -111,7 +112,7 @@ class Workers:
             self._freeze(number, changes)
         else:
             self.crashes += 1
-            worker.die(changes, fate[0])
+            crash(worker, changes, fate[0])
             self._leave(number, self._failover_s(), rejoin=True)
 
     def _plan_failure(self, what: CrashPoint | Literal["frozen"]) -> None:
@@ -141,7 +142,7 @@ class Workers:
     def _thaw(self, number: int, changes: Changes) -> None:
         if not self._up[number]:
             self._simulation.stale_writes = True
-            self._all[number].die(changes, "after_outputs")
+            crash(self._all[number], changes, "after_outputs")
             self._simulation.stale_writes = False
             self._return(number)
 
