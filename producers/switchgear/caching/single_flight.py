@@ -9,9 +9,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from switchgear.arguments import is_number
 from switchgear.runtime.fork import call_in_child
-from switchgear_schemas.errors import SettingsError
 
 R = TypeVar("R")
 
@@ -49,14 +47,9 @@ class SingleFlight:
 
     Args:
         wait_s: The longest wait of a follower for one execution, in seconds.
-
-    Raises:
-        SettingsError: ``wait_s`` isn't a number above 0.
     """
 
     def __init__(self, wait_s: float = 30.0) -> None:
-        if not is_number(wait_s) or not wait_s > 0:
-            raise SettingsError(f"single flight: wait_s must be a number of seconds above 0, not {wait_s!r}.")
         self._wait_s = wait_s
         self._flights: dict[Hashable, Flight] = {}
         self._reset()

@@ -242,11 +242,3 @@ def test_rejects_a_coroutine_function_as_a_hook() -> None:
     for wrong in (later, LaterStill(), generator, 5, "x"):
         with pytest.raises(OptionError, match="on_transition"):
             FunctionHooks(on_transition=wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_hook_that_returns_a_coroutine_counts_as_failed(caplog: pytest.LogCaptureFixture) -> None:
-    hooks = HookList([FunctionHooks(on_drop=lambda _: later())])
-    hooks.on_drop(1)
-    assert hooks.failures == 1
-    assert "The hook returned a coroutine" in caplog.text
