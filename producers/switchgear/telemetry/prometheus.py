@@ -5,8 +5,7 @@ Needs ``prometheus-client`` (extra ``prometheus``).
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, defaultdict
+from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
@@ -16,77 +15,65 @@ from switchgear.emitter.status import EmitterStatus, SpoolStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
-from switchgear.runtime.fork import call_in_child
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 
 MOST_CIRCUITS: Final = 1_000
 """The most circuits to export by name. The number by state is always complete."""
-OTHER: Final = "(other)"
-"""The name for all tools beyond the limit."""
-
-
-_COUNTED: Final = {
-    "calls": ("Calls that were made.", ("tool", "status")),
-    "call_seconds": ("Seconds spent in calls.", ("tool",)),
-    "rejections": ("Calls that were refused.", ("tool", "source")),
-    "fallbacks": ("Fallbacks that were called instead.", ("tool", "fallback")),
-    "transitions": ("Changes of state.", ("tool", "source", "state")),
-}
+_NOT_INSTALLED: Final = "prometheus-client isn't installed."
+_INSTALL: Final = 'Run `pip install "switchgear[prometheus]"`.'
 
 
 class CallCounts(Hooks):
-    """Count calls since the start of the process: ``Switchgear(..., hooks=[counts])``. Thread-safe.
+    """Count calls by tool, from now on: ``Switchgear(..., hooks=[CallCounts()])``.
 
     With a hook for outcomes a guarded call is slower. Without it, :class:`SwitchgearCollector` exports everything but these counts.
 
     Args:
-        most_tools: The most tools with their own counts. The others are added up as :data:`OTHER`.
+        registry: The registry of the counters, the global one by default. It takes one ``CallCounts``, which clients may share.
+
+    Raises:
+        SwitchgearError: prometheus-client isn't installed.
     """
 
-    def __init__(self, *, most_tools: int = 1_000) -> None:
-        self._most_tools = most_tools
-        self._tools: set[str] = set()
-        self._counts: dict[str, dict[tuple[str, ...], float]] = {name: defaultdict(float) for name in _COUNTED}
-        self._replace_lock()
-        call_in_child(self._replace_lock)
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        try:
+            from prometheus_client import REGISTRY, Counter  # noqa: PLC0415 - optional
+        except ImportError:
+            raise SwitchgearError(_NOT_INSTALLED, hint=_INSTALL) from None
 
-    def values(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the ``calls``, ``call_seconds``, ``rejections``, ``fallbacks`` or ``transitions`` by their labels."""
-        with self._lock:
-            return dict(self._counts[name])
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"switchgear_guard_{name}", text, labels, registry=registry or REGISTRY)
+
+        self._calls = counter("calls", "Calls that were made.", "tool", "status")
+        self._seconds = counter("call_seconds", "Seconds spent in calls.", "tool")
+        self._rejections = counter("rejections", "Calls that were refused.", "tool", "source")
+        self._fallbacks = counter("fallbacks", "Fallbacks that were called instead.", "tool", "fallback")
+        self._transitions = counter("transitions", "Changes of state.", "tool", "source", "state")
 
     def on_outcome(self, outcome: CallOutcome) -> None:
         """Count the call."""
-        self._add("calls", outcome.tool, outcome.status)
-        self._add("call_seconds", outcome.tool, amount=outcome.duration_ms / 1000)
+        self._calls.labels(outcome.tool, outcome.status).inc()
+        self._seconds.labels(outcome.tool).inc(outcome.duration_ms / 1000)
 
     def on_rejected(self, rejection: Rejection) -> None:
         """Count the refusal."""
-        self._add("rejections", rejection.tool, rejection.source)
+        self._rejections.labels(rejection.tool, rejection.source).inc()
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """Count the fallback."""
-        self._add("fallbacks", rejection.tool, tool)
+        self._fallbacks.labels(rejection.tool, tool).inc()
 
     def on_transition(self, change: CircuitChange) -> None:
         """Count the change."""
-        self._add("transitions", change.tool, change.source, change.state)
-
-    def _add(self, name: str, tool: str, *labels: str, amount: float = 1) -> None:
-        with self._lock:
-            if len(self._tools) < self._most_tools:
-                self._tools.add(tool)
-            self._counts[name][tool if tool in self._tools else OTHER, *labels] += amount
-
-    def _replace_lock(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
+        self._transitions.labels(change.tool, change.source, change.state).inc()
 
 
 class _Reading(NamedTuple):
@@ -99,7 +86,7 @@ class _Reading(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-def _readings(status: SwitchgearStatus, counts: CallCounts | None) -> Iterator[_Reading]:
+def _readings(status: SwitchgearStatus) -> Iterator[_Reading]:
     """Return the metrics of one client."""
     modes = {(mode,): mode == status.mode for mode in get_args(GuardMode)}
     yield _Reading("switchgear_guard_mode", "1 for the mode: what decides about calls.", modes, ("mode",))
@@ -116,14 +103,11 @@ def _readings(status: SwitchgearStatus, counts: CallCounts | None) -> Iterator[_
     yield _Reading("switchgear_guard_hook_failures_total", "Exceptions of hooks.", status.hook_failures)
     deaths = len(status.background_deaths)
     yield _Reading("switchgear_guard_background_failed_jobs", "Background jobs that were restarted.", deaths)
-    if counts is not None:
-        for name, (text, labels) in _COUNTED.items():
-            yield _Reading(f"switchgear_guard_{name}_total", text, counts.values(name), labels)
 
 
 def _circuits(source: str, states: Mapping[str, CircuitState]) -> Iterator[_Reading]:
     name = f"switchgear_guard_{source}_circuit"
-    by_state = {(state,): count for state, count in Counter(states.values()).items()}
+    by_state = {(state,): count for state, count in Tally(states.values()).items()}
     text = "Circuits by state. Of the process's own circuits, those that aren't closed."
     yield _Reading(f"{name}s", text, by_state, ("state",))
     listed = [each for each in states.items() if each[1] != "closed"][:MOST_CIRCUITS]
@@ -167,19 +151,15 @@ class SwitchgearCollector:
 
     Args:
         gear: The client.
-        counts: Counts of calls and refusals by tool. It must also be one of the client's hooks.
 
     Raises:
-        SwitchgearError: An argument is impossible. The message names it.
+        SwitchgearError: ``gear`` isn't a client.
     """
 
-    def __init__(self, gear: Switchgear, counts: CallCounts | None = None) -> None:
+    def __init__(self, gear: Switchgear) -> None:
         if not isinstance(gear, Switchgear):
             impossible("gear", "a Switchgear", gear)
-        if counts is not None and not isinstance(counts, CallCounts):
-            impossible("counts", "a CallCounts", counts)
         self._gear = gear
-        self._counts = counts
 
     def describe(self) -> Iterable[Metric]:
         """Return the metrics, so that a registry takes each from one collector. The client doesn't start."""
@@ -194,10 +174,8 @@ class SwitchgearCollector:
         try:
             from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - optional
         except ImportError:
-            raise SwitchgearError(
-                "prometheus-client isn't installed.", hint='Run `pip install "switchgear[prometheus]"`.'
-            ) from None
-        for reading in _readings(self._gear.status(), self._counts):
+            raise SwitchgearError(_NOT_INSTALLED, hint=_INSTALL) from None
+        for reading in _readings(self._gear.status()):
             kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
             family = kind(reading.name, reading.description, labels=reading.labels)
             values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}

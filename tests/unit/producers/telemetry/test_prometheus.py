@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from switchgear import Switchgear, SwitchgearError
 from switchgear.telemetry.hooks import CallOutcome
-from switchgear.telemetry.prometheus import OTHER, CallCounts, SwitchgearCollector
+from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear_schemas.policy import BreakerPolicy
 
 POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
@@ -87,34 +87,29 @@ def test_exports_waiting_events_while_kafka_is_down(away: Switchgear) -> None:
 
 
 def test_prometheus_parser_reads_the_export(away: Switchgear) -> None:
-    counts = CallCounts()
-    for client in (away, Switchgear.local(local_policies=POLICY, hooks=[counts])):
+    counted = CollectorRegistry()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[CallCounts(counted)])
+    counted.register(SwitchgearCollector(gear))  # type: ignore[arg-type]
+    for client, registry in ((away, registry_of(SwitchgearCollector(away))), (gear, counted)):
         client.call("search", lambda: 1)
-        text = generate_latest(registry_of(SwitchgearCollector(client, counts))).decode()
+        text = generate_latest(registry).decode()
         names = [family.name for family in text_string_to_metric_families(text)]
         assert len(names) == len(set(names)) > 5
         assert all(name.startswith("switchgear_") for name in names)
 
 
 def test_exports_calls_by_tool_with_call_counts() -> None:
-    counts = CallCounts()
-    gear = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    registry = CollectorRegistry()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[CallCounts(registry)])
     gear.call("search", lambda: 1)
     opened(gear, "search")
     assert not gear.try_acquire("search")
-    value = registry_of(SwitchgearCollector(gear, counts)).get_sample_value
+    value = registry.get_sample_value
     assert value("switchgear_guard_calls_total", {"tool": "search", "status": "success"}) == 1
     assert value("switchgear_guard_calls_total", {"tool": "search", "status": "error"}) == 2
     assert value("switchgear_guard_rejections_total", {"tool": "search", "source": "local"}) == 1
     assert (value("switchgear_guard_call_seconds_total", {"tool": "search"}) or 0) > 0
     assert value("switchgear_guard_transitions_total", {"tool": "search", "source": "local", "state": "open"}) == 1
-
-
-def test_adds_up_tools_beyond_the_limit() -> None:
-    counts = CallCounts(most_tools=2)
-    for number in range(5):
-        counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
-    assert counts.values("calls") == {("t0", "success"): 1, ("t1", "success"): 1, (OTHER, "success"): 3}
 
 
 def test_registering_does_not_start_the_client() -> None:
@@ -127,7 +122,8 @@ def test_registering_does_not_start_the_client() -> None:
 
 def test_each_metric_is_one_family(away: Switchgear) -> None:
     opened(away, "search")
-    registry = registry_of(SwitchgearCollector(away, CallCounts()))
+    registry = registry_of(SwitchgearCollector(away))
+    CallCounts(registry).on_outcome(CallOutcome("search", "success", 1.0))
     text = generate_latest(registry).decode()
     helped = [line for line in text.splitlines() if line.startswith("# HELP")]
     assert len(helped) == len(set(helped)) > 20
@@ -142,11 +138,9 @@ def test_registry_takes_one_collector_only() -> None:
         registry.register(SwitchgearCollector(Switchgear.local()))  # type: ignore[arg-type]
 
 
-def test_rejects_what_is_not_a_client_or_call_counts() -> None:
+def test_rejects_what_is_not_a_client() -> None:
     with pytest.raises(SwitchgearError, match="Switchgear"):
         SwitchgearCollector("gear")  # type: ignore[arg-type]
-    with pytest.raises(SwitchgearError, match="CallCounts"):
-        SwitchgearCollector(Switchgear.local(), {"search": 1})  # type: ignore[arg-type]
 
 
 def test_error_without_prometheus_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
