@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
@@ -12,7 +12,6 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
 from switchgear import arguments
 from switchgear.arguments import possible_wait
 from switchgear.client import Switchgear
-from switchgear.guard.calls import Calling
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import examine
@@ -287,17 +286,6 @@ def from_spectra(
         hooks=hooks if event_sink is None else [*hooks, _hooks_of(event_sink)],
         **client,
     )
-
-
-def wrap_tools(gear: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Return every tool behind its circuit, by name. The agent calls them as before.
-
-    A fallback among ``tools`` is the function given here, not another agent's function with the same name.
-
-    Raises:
-        OptionError: ``tools`` isn't a dict of functions, or one of them can't be guarded.
-    """
-    return gear.guard_all(tools)
 
 
 def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:

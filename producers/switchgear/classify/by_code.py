@@ -29,8 +29,6 @@ _BY_STATUS: Final[dict[int, ErrorClass]] = {
 }
 _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
-_NO_WAIT_HELPS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""OpenAI's 429 for an account without credit. Waiting for ``Retry-After`` doesn't help."""
 
 
 def by_status(error: BaseException) -> Classification | None:
@@ -44,9 +42,7 @@ def by_status(error: BaseException) -> Classification | None:
         return None
     found = class_of_status(status)
     may_ask = found == "rate_limited" or status in _OVERLOADED
-    if not may_ask or (getattr(error, "body", None) is not None and getattr(error, "code", None) in _NO_WAIT_HELPS):
-        return Classification(found)
-    return Classification(found, retry_after(error))
+    return Classification(found, retry_after(error) if may_ask else None)
 
 
 def class_of_status(status: int) -> ErrorClass:
