@@ -148,3 +148,9 @@ def test_error_without_prometheus_client_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
         list(collector.collect())
+
+
+def test_call_counts_without_prometheus_client_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
+        CallCounts()
