@@ -198,28 +198,27 @@ def folder(name: str, value: object) -> None:
         impossible(name, "the path of a folder, or None", value)
 
 
-def compression(name: str, value: object) -> None:
-    """Check for the name of a compression, or None."""
-    if value is not None:
-        one_of(name, value, COMPRESSIONS)
-
-
-_OF_SENDING: Final[dict[str, Callable[[str, object], None]]] = {
-    "service": text,
-    "topic_prefix": beginning,
-    "buffer_size": whole,
-    "compression": compression,
-    "spool_dir": folder,
-    "spool_bytes": whole,
-    "spool_fsync": flag,
-    "exit_timeout": number,
-}
-
-
-def sending(**given: object) -> None:
+def sending(
+    *,
+    service: object,
+    topic_prefix: object,
+    buffer_size: object,
+    compression: object,
+    spool_dir: object,
+    spool_bytes: object,
+    spool_fsync: object,
+    exit_timeout: object,
+) -> None:
     """Check the arguments of an emitter."""
-    for name, value in given.items():
-        _OF_SENDING[name](name, value)
+    text("service", service)
+    beginning("topic_prefix", topic_prefix)
+    whole("buffer_size", buffer_size)
+    if compression is not None:
+        one_of("compression", compression, COMPRESSIONS)
+    folder("spool_dir", spool_dir)
+    whole("spool_bytes", spool_bytes)
+    flag("spool_fsync", spool_fsync)
+    number("exit_timeout", exit_timeout)
 
 
 class FromEnv:

@@ -183,22 +183,26 @@ class HookList:
         """Return the trace context of the first hook that has one, or None."""
         return next((str(found) for found in self._run("traceparent") if found is not None), None)
 
-    def _run(self, name: str, *given: object) -> list[Any]:
-        """Call the method of every hook that overrides it, and return what they return."""
+    def on_transition(self, change: CircuitChange) -> None:
+        """Call every ``on_transition``."""
+        self._run("on_transition", change, background=change.source == "fleet")
+
+    def _run(self, name: str, *given: object, background: bool = False) -> list[Any]:
+        """Return what the hooks return. With ``background`` this is the client's own thread, which no ``sys.exit()`` may end."""
+        caught: tuple[type[BaseException], ...] = (Exception, SystemExit) if background else (Exception,)
         found: list[Any] = []
         for method in self._methods.get(name, ()):
             try:
                 found.append(method(*given))
-            except Exception as error:  # noqa: BLE001 - a user's code may fail in any way
+            except caught as error:
                 self._failed(name, method, error)
         return found
 
-    on_transition = partialmethod(_run, "on_transition")
     on_rejected = partialmethod(_run, "on_rejected")
     on_fallback = partialmethod(_run, "on_fallback")
     on_cached = partialmethod(_run, "on_cached")
     on_outcome = partialmethod(_run, "on_outcome")
-    on_drop = partialmethod(_run, "on_drop")
+    on_drop = partialmethod(_run, "on_drop", background=True)
 
     def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1
