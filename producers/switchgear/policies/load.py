@@ -4,38 +4,55 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from switchgear.policies.errors import PolicyError
+
+MAX_BYTES: Final = 1_000_000
+"""A file with the most tables allowed and every key in each table is smaller."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
     """Return the content of a policy file.
 
     Args:
-        path: A file named ``.toml``, ``.yaml`` or ``.yml``, in UTF-8.
+        path: A file named ``.toml``, ``.yaml`` or ``.yml``, in UTF-8, of at most :data:`MAX_BYTES`.
 
     Raises:
-        PolicyError: The file is missing or not valid, or it is YAML and PyYAML isn't installed.
+        PolicyError: The file is missing, too large or not valid, or it is YAML and PyYAML isn't installed.
     """
     if path.suffix not in {".toml", ".yaml", ".yml"}:
         raise PolicyError(f"{path} is neither .toml nor .yaml.", hint="Name the file after its format.")
-    try:
-        text = path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise PolicyError(f"There is no policy file {path}.", hint="Check the path.") from None
-    except (OSError, ValueError) as error:  # ValueError: it isn't UTF-8
-        raise PolicyError(f"The policy file {path} can't be read: {error}.", hint="Save it as UTF-8.") from None
+    text = _text(path)
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else _yaml(path, text)
-    except PolicyError:
-        raise
-    except Exception as error:  # noqa: BLE001 - PyYAML raises many types for a date or number that can't be read
-        reason = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise PolicyError(f"{path} is not valid {path.suffix[1:].upper()}: {reason}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"{path} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise PolicyError(f"{path} is nested too deeply.", hint="A policy file has tables of values.") from None
+    except (ValueError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # of a value unlike its type
+        raise PolicyError(f"{path} has a number or a date that can't be read: {error}.") from None
     if not isinstance(content, dict | None):
         raise PolicyError(f"{path} holds a {type(content).__name__}.", hint="Give it the keys default and tools.")
     return content or {}
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.exists() and not path.is_file():
+            raise PolicyError(f"{path} is not a regular file.", hint="Name a file, not a folder, a pipe or a device.")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise PolicyError(f"There is no policy file {path}.", hint="Check the path.") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise PolicyError(f"The policy file {path} can't be read: {error}.") from None
+    if len(content) > MAX_BYTES:
+        raise PolicyError(f"{path} has more than {MAX_BYTES:,} bytes.", hint="Use globs for tools that share values.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{path} is not UTF-8: byte {error.start} can't be read.", hint="Save it as UTF-8.") from None
 
 
 def _yaml(path: Path, text: str) -> Any:
@@ -59,4 +76,8 @@ def _yaml(path: Path, text: str) -> Any:
                 seen.add(str(key.value))
             return node
 
-    return yaml.load(text, Loader=Loader)  # noqa: S506 - a safe loader
+    try:
+        return yaml.load(text, Loader=Loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise PolicyError(f"{path} is not valid YAML: {reason}.") from None

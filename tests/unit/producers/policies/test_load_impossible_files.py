@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from switchgear.policies import PolicyError, PolicySet
@@ -22,20 +24,23 @@ def _refused(path) -> str:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("p.toml", f"[default]\njitter = {DIGITS}", "is not valid TOML: Exceeds the limit"),
+        ("p.toml", f"[default]\njitter = {DIGITS}", "a number or a date that can't be read: Exceeds the limit"),
+        ("p.toml", "[default]\njitter = " + "[" * 100_000, "nested too deeply"),
         (
             "p.toml",
             "[default]\njitter = 0.1\njitter = 0.2\n[tools]",
             "Cannot overwrite a value (at line 3, column 13).",
         ),
-        ("p.yaml", f"default: {{jitter: {DIGITS}}}", "is not valid YAML: Exceeds the limit"),
+        ("p.toml", "# " + "x" * 1_000_000, "more than 1,000,000 bytes"),
+        ("p.yaml", f"default: {{jitter: {DIGITS}}}", "a number or a date that can't be read: Exceeds the limit"),
+        ("p.yaml", "default: " + "[" * 100_000, "nested too deeply"),
         ("p.yaml", "default: {jitter: 0.1, jitter: 0.2}", "the key jitter is given twice"),
         ("p.yaml", "default: {jitter: 0.1}\n'default': {jitter: 0.2}", "the key default is given twice"),
         ("p.yaml", "--- {}\n--- {}", "but found another document"),
         ("p.yaml", "default: !!python/object/apply:os.getpid []", "could not determine a constructor"),
-        ("p.yaml", "default: {jitter: !!timestamp abc}", "is not valid YAML: "),
-        ("p.yaml", "default: {jitter: !!int ''}", "is not valid YAML: "),
-        ("p.yaml", "default: {jitter: 2024-99-99}", "is not valid YAML: "),
+        ("p.yaml", "default: {jitter: !!timestamp abc}", "a number or a date that can't be read"),
+        ("p.yaml", "default: {jitter: !!int ''}", "a number or a date that can't be read"),
+        ("p.yaml", "default: {jitter: 2024-99-99}", "a number or a date that can't be read"),
         ("p.yaml", "1: 2", "top level: unknown key 1"),
         (
             "p.yaml",
@@ -52,12 +57,26 @@ def test_a_file_of_damaged_or_hostile_text_is_refused(tmp_path, name, text, says
     assert says in _refused(path)
 
 
-def test_text_that_is_not_utf_8_and_a_folder_are_refused(tmp_path):
+def test_a_pipe_without_a_writer_a_folder_and_a_device_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("pipe.toml", "zero.yaml", "folder.toml"):
+        assert "is not a regular file" in _refused(tmp_path / name)
+
+
+def test_a_sparse_file_of_many_gigabytes_is_refused_by_its_size(tmp_path):
+    path = tmp_path / "sparse.toml"
+    path.touch()
+    os.truncate(path, 10 * 2**30)
+    assert "more than 1,000,000 bytes" in _refused(path)
+
+
+def test_text_that_is_not_utf_8_and_a_path_with_a_nul_are_refused(tmp_path):
     path = tmp_path / "p.toml"
     path.write_bytes("[default]\n".encode("utf-16"))
-    assert "Save it as UTF-8" in _refused(path)
-    (tmp_path / "folder.toml").mkdir()
-    assert "can't be read" in _refused(tmp_path / "folder.toml")
+    assert "is not UTF-8" in _refused(path)
+    _refused(tmp_path / "a\0b.toml")
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
