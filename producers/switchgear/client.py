@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack, get_args
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     from switchgear.prompts import CircuitOf, NameOf, NoticeBoard
 
 T = TypeVar("T")
+
+
+class LocalOptions(TypedDict, total=False):
+    """The arguments of :meth:`Switchgear.local`."""
+
+    service: str
+    local_policies: LocalPolicies | None
+    classify: Classifier | None
+    parameters_key: bytes | None
+    defaults: GuardOptions | None
+    fallbacks: Chains | None
+    hooks: Iterable[Hooks]
+    timed_threads: int
+    redact: Redactor | None
 
 
 class Switchgear(Calling, Lifetime, FromEnv):
@@ -171,11 +185,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
             call_in_child(self._reset_in_child)
 
     @classmethod
-    def local(cls, **options: Any) -> Self:
+    def local(cls, **options: Unpack[LocalOptions]) -> Self:
         """Return a client without Kafka: a complete circuit breaker for this process alone.
 
         Args:
-            options: Arguments of the constructor, but for those about Kafka.
+            options: Arguments of the constructor, except those about Kafka.
         """
         return cls(None, **options)
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST_CIRCUITS: Final = 1_000
 """The most circuits to export by name. The number by state is always complete."""
+MOST_TOOLS: Final = 1_000
+"""The most tools that :class:`CallCounts` counts by name. The others are added up as :data:`OTHER`."""
+OTHER: Final = "(other)"
 _NOT_INSTALLED: Final = "prometheus-client isn't installed."
 _INSTALL: Final = 'Run `pip install "switchgear[prometheus]"`.'
 
@@ -52,6 +55,7 @@ class CallCounts(Hooks):
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"switchgear_guard_{name}", text, labels, registry=registry or REGISTRY)
 
+        self._tools: set[str] = set()
         self._calls = counter("calls", "Calls that were made.", "tool", "status")
         self._seconds = counter("call_seconds", "Seconds spent in calls.", "tool")
         self._rejections = counter("rejections", "Calls that were refused.", "tool", "source")
@@ -60,20 +64,27 @@ class CallCounts(Hooks):
 
     def on_outcome(self, outcome: CallOutcome) -> None:
         """Count the call."""
-        self._calls.labels(outcome.tool, outcome.status).inc()
-        self._seconds.labels(outcome.tool).inc(outcome.duration_ms / 1000)
+        tool = self._label(outcome.tool)
+        self._calls.labels(tool, outcome.status).inc()
+        self._seconds.labels(tool).inc(outcome.duration_ms / 1000)
 
     def on_rejected(self, rejection: Rejection) -> None:
         """Count the refusal."""
-        self._rejections.labels(rejection.tool, rejection.source).inc()
+        self._rejections.labels(self._label(rejection.tool), rejection.source).inc()
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """Count the fallback."""
-        self._fallbacks.labels(rejection.tool, tool).inc()
+        self._fallbacks.labels(self._label(rejection.tool), self._label(tool)).inc()
 
     def on_transition(self, change: CircuitChange) -> None:
         """Count the change."""
-        self._transitions.labels(change.tool, change.source, change.state).inc()
+        self._transitions.labels(self._label(change.tool), change.source, change.state).inc()
+
+    def _label(self, tool: str) -> str:
+        """Return the tool's label. Names that callers invent must not make metrics without end."""
+        if len(self._tools) < MOST_TOOLS:
+            self._tools.add(tool)
+        return tool if tool in self._tools else OTHER
 
 
 class _Reading(NamedTuple):

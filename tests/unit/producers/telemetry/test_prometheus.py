@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from switchgear import Switchgear, SwitchgearError
 from switchgear.telemetry.hooks import CallOutcome
-from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
+from switchgear.telemetry.prometheus import OTHER, CallCounts, SwitchgearCollector
 from switchgear_schemas.policy import BreakerPolicy
 
 POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
@@ -110,6 +110,21 @@ def test_exports_calls_by_tool_with_call_counts() -> None:
     assert value("switchgear_guard_rejections_total", {"tool": "search", "source": "local"}) == 1
     assert (value("switchgear_guard_call_seconds_total", {"tool": "search"}) or 0) > 0
     assert value("switchgear_guard_transitions_total", {"tool": "search", "source": "local", "state": "open"}) == 1
+
+
+def test_adds_up_tools_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchgear.telemetry.prometheus.MOST_TOOLS", 2)
+    registry = CollectorRegistry()
+    counts = CallCounts(registry)
+    for number in range(5):
+        counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
+    found = {
+        sample.labels["tool"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "switchgear_guard_calls_total"
+    }
+    assert found == {"t0": 1, "t1": 1, OTHER: 3}
 
 
 def test_registering_does_not_start_the_client() -> None:
