@@ -30,13 +30,7 @@ MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
     "generator": ("generator",),
     "async_generator": ("async_generator",),
 }
-"""By the kind of the call: the kinds of guarded functions that its caller can call instead, the better one first."""
-FUNCTION_MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
-    **MAY_STAND_IN,
-    "generator": ("generator", "function"),
-    "async_generator": ("async_generator", "function"),
-}
-"""The same for a function that isn't guarded: it may return what is to be iterated."""
+"""By the kind of the call: the kinds of functions that its caller can call instead, the better one first."""
 
 DIFFERENT: Final = "different functions are guarded under that name (give the one that is meant as fallback=)"
 

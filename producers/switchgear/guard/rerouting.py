@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from switchgear.fallback import DIFFERENT, FUNCTION_MAY_STAND_IN, candidates
+from switchgear.fallback import DIFFERENT, MAY_STAND_IN, candidates
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
@@ -109,7 +109,7 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     )
     if called_its_tool:
         return False
-    if target.kind not in FUNCTION_MAY_STAND_IN[call.kind]:
+    if target.kind not in MAY_STAND_IN[call.kind]:
         why = f"a {target.kind} in place of a {call.kind}"
         plan.runtime.complaints.warning(f"{target.name} can't stand in for {call.tool}: {why}")
         return False
