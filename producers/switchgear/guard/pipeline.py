@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from switchgear.caching.call_key import token_of
@@ -18,7 +17,7 @@ from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.rerouting import Waits, find_fallback, running
+from switchgear.guard.rerouting import Waits, find_fallback
 from switchgear.guard.time_limit import in_task, within
 from switchgear.sessions import session_of
 from switchgear_schemas.errors import SwitchgearError
@@ -84,37 +83,19 @@ def _serves_many(call: Call) -> bool:
 
 def _run(call: Call) -> Call:
     prepare(call)
-    if call.done:
-        return call
-    token = _enter(call) if call.permit is None or call.permit.probe else None
-    try:
-        result = _called(call)
-    except BaseException as error:
-        if not call.failed(error):
-            raise
-        return call
-    finally:
-        if token is not None:
-            _leave(token)
-    finish(call, result)
+    if not call.done:
+        with call:
+            result = _called(call)
+        finish(call, result)
     return call
 
 
 async def _arun(call: Call) -> Call:
     await aprepare(call)
-    if call.done:
-        return call
-    token = _enter(call) if call.permit is None or call.permit.probe else None
-    try:
-        result = await _acalled(call)
-    except BaseException as error:
-        if not call.failed(error):
-            raise
-        return call
-    finally:
-        if token is not None:
-            _leave(token)
-    call.succeeded(result)
+    if not call.done:
+        with call:
+            result = await _acalled(call)
+        call.succeeded(result)
     return call
 
 
@@ -176,16 +157,6 @@ def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
         call.take_back_repetition()
     runtime.refused(refusal)
     raise refusal.error()
-
-
-def _enter(call: Call) -> Token[tuple[Call, ...]]:
-    """Note a probe, or a function that stands in, for the calls that it makes itself."""
-    return running.set((*running.get(), call))
-
-
-def _leave(token: Token[tuple[Call, ...]]) -> None:
-    with contextlib.suppress(ValueError):  # ended in another context, where it was not set
-        running.reset(token)
 
 
 # -- the function within its time limit -------------------------------------------------------------------------------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from switchgear.fallback import DIFFERENT, MAY_STAND_IN, candidates
-from switchgear.guard.call import Call, GuardPlan
+from switchgear.guard.call import Call, GuardPlan, running
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
 """Yields what to wait for and gets the answer. Returns the refusal that stands, or None if the call goes on."""
-
-running: Final[ContextVar[tuple[Call, ...]]] = ContextVar("switchgear_running", default=())
-"""The probes and the users' own stand-in functions that the running code is part of."""
 
 
 def find_fallback(call: Call, refusal: Rejection) -> Waits:
@@ -120,9 +116,7 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     args, call.kwargs = adapted
     call.args = (*receiver, *args) if target.receiver else args
     call.function, call.tool, call.served_by = fallback, target.name, "fallback"
-    call.refusal = refusal
-    if plan.options.cache is None:
-        call.report_refusal("fallback")
+    plan.runtime.refused(refusal, served_by="fallback", fallback_tool=target.name)
     return True
 
 

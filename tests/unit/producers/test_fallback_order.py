@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from switchgear import BreakerPolicy, CachePolicy, CircuitOpenError, OptionError, Switchgear
-from switchgear.telemetry.hooks import FunctionHooks
+from switchgear import BreakerPolicy, CachePolicy, CircuitOpenError, OptionError
 from switchgear.testing import InMemoryFleet
 
 STALE = CachePolicy(ttl_s=0, stale_for_s=600)
@@ -62,42 +61,6 @@ async def test_a_coroutine_function_is_served_in_the_same_order(gear, open_circu
 
 
 # -- functions --------------------------------------------------------------------------------------------------------
-
-
-def failing(_city):
-    raise ConnectionError("the fallback is down too")
-
-
-async def afailing(_city):
-    raise ConnectionError("the fallback is down too")
-
-
-@pytest.mark.parametrize("kind", ["function", "coroutine"])
-async def test_a_cached_result_is_served_if_the_fallback_function_fails(kind, caplog):
-    notified = []
-    hooks = FunctionHooks(
-        on_rejected=lambda refusal: notified.append(refusal.tool),
-        on_fallback=lambda refusal, tool: notified.append((refusal.tool, tool)),
-    )
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
-
-    async def acall(city):
-        return city
-
-    if kind == "function":
-        primary = gear.guard("a", fallback=failing, cache=STALE)(lambda city: city)
-        primary("Oslo")
-    else:
-        aprimary = gear.guard("a", fallback=afailing, cache=STALE)(acall)
-        await aprimary("Oslo")
-    gear.try_acquire("a").failure(ConnectionError())
-    found = gear.answer(primary, "Oslo") if kind == "function" else await gear.aanswer(aprimary, "Oslo")
-    assert (found.value, found.served_by, found.tool) == ("Oslo", "cache", "a")
-    assert notified == ["a"]
-    assert "could not stand in for a: ConnectionError: the fallback is down too" in caplog.text
-    with pytest.raises(ConnectionError):
-        primary("Bergen") if kind == "function" else await aprimary("Bergen")
-    assert notified[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
 
 
 def test_fallback_functions_that_call_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
