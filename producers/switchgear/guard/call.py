@@ -121,7 +121,7 @@ class Call:
     """
 
     __slots__ = (
-        "_token", "acting", "age_s", "args", "blocks", "done", "function", "key", "kind", "kwargs", "noted_in", "permit",
+        "_token", "acting", "age_s", "args", "done", "function", "key", "kind", "kwargs", "noted_in", "permit",
         "plan", "repeats", "served_by", "stale", "tool", "value",
     )  # fmt: skip
 
@@ -150,8 +150,6 @@ class Call:
         self.served_by: Literal["call", "fallback", "cache"] = "call"
         self.stale = False
         self.age_s = 0.0
-        self.blocks = False
-        """A function stands in for a coroutine function: it would block the event loop."""
         self.repeats = 0
         """How often this session made this very call lately; 0 if that isn't watched."""
         self.noted_in: str | None = None

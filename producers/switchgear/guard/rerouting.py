@@ -75,7 +75,6 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         if isinstance(answer, Permit):
             call.tool, call.function, call.served_by, call.acting = name, found.tool.call, "fallback", found.plan
             call.args, call.kwargs = arguments
-            call.blocks = found.tool.kind != call.kind
             call.permitted(answer)
             try:
                 runtime.refused(refusal, served_by="fallback", fallback_tool=name)

@@ -21,8 +21,6 @@ from switchgear.redaction import MOST_NAME, one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SwitchgearError
 
-POLL_S: Final = 0.005
-"""How often a coroutine that waits for a thread looks for one."""
 IDLE_S: Final = 60.0
 """A thread ends after this many seconds without work."""
 
@@ -91,23 +89,13 @@ class ThreadsBusyError(_ToolCallError):
         self.add_note(f"{self.message} {hint}".strip())
 
 
-def in_task() -> bool:
-    """Return whether an asyncio task runs. In other event loops, in callbacks, and in coroutines driven by hand, none does."""
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-    try:
-        return asyncio.current_task() is not None
-    except RuntimeError:  # no event loop runs
-        return False
-
-
 async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
     """Await ``coming`` for at most ``limit_s`` seconds, then cancel it.
 
     Raises:
         CallTimeoutError: It did not end in time, whatever it made of its cancellation.
     """
-    import asyncio  # noqa: PLC0415 - as above
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
     scope = asyncio.timeout(limit_s)
     try:
@@ -146,19 +134,6 @@ class TimedThreads:
             if not self._changed.wait_for(self._has_room, limit_s):
                 raise self._busy_error(tool)
             return self._started(tool, limit_s, call)
-
-    async def astart(self, tool: str, limit_s: float, call: Callable[[], Any]) -> Future[Any]:
-        """:meth:`start` without blocking the event loop."""
-        import asyncio  # noqa: PLC0415 - as above
-
-        give_up_at = time.monotonic() + limit_s
-        while True:
-            with self._changed:
-                if self._has_room():
-                    return self._started(tool, limit_s, call)
-                if time.monotonic() >= give_up_at:
-                    raise self._busy_error(tool)
-            await asyncio.sleep(POLL_S)
 
     def result(self, started: Future[Any], tool: str, limit_s: float) -> Any:
         """Wait for the result of a call.
