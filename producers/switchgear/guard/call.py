@@ -244,13 +244,9 @@ class Call:
         permit, acting = self.permit, self.acting
         if permit is None:
             return
-        try:
-            usage = acting.used(result)
-            failure = acting.failure_in(result)
-            text = None if failure is None or _is_fine(result, failure) else result_text(result) or _NO_TEXT
-        except BaseException as stop:  # out of a user's function: Ctrl-C, an exit
-            self.left(stop, NOTHING)
-            raise
+        usage = acting.used(result)
+        failure = acting.failure_in(result)
+        text = None if failure is None or _is_fine(result, failure) else result_text(result) or _NO_TEXT
         if failure == IGNORE:
             self._report(text, failure, usage)
         elif failure is not None:
@@ -273,12 +269,7 @@ class Call:
         if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
             self.permit.release()
             return
-        try:
-            classification = self.acting.classify(error)
-        except BaseException as stop:  # as above
-            self.left(stop, usage)
-            raise
-        self._report_failure(error, classification, usage)
+        self._report_failure(error, self.acting.classify(error), usage)
 
     def left(self, error: BaseException, usage: Usage) -> None:
         """The caller abandoned the call; report it as cancelled."""

@@ -265,12 +265,8 @@ class Reporter:
         error, classification, message, error_type = report.error, report.classification, None, None
         status: Status = "success"
         if error is not None:
-            try:
-                classification = classification or self.classify(error)
-                message = _message(error) if self._redactor is None else self._redactor(_message(error))
-            except BaseException:  # Ctrl-C in a rule of the user's: the call is over, and a probe's place is free
-                self._give_back(permit)
-                raise
+            classification = classification or self.classify(error)
+            message = _message(error) if self._redactor is None else self._redactor(_message(error))
             status = status_of(classification.error_class)
             error_type = None if isinstance(error, str) else type(error).__name__
         error_class = None if classification is None else classification.error_class
@@ -336,7 +332,10 @@ class Reporter:
 
     def release(self, permit: Permit) -> None:
         """Give back what the permit of a call holds that wasn't made."""
-        self._give_back(permit)
+        if permit.circuit is not None and permit.breaker_permit is not None:
+            permit.circuit.release(permit.breaker_permit, self.clock())
+        if permit.lease is not None and self.fleet is not None:
+            self.fleet.give_lease_back(*permit.lease)
         for session in permit.sessions:
             session.add_calls(-1)
 
@@ -351,12 +350,6 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
-
-    def _give_back(self, permit: Permit) -> None:
-        if permit.circuit is not None and permit.breaker_permit is not None:
-            permit.circuit.release(permit.breaker_permit, self.clock())
-        if permit.lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*permit.lease)
 
 
 def _message(error: BaseException | str) -> str:

@@ -76,11 +76,7 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
             call.tool, call.function, call.served_by, call.acting = name, found.tool.call, "fallback", found.plan
             call.args, call.kwargs = arguments
             call.permitted(answer)
-            try:
-                runtime.refused(refusal, served_by="fallback", fallback_tool=name)
-            except BaseException:  # a hook that exits
-                call.not_made()
-                raise
+            runtime.refused(refusal, served_by="fallback", fallback_tool=name)
             return None
     return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
 
