@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 Chains = Mapping[str, str | Sequence[str]]
 """A tool's fallback, or several in order, by the tool's name."""
-MOST_TOOLS: Final = 10_000
-"""The most tools to remember. When more come, the one that was guarded first is forgotten."""
 
 MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
     "function": ("function",),
@@ -61,7 +59,7 @@ class FallbackMap:
             arguments.impossible("Fallbacks", "a dict by tool", chains, '{"tool": ["first", "second"]}')
         self.named.update({tool: _checked(tool, named) for tool, named in chains.items()})
 
-    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> dict[str, str]:
+    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
 
         Each tool comes once, so circles in the names are harmless.
@@ -70,23 +68,16 @@ class FallbackMap:
             tool: The tool that is refused. It is never among its own fallbacks.
             own: The chain of its guard. If it is empty, the client's map is used.
             group: The guarded functions whose chains are used before those of the map.
-
-        Returns:
-            By fallback, the tool that names it.
         """
-        found: dict[str, str] = {}
-        waiting = [tool]
-        for name in waiting:  # grows while it is walked
+        found = [tool]
+        for name in found:  # grows while it is walked
             given = own if name == tool else group[name].plan.options.chain if name in group else ()
-            for other in given or self.named.get(name, ()):
-                if other != tool and other not in found:
-                    found[other] = name
-                    waiting.append(other)
-        return found
+            found += dict.fromkeys(other for other in given or self.named.get(name, ()) if other not in found)
+        return tuple(found[1:])
 
     def chains(self) -> dict[str, tuple[str, ...]]:
         """Return every tool's chain."""
-        return {tool: tuple(self.chain(tool)) for tool in list(self.named)}
+        return {tool: self.chain(tool) for tool in list(self.named)}
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
@@ -132,11 +123,7 @@ class StandIns:
     def add(self, tool: str, examined: ToolFunction, plan: Any) -> None:
         """Add a function that is guarded as ``tool``."""
         with self._lock:
-            kinds = self._by_tool.get(tool)
-            if kinds is None:
-                if len(self._by_tool) >= MOST_TOOLS:
-                    del self._by_tool[next(iter(self._by_tool))]
-                kinds = self._by_tool[tool] = {}
+            kinds = self._by_tool.setdefault(tool, {})
             if examined.kind in kinds:
                 known = kinds[examined.kind]
                 if known is None or not same_function(known.tool.call, examined.call):

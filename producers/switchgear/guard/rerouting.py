@@ -119,7 +119,7 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
     """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in."""
     plan = call.plan
     receiver = call.args[:1] if plan.receiver else ()
-    adapted = _adapt_along(call, name, (call.args[len(receiver) :], call.kwargs))
+    adapted = _adapt(plan, name, (call.args[len(receiver) :], call.kwargs))
     if adapted is None:
         return None
     found = fitted(target, receiver, adapted)
@@ -127,18 +127,6 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
         plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
         return None
     return found
-
-
-def _adapt_along(call: Call, name: str, given: Arguments) -> Arguments | None:
-    """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
-    plan, runtime = call.plan, call.plan.runtime
-    adapt = plan.options.adapt
-    via = runtime.fallbacks.chain(plan.tool, plan.options.chain, plan.group).get(name, plan.tool)
-    if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
-        return _adapt(plan, name, given)
-    found = _adapt_along(call, via, given)
-    between = runtime.stand_ins.find(via, call.kind, plan.group)
-    return found if found is None or not isinstance(between, Guarded) else _adapt(between.plan, name, found)
 
 
 def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:

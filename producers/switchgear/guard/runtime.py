@@ -185,7 +185,7 @@ class Runtime:
 
     def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallback tools of ``tool`` in order; those of the fleet's policy if it has no chain here."""
-        return tuple(self.fallbacks.chain(tool, own, group)) or self.decision.fleet_fallback(tool)
+        return self.fallbacks.chain(tool, own, group) or self.decision.fleet_fallback(tool)
 
     def attempt(self, subject: str, function: Callable[[], T]) -> T | None:
         """Call a user's function. If it fails, log the ``subject`` and return None: the call must go on."""
