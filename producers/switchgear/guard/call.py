@@ -78,15 +78,11 @@ class GuardPlan:
             return None
         if not self._shares and not session_stack.get():  # the hash is for the event alone
             return CallKey(parameters, None)
-        try:
-            return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
-        except TypeError as error:
-            if self._shares:
-                self.runtime.complaints.warning(
-                    f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
-                    error,
-                )
-            return CallKey(parameters, None)
+        called = self.runtime.attempt(
+            f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
+            lambda: f"{parameters} {self._keys.called(function, args)}",
+        )
+        return CallKey(parameters, called)
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
