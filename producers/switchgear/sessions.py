@@ -15,6 +15,7 @@ from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
+    from switchgear.caching.repeated_calls import DuplicateCounter
     from switchgear.guard.local_circuits import LocalBreakers
 
 session_stack: Final[ContextVar[tuple[Session, ...] | None]] = ContextVar("switchgear_sessions", default=None)
@@ -30,8 +31,8 @@ class Owner(Protocol):
     session_lock: threading.RLock
     """Held while the counts of its sessions change: nested sessions count a call all at once, or not at all."""
 
-    def session_left(self, session_id: str) -> None:
-        """Forget what was kept for the session: the last task or thread has left it."""
+    duplicates: DuplicateCounter
+    """The repeated calls of its sessions."""
 
 
 class Decision(Protocol):
@@ -115,7 +116,7 @@ class Session:
             self._entered -= 1
             left_by_all = self._entered == 0
         if left_by_all:
-            self.owner.session_left(self.session_id)
+            self.owner.duplicates.forget(self.session_id)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

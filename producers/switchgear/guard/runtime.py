@@ -177,7 +177,7 @@ class Runtime:
         """
         if refusal.source in {"local", "fleet"}:
             named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
-            if named is not None and named != refusal.fallback:
+            if named is not None:
                 refusal = msgspec.structs.replace(refusal, fallback=named)
         self.refused(refusal, caller=caller)
         return refusal
@@ -193,10 +193,6 @@ class Runtime:
         except Exception as error:  # noqa: BLE001 - it may fail in any way
             self.complaints.warning(subject, error)
             return None
-
-    def session_left(self, session_id: str) -> None:
-        """Forget the repeated calls of a session that has ended."""
-        self.duplicates.forget(session_id)
 
     def _make_lock(self) -> None:
         """Make the lock, again in the child of a fork: another thread of the parent may hold it."""
