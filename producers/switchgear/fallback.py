@@ -41,9 +41,6 @@ NO_GROUP: Final[Group] = {}
 class FallbackMap:
     """The chains of a client by tool: those of its ``fallbacks``, and those that guards name.
 
-    Args:
-        given: See :data:`Chains`.
-
     Raises:
         SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
     """
@@ -62,12 +59,8 @@ class FallbackMap:
     def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
 
-        Each tool comes once, so circles in the names are harmless.
-
-        Args:
-            tool: The tool that is refused. It is never among its own fallbacks.
-            own: The chain of its guard. If it is empty, the client's map is used.
-            group: The guarded functions whose chains are used before those of the map.
+        Each tool comes once, so circles in the names are harmless. The guard's ``own`` chain goes before the map, and so do the
+        chains of the functions in ``group``.
         """
         found = [tool]
         for name in found:  # grows while it is walked
@@ -89,15 +82,7 @@ def _checked(tool: object, named: object) -> tuple[str, ...]:
 
 
 def resolved(runtime: object, options: GuardOptions) -> tuple[GuardOptions, Group]:
-    """Replace a fallback that is a guarded function of this client by its tool's name.
-
-    Args:
-        runtime: The client's.
-        options: Of a guard.
-
-    Returns:
-        The options, and the functions that the names in them mean.
-    """
+    """Replace a fallback that is a guarded function of this client by its tool's name. Return also what the name means."""
     found = guarded_by(options.fallback)
     if found is None or found.plan.runtime is not runtime:
         return options, NO_GROUP
@@ -132,13 +117,7 @@ class StandIns:
             kinds[examined.kind] = Guarded(examined, plan)
 
     def find(self, tool: str, kind: Kind, group: Group) -> Guarded | str | None:
-        """Return what stands in as ``tool``, or why nothing does; None if the tool is not guarded here.
-
-        Args:
-            tool: The fallback's name.
-            kind: The kind of the call.
-            group: The functions of the caller's own group; they go first.
-        """
+        """Return what stands in as ``tool``, or why nothing does; None if it is not guarded here. The caller's ``group`` goes first."""
         own = group.get(tool)
         kinds: Mapping[Kind, Guarded | None] = self._by_tool.get(tool, {}) if own is None else {own.tool.kind: own}
         if not kinds:

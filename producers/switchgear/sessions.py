@@ -36,10 +36,9 @@ class Owner(Protocol):
 
 
 class Decision(Protocol):
-    """Decide about the calls of a session."""
+    """Decide about the calls of a session, by its ``local`` circuits and the fleet's."""
 
     local: LocalBreakers
-    """The session's own circuits."""
 
     def acquire(self, tool: str, user_id: str, session_id: str | None, request_id: str | None) -> Any:
         """Return a permit, a rejection or a pending probe."""

@@ -31,13 +31,7 @@ class PendingProbe:
 
 
 class CircuitDecision:
-    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker.
-
-    Args:
-        local: The process's own circuits, or a session's.
-        reporter: Where the permits report to. It has the fleet's circuits, if there is a fleet.
-        of_session: ``local`` belongs to a session.
-    """
+    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker."""
 
     def __init__(self, local: LocalBreakers, reporter: Reporter, *, of_session: bool = False) -> None:
         self.local = local

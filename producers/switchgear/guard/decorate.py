@@ -36,13 +36,8 @@ def guarded(
 ) -> Any:
     """Return ``function`` behind ``tool``'s circuit, with its kind, name, signature and docs.
 
-    Args:
-        runtime: What the client's calls share.
-        tool: The circuit's name.
-        function: What to guard.
-        options: All options.
-        asked: The names of the options that were given here. The others are defaults, left out where they are impossible.
-        group: The functions that fall back on each other by name. This one is added.
+    The options in ``asked`` were given here; the others are defaults, left out where they are impossible. The functions in
+    ``group`` fall back on each other by name. This one is added.
 
     Raises:
         OptionError: An option is impossible for this kind of function, or ``function`` can't be guarded.

@@ -53,9 +53,7 @@ def mode_of(
 
 
 class Availability:
-    """Checks the age of a follower's state, and makes its table answer accordingly.
-
-    The ``clock`` is monotonic: an age must not change when the machine's clock is set.
+    """Checks the age of a follower's state by a monotonic clock, and makes its table answer accordingly.
 
     Raises:
         SwitchgearError: ``state_max_age_s`` is less than :data:`~switchgear.follower.status.STALE_AFTER_S`.

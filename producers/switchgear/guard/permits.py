@@ -67,19 +67,14 @@ class Permit(msgspec.Struct, eq=False):
     A report with an invalid argument raises ReportError (a SwitchgearError) and doesn't count: you can report again.
 
     Attributes:
-        reporter: Where the end of the call goes.
-        tool: The tool that may be called.
         circuit: This process's circuit; None if it wasn't asked.
-        breaker_permit: The permit of that circuit.
         started: When the call began, in monotonic seconds.
         generation: Generation of the fleet's circuit; None if it isn't known.
         caller: User, session and request.
         lease: Circuit and lease id of a probe for the fleet.
-        parameters_hash: Sent with the event.
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
         sessions: Those that the call counts in.
-        reported: The call has been reported or released.
     """
 
     reporter: Reporter

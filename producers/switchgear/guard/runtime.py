@@ -36,12 +36,7 @@ T = TypeVar("T")
 class Runtime:
     """Asks for permits, reports refusals, and keeps what the guards' options need.
 
-    Args:
-        decision: Decides about calls outside of sessions.
-        start: Starts the client at its first call, which may wait; later calls cost nothing.
-        astart: The same without blocking the event loop.
-        probe_wait: Seconds.
-        parameters_key: None to send no hash of the parameters.
+    ``start`` starts the client at its first call, which may wait. ``astart`` does so without blocking the event loop.
     """
 
     def __init__(

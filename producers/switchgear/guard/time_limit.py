@@ -55,11 +55,7 @@ def _copied(kind: type[_ToolCallError], args: tuple[Any, ...]) -> _ToolCallError
 
 
 class CallTimeoutError(_ToolCallError, TimeoutError):
-    """The call took longer than the guard's ``timeout``.
-
-    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` is for operators and logs. ``tool`` and
-    ``limit_s`` say which tool exceeded which limit.
-    """
+    """The call took longer than the guard's ``timeout``: ``tool`` and ``limit_s`` say which tool exceeded which limit."""
 
     def __init__(self, tool: str, limit_s: float) -> None:
         late = f"did not answer within {limit_s:g} s."
@@ -74,8 +70,7 @@ class CallTimeoutError(_ToolCallError, TimeoutError):
 class ThreadsBusyError(_ToolCallError):
     """No thread was free for a call with a time limit, so it was not made. It counts against no circuit.
 
-    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` and ``hint`` are for operators: they name
-    the tools that hold the threads and say what to do. A traceback shows them as a note.
+    ``message`` and ``hint`` name the tools that hold the threads, and say what to do. A traceback shows them as a note.
     """
 
     def __init__(self, tool: str, why: str = "no thread was free for it", *, hint: str = "") -> None:
@@ -111,12 +106,9 @@ async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
 
 
 class TimedThreads:
-    """Call functions in daemon threads: one that never returns doesn't keep the interpreter from ending. Thread-safe.
+    """Call functions in at most ``limit`` daemon threads: one that never returns doesn't keep the interpreter from ending.
 
-    A thread starts when none is idle.
-
-    Args:
-        limit: The most threads, counting those whose call has exceeded its limit.
+    Thread-safe. A thread starts when none is idle.
     """
 
     def __init__(self, limit: int) -> None:
