@@ -228,15 +228,7 @@ def _checked_class(classification: object) -> Classification | None:
 
 
 class Reporter:
-    """Takes what permits report. Thread-safe.
-
-    Args:
-        clock: Monotonic seconds.
-        fleet: None without Kafka.
-        classifier: The user's rule for exceptions, asked before the default one.
-        redactor: The user's rule for error messages, applied before they are kept, shown or sent.
-        hooks: None without any.
-    """
+    """Takes what permits report. Thread-safe. The user's ``classifier`` is asked before the default one."""
 
     def __init__(
         self,

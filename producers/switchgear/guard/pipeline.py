@@ -95,11 +95,7 @@ async def _arun(call: Call) -> Call:
 
 
 def prepare(call: Call) -> None:
-    """Take ``call`` to where it is made, or done. Wait for a probe if one was requested.
-
-    Raises:
-        CircuitOpenError: The call is refused, and nothing else serves the caller.
-    """
+    """Take ``call`` to where it is made, or done. Wait for a probe if one was requested."""
     found = call.begin()
     if found is None:
         return

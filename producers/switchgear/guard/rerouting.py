@@ -34,13 +34,8 @@ def find_fallback(call: Call, refusal: Rejection) -> Waits:
 
 def _is_part_of_probe(call: Call) -> bool:
     """Return whether the running probe of the same tool makes this call, a recursive one: the probe's end decides."""
-    return any(
-        other.permit is not None
-        and not other.permit.reported
-        and other.tool == call.tool
-        and other.plan.runtime is call.plan.runtime
-        for other in running.get()
-    )
+    probes = (each for each in running.get() if each.permit is not None and not each.permit.reported)
+    return any(each.tool == call.tool and each.plan.runtime is call.plan.runtime for each in probes)
 
 
 def _call_unguarded(call: Call) -> Rejection | None:
@@ -94,11 +89,8 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     from switchgear.guard.tool_function import examine  # noqa: PLC0415 - refusals alone need it
 
     plan, target = call.plan, examine(fallback)
-    called_its_tool = any(
-        other.permit is None and other.plan.tool == plan.tool and other.plan.runtime is plan.runtime
-        for other in running.get()
-    )
-    if called_its_tool:
+    stand_ins = (each.plan for each in running.get() if each.permit is None)
+    if any(each.tool == plan.tool and each.runtime is plan.runtime for each in stand_ins):  # it has called its own tool
         return False
     if target.kind not in MAY_STAND_IN[call.kind]:
         why = f"a {target.kind} in place of a {call.kind}"
