@@ -187,7 +187,12 @@ class Session:
 
     def check_limits(self, tool: str) -> Rejection | None:
         """Return the refusal of a call of ``tool`` if a limit is reached. The call is not counted."""
-        return _refusal(self.nested(), tool)
+        for session in self.nested():
+            reason = session.limit_reached
+            if reason is not None:
+                session.add_calls(refused=1)
+                return Rejection(tool, "open", "session", reason)
+        return None
 
     def begin(self, tool: str) -> tuple[Session, ...] | Rejection:
         """Count a call of ``tool`` that nothing else refuses.
@@ -195,11 +200,11 @@ class Session:
         Returns:
             The sessions that it counts in, or its refusal if a limit is reached.
         """
-        sessions = self.nested()
         with self.owner.session_lock:
-            refusal = _refusal(sessions, tool)
+            refusal = self.check_limits(tool)
             if refusal is not None:
                 return refusal
+            sessions = self.nested()
             for session in sessions:
                 session.add_calls(1)
         return sessions
@@ -216,15 +221,6 @@ class Session:
             with self.owner.session_lock:
                 self._spent += usage
                 self._failures += failed
-
-
-def _refusal(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
-    for session in sessions:
-        reason = session.limit_reached
-        if reason is not None:
-            session.add_calls(refused=1)
-            return Rejection(tool, "open", "session", reason)
-    return None
 
 
 def session_of(owner: object) -> Session | None:
