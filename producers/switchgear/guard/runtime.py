@@ -25,7 +25,6 @@ from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions import session_of
 from switchgear_schemas.enums import ServedBy
-from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.sessions import Session
@@ -37,12 +36,7 @@ T = TypeVar("T")
 class Runtime:
     """Asks for permits, reports refusals, and keeps what the guards' options need.
 
-    Args:
-        decision: Decides about calls outside of sessions.
-        start: Starts the client at its first call, which may wait; later calls cost nothing.
-        astart: The same without blocking the event loop.
-        probe_wait: Seconds.
-        parameters_key: None to send no hash of the parameters.
+    ``start`` starts the client at its first call, which may wait. ``astart`` does so without blocking the event loop.
     """
 
     def __init__(
@@ -178,14 +172,14 @@ class Runtime:
         """
         if refusal.source in {"local", "fleet"}:
             named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
-            if named is not None and named != refusal.fallback:
+            if named is not None:
                 refusal = msgspec.structs.replace(refusal, fallback=named)
         self.refused(refusal, caller=caller)
         return refusal
 
     def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallback tools of ``tool`` in order; those of the fleet's policy if it has no chain here."""
-        return tuple(self.fallbacks.chain(tool, own, group)) or self.decision.fleet_fallback(tool)
+        return self.fallbacks.chain(tool, own, group) or self.decision.fleet_fallback(tool)
 
     def attempt(self, subject: str, function: Callable[[], T]) -> T | None:
         """Call a user's function. If it fails, log the ``subject`` and return None: the call must go on."""
@@ -194,10 +188,6 @@ class Runtime:
         except Exception as error:  # noqa: BLE001 - it may fail in any way
             self.complaints.warning(subject, error)
             return None
-
-    def session_left(self, session_id: str) -> None:
-        """Forget the repeated calls of a session that has ended."""
-        self.duplicates.forget(session_id)
 
     def _make_lock(self) -> None:
         """Make the lock, again in the child of a fork: another thread of the parent may hold it."""
@@ -229,7 +219,6 @@ class PermitContext:
 
     Raises:
         CircuitOpenError: On entering: the circuit or the session refuses the call.
-        SwitchgearError: On entering a block that was entered and not left.
     """
 
     def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
@@ -247,7 +236,7 @@ class PermitContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        permit, self._permit = self._permit, None
+        permit = self._permit
         if permit is None:  # it was never entered
             return
         if error is None:
@@ -263,11 +252,5 @@ class PermitContext:
     def _entered(self, answer: Permit | Rejection) -> Permit:
         if isinstance(answer, Rejection):
             raise self._runtime.refused_permit(answer, self._caller).error()
-        if self._permit is not None:
-            answer.release()
-            raise SwitchgearError(
-                f"This permit for {self._tool} is in use: it is for one call at a time.",
-                hint=f'Call gear.permit("{self._tool}") again for another one.',
-            )
         self._permit = answer
         return answer

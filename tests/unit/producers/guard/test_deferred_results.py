@@ -19,7 +19,6 @@ from switchgear import (
     SwitchgearError,
     Usage,
 )
-from switchgear.guard.deferred_results import DeferredResult
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
 PROBING = BreakerPolicy(
@@ -109,7 +108,7 @@ async def test_a_result_that_is_never_awaited_returns_its_permit(half_open, leav
     await asyncio.sleep(0.02)
     for _ in range(3):
         made = found()
-        assert isinstance(made, DeferredResult)
+        assert inspect.iscoroutine(made)
         if leave == "closed":
             made.close()
         del made
@@ -192,9 +191,7 @@ async def test_the_end_of_a_future_that_is_done_is_reported(gear):
 
 
 class Request:
-    """As aiohttp's: to be awaited, or to be entered."""
-
-    url = "https://a.example"
+    """To be awaited, as aiohttp's."""
 
     def __init__(self, works):
         self.work = fine if works else down
@@ -202,38 +199,18 @@ class Request:
     def __await__(self):
         return self.work().__await__()
 
-    async def __aenter__(self):
-        return await self.work()
-
-    async def __aexit__(self, *error):
-        return False
-
 
 def requested(works):
     return Request(works)
 
 
-async def test_entering_a_result_with_async_with_is_the_call(gear):
+async def test_an_awaitable_object_is_a_failure_when_its_result_is(gear):
     get = gear.guard("t")(requested)
-    async with get(True) as found:
-        assert found == "found"
     assert await get(True) == "found"
-    assert get(True).url == "https://a.example"
-    with pytest.raises(DownError):
-        await get(False)
-    with pytest.raises(DownError):
-        async with get(False):
-            pass
-    assert gear.is_open("t")
-
-
-async def test_an_error_in_the_async_with_block_is_not_a_failure_of_the_tool(gear):
-    get = gear.guard("t")(requested)
-    for _ in range(5):
+    for _ in range(2):
         with pytest.raises(DownError):
-            async with get(True):
-                raise DownError
-    assert not gear.is_open("t")
+            await get(False)
+    assert gear.is_open("t")
 
 
 async def test_an_awaitable_that_can_be_iterated_as_well_is_a_plain_result(gear):
@@ -331,18 +308,12 @@ async def one_by_one(made):
         await each
 
 
-async def entered(made):
-    for each in made:
-        async with each:
-            pass
-
-
-@pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
-async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function, use):
+@pytest.mark.parametrize("function", [decorated(fine), requested])
+async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function):
     guarded = opens_when_slow.guard("t")(function)
     made = [guarded(True) for _ in range(4)]
     await asyncio.sleep(SLOW_MS / 1000 + 0.05)
-    await use(made)
+    await one_by_one(made)
     assert not opens_when_slow.is_open("t")
 
 
