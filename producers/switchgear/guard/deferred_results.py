@@ -6,8 +6,9 @@ awaited. If it never is, nothing is reported. Such results serve one caller.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Awaitable
+import contextlib
+from collections.abc import Awaitable, Coroutine, Generator
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Any
 
 from switchgear.classify.result import HARMLESS
@@ -39,8 +40,7 @@ def finish(call: Call, result: Any) -> None:
         call.value = result
         result.add_done_callback(lambda future: _report_future(call, future))
     else:
-        call.value = _awaited(call, result, call.clock())
-        weakref.finalize(call.value, call.permit.release).atexit = False  # releases nothing once it was awaited
+        call.value = DeferredResult(call, result)
 
 
 def _report_future(call: Call, future: Any) -> None:
@@ -50,6 +50,57 @@ def _report_future(call: Call, future: Any) -> None:
         call.failed(error)
     else:
         call.succeeded(result)
+
+
+class DeferredResult(Coroutine[Any, Any, Any]):
+    """A coroutine in place of an awaitable, with the awaitable's other attributes.
+
+    Some may be entered instead, as in ``async with session.get(url)``. Entering it is the call then.
+    """
+
+    def __init__(self, call: Call, awaitable: Any) -> None:
+        self._call = call
+        self._awaitable = awaitable
+        self._returned_at = call.clock()
+        self._steps = _awaited(call, awaitable, self._returned_at)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._awaitable, name)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from self._steps.__await__())  # a generator: it keeps this object alive
+
+    def send(self, value: Any) -> Any:
+        """Resume it with a value."""
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Resume it with an exception."""
+        self._leave_unstarted()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """End it. If it has not started, the call counts as not made."""
+        self._leave_unstarted()
+        self._steps.close()
+
+    def _leave_unstarted(self) -> None:
+        if getcoroutinestate(self._steps) == CORO_CREATED:
+            with contextlib.suppress(AttributeError):  # not every awaitable can be closed
+                self._awaitable.close()
+            self._call.not_made()
+
+    async def __aenter__(self) -> Any:
+        self._steps.close()  # it is not awaited any more
+        return await _awaited(self._call, self._awaitable.__aenter__(), self._returned_at)
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._awaitable.__aexit__(*error)
+
+    def __del__(self) -> None:
+        if getcoroutinestate(self._steps) == CORO_CREATED:
+            self._steps.close()
+            self._call.not_made()
 
 
 async def _awaited(call: Call, awaitable: Awaitable[Any], returned_at: float) -> Any:

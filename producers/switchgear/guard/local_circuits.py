@@ -146,8 +146,8 @@ class LocalBreakers:
     """The process's circuits by tool, user or session, made when they are first needed. Thread-safe.
 
     Invented names can't make it forget a failing tool. Beyond the limits one more user or session shares its tool's circuit, and
-    the calls of one more tool pass uncounted. Idle circuits of users and sessions make room
-    (:meth:`~switchgear.breaker.Breaker.may_retire`). Open, half-open, commanded and counting circuits never do.
+    the calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
+    half-open, commanded and counting circuits never do.
 
     ``limit`` is the most tools, ``limit_per_tool`` the most circuits of one tool.
     """
@@ -183,6 +183,8 @@ class LocalBreakers:
             now = self._clock()
             of_tool = self._tools.get(tool)
             if of_tool is None:
+                if len(self._tools) >= self._limit:
+                    self._retire_tools(now)
                 if len(self._tools) >= self._limit:
                     return self._uncounted
                 of_tool = self._tools[tool] = _ToolCircuits(self._policy_of(tool))
@@ -231,6 +233,13 @@ class LocalBreakers:
             circuits[circuit_id] = LocalCircuit(breaker)
         return circuits[circuit_id]
 
+    def _retire_tools(self, now: float) -> None:
+        for tool in list(islice(self._tools, LOOKED_AT)):
+            of_tool = self._tools.pop(tool)
+            self._retire(of_tool, now)
+            if of_tool.circuits:
+                self._tools[tool] = of_tool
+
     def _retire(self, of_tool: _ToolCircuits, now: float) -> None:
         """Look at the circuits that were looked at longest ago. Those that stay move to the end."""
         for circuit_id in list(islice(of_tool.circuits, LOOKED_AT)):
@@ -239,3 +248,5 @@ class LocalBreakers:
                 retires = circuit.breaker.may_retire(now)
             if not retires:
                 of_tool.circuits[circuit_id] = circuit
+            elif self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
+                del self.circuits[circuit_id]

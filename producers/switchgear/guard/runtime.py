@@ -25,6 +25,7 @@ from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions import session_of
 from switchgear_schemas.enums import ServedBy
+from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.sessions import Session
@@ -219,6 +220,7 @@ class PermitContext:
 
     Raises:
         CircuitOpenError: On entering: the circuit or the session refuses the call.
+        SwitchgearError: On entering a block that was entered and not left.
     """
 
     def __init__(self, runtime: Runtime, tool: str, caller: Caller) -> None:
@@ -236,7 +238,7 @@ class PermitContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        permit = self._permit
+        permit, self._permit = self._permit, None
         if permit is None:  # it was never entered
             return
         if error is None:
@@ -252,5 +254,11 @@ class PermitContext:
     def _entered(self, answer: Permit | Rejection) -> Permit:
         if isinstance(answer, Rejection):
             raise self._runtime.refused_permit(answer, self._caller).error()
+        if self._permit is not None:
+            answer.release()
+            raise SwitchgearError(
+                f"This permit for {self._tool} is in use: it is for one call at a time.",
+                hint=f'Call gear.permit("{self._tool}") again for another one.',
+            )
         self._permit = answer
         return answer

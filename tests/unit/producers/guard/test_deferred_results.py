@@ -19,6 +19,7 @@ from switchgear import (
     SwitchgearError,
     Usage,
 )
+from switchgear.guard.deferred_results import DeferredResult
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
 PROBING = BreakerPolicy(
@@ -108,7 +109,7 @@ async def test_a_result_that_is_never_awaited_returns_its_permit(half_open, leav
     await asyncio.sleep(0.02)
     for _ in range(3):
         made = found()
-        assert inspect.iscoroutine(made)
+        assert isinstance(made, DeferredResult)
         if leave == "closed":
             made.close()
         del made
@@ -191,7 +192,9 @@ async def test_the_end_of_a_future_that_is_done_is_reported(gear):
 
 
 class Request:
-    """To be awaited, as aiohttp's."""
+    """As aiohttp's: to be awaited, or to be entered."""
+
+    url = "https://a.example"
 
     def __init__(self, works):
         self.work = fine if works else down
@@ -199,18 +202,38 @@ class Request:
     def __await__(self):
         return self.work().__await__()
 
+    async def __aenter__(self):
+        return await self.work()
+
+    async def __aexit__(self, *error):
+        return False
+
 
 def requested(works):
     return Request(works)
 
 
-async def test_an_awaitable_object_is_a_failure_when_its_result_is(gear):
+async def test_entering_a_result_with_async_with_is_the_call(gear):
     get = gear.guard("t")(requested)
+    async with get(True) as found:
+        assert found == "found"
     assert await get(True) == "found"
-    for _ in range(2):
-        with pytest.raises(DownError):
-            await get(False)
+    assert get(True).url == "https://a.example"
+    with pytest.raises(DownError):
+        await get(False)
+    with pytest.raises(DownError):
+        async with get(False):
+            pass
     assert gear.is_open("t")
+
+
+async def test_an_error_in_the_async_with_block_is_not_a_failure_of_the_tool(gear):
+    get = gear.guard("t")(requested)
+    for _ in range(5):
+        with pytest.raises(DownError):
+            async with get(True):
+                raise DownError
+    assert not gear.is_open("t")
 
 
 async def test_an_awaitable_that_can_be_iterated_as_well_is_a_plain_result(gear):
@@ -308,12 +331,18 @@ async def one_by_one(made):
         await each
 
 
-@pytest.mark.parametrize("function", [decorated(fine), requested])
-async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function):
+async def entered(made):
+    for each in made:
+        async with each:
+            pass
+
+
+@pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
+async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function, use):
     guarded = opens_when_slow.guard("t")(function)
     made = [guarded(True) for _ in range(4)]
     await asyncio.sleep(SLOW_MS / 1000 + 0.05)
-    await one_by_one(made)
+    await use(made)
     assert not opens_when_slow.is_open("t")
 
 

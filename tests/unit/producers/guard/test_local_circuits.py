@@ -8,6 +8,7 @@ import pytest
 
 from switchgear.breaker import BreakerPermit, Result, ResultKind
 from switchgear.breaker.breaker import IDLE_S
+from switchgear.breaker.values import LOOKED_AT
 from switchgear.guard.local_circuits import LocalBreakers, policy_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 from tests.support.clock import Clock
@@ -27,6 +28,17 @@ def test_a_tool_keeps_its_breaker():
     assert local.get("a") is local.get("a")
     assert local.get("a") is not local.get("b")
     assert local.circuits["a"] is local.get("a")
+
+
+def test_past_the_limit_idle_breakers_make_room():
+    clock = Clock(0.0)
+    local = breakers(3, clock)
+    for tool in "abc":
+        local.get(tool)
+    clock.now = IDLE_S
+    local.get("d")
+    assert set(local.circuits) == {"d"}
+    assert len(local.all_now()) == 1
 
 
 def test_a_breaker_whose_slow_call_may_still_run_is_not_evicted_at_once():
@@ -59,6 +71,16 @@ def test_a_new_tool_goes_unguarded_if_no_breaker_can_make_room():
     assert isinstance(local.get("c").breaker.try_acquire(0.0), BreakerPermit)
     assert local.get("d") is local.get("c")
     assert set(local.circuits) == {"a", "b"}
+
+
+def test_a_new_circuit_looks_at_few_breakers_however_many_exist():
+    clock = Clock(0.0)
+    local = breakers(1_000, clock)
+    for number in range(1_000):
+        local.get(f"t{number}")
+    clock.now = IDLE_S
+    local.get("new")
+    assert len(local.all_now()) == 1_000 - LOOKED_AT + 1
 
 
 @pytest.mark.parametrize(("scope", "others"), [("user", ("ben", "s1")), ("session", ("ana", "s2"))])

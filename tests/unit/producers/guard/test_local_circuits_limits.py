@@ -91,3 +91,11 @@ def test_a_counting_circuit_does_not_retire_until_its_evidence_is_stale():
     circuits.breaker("t", 0.0, user_id="counting").record(0.0, BAD)
     assert circuits.breaker("t", 7200.0, user_id="new").circuit_id == "t"
     assert circuits.breaker("t", STALE_S + 1, user_id="newer").circuit_id == "t|user=newer"
+
+
+def test_an_idle_tool_makes_room_for_another():
+    circuits = Circuits(TOOL, limit=2)
+    circuits.breaker("a", 0.0)
+    circuits.breaker("b", IDLE_S).record(IDLE_S, BAD)
+    assert circuits.breaker("c", IDLE_S).circuit_id == "c"
+    assert {circuit.breaker.circuit_id for circuit in circuits.all_now()} == {"b", "c"}

@@ -108,6 +108,18 @@ def test_leaving_a_permit_block_that_was_never_entered_reports_nothing(gear):
     assert not gear.is_open("t")
 
 
+async def test_a_permit_block_cant_be_entered_twice_at_once(gear):
+    block = gear.permit("t")
+    with block as first:
+        with pytest.raises(SwitchgearError, match="This permit for t is in use"), block:
+            pass
+        with pytest.raises(SwitchgearError, match="in use"):
+            async with block:
+                pass
+    async with block as second:
+        assert second is not first
+
+
 @pytest.mark.parametrize(("given", "sent"), [(42, "42"), (UUID(int=7), str(UUID(int=7))), ("s-1", "s-1"), (None, None)])
 def test_ids_reach_the_fleet_as_text(given, sent):
     fleet = InMemoryFleet()
