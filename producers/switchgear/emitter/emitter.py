@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.emitter.buffer import Buffer, Item, Wakeup, own
-from switchgear.emitter.encode import ClockOffset, encode_items
+from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
@@ -105,7 +105,6 @@ class Emitter(FromEnv):
         self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)
-        self._clock_offset = ClockOffset()
         self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
             from switchgear.emitter.spool_router import SpoolRouter  # noqa: PLC0415 - most clients need no SQLite
@@ -386,7 +385,6 @@ class Emitter(FromEnv):
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
-            group.create_task(self._clock_offset.watch())
 
     def _new_outbox(self) -> Outbox:
         return Outbox(self._connection, self._topic, limit=self._in_flight, compression=self._compression)
@@ -415,12 +413,11 @@ class Emitter(FromEnv):
         await self._wakeup.linger(self._linger_s)
 
     def _encode(self, items: Sequence[Item]) -> list[RecordBatch]:
-        self._clock_offset.look()
         return encode_items(
             items,
             emitter_id=self.emitter_id,
             service=self._service,
-            clock_offset=self._clock_offset,
+            clock_offset=time.time() - time.monotonic(),
             failed=self._not_encoded,
         )
 
