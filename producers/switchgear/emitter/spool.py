@@ -107,7 +107,7 @@ class Spool:
         self.taken_over = 0
         """Events found in the files of processes that are gone."""
         self.dropped = 0
-        """Events given up: the spool was full, or a file was deleted or damaged."""
+        """Events given up: the spool was full, or a file was damaged."""
         self.damaged = 0
         """Files that could not be read."""
 
@@ -166,7 +166,9 @@ class Spool:
         with self._lock:
             try:
                 for group in _runs(records, _GROUP_BYTES, len(records)):
-                    self._append(group, in_flight=in_flight)
+                    connection = self._ensure()
+                    self._make_room(connection, sum(map(_size, group)))
+                    self._insert(connection, group, in_flight=in_flight)
                     written += len(group)
             except (OSError, sqlite3.Error) as error:
                 if not written:
@@ -184,14 +186,14 @@ class Spool:
             sqlite3.Error: The disk can't be read.
         """
         with self._lock:
-            if self._connection is None:
+            if self._path is None or self._connection is None:
                 return []
             try:
                 self._read_ahead(self._connection, most)
             except (sqlite3.Error, msgspec.DecodeError) as error:
-                if not _is_damage(error, reading=True):
+                if not _is_damage(error):
                     raise
-                self._lose(error)
+                self._set_aside(self._path, self._connection, error)
                 return []
             try:
                 if self._handed_over < self._read_to:
@@ -204,15 +206,18 @@ class Spool:
             return found
 
     def progress(self) -> None:
-        """Delete what Kafka has answered for."""
+        """Delete what Kafka has answered for.
+
+        Raises:
+            sqlite3.Error: Nothing was deleted.
+        """
         with self._lock:
-            self._check()
             places = {self.answered.popleft() for _ in range(len(self.answered))}
             connection = self._connection
             if connection is None:
                 return
             touched = {place.row for place in places}
-            # A row that was dropped, or is in a file that was lost, is not in flight any more.
+            # A row that was dropped, or is in a file that was damaged, is not in flight any more.
             left = {
                 row: [each for each in row.records if each.answer not in places]
                 for row in self._in_flight.values()
@@ -236,9 +241,9 @@ class Spool:
                         del self._in_flight[row.number]
                 self.more = self.more or not self._events
                 self._measure(connection)
-            except sqlite3.Error as error:
+            except sqlite3.Error:
                 self.answered.extend(places)
-                self._complaints.warning(f"what was acknowledged can't be written to {self.root}", error)
+                raise
 
     def go_back(self) -> None:
         """Read again what is in flight, marked as sent: it will get no answer."""
@@ -252,8 +257,10 @@ class Spool:
     def close(self) -> None:
         """Delete what Kafka has answered for, and leave the rest to the next process."""
         with self._lock:
-            self.progress()
-            self._close_file()
+            try:
+                self.progress()
+            finally:
+                self._close_file()
 
     def _reset_in_child(self) -> None:
         """Forget the connection without closing it.
@@ -266,7 +273,6 @@ class Spool:
         self._start_afresh()
 
     def _ensure(self) -> sqlite3.Connection:
-        self._check()
         if self._connection is not None:
             return self._connection
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -317,27 +323,15 @@ class Spool:
         self._measure(connection)
         return connection
 
-    def _check(self) -> None:
-        if self._path is not None and not self._path.exists():
-            self._lose()
-
-    def _lose(self, damage: Exception | None = None) -> None:
-        """Go on without the file, which is damaged or was deleted, and count its unread events as dropped."""
-        assert self._path is not None
-        assert self._connection is not None
-        path, lost = self._path, self.unread
-        _close(self._connection, quick=True)
-        if damage is None:
-            why = "the file was deleted"
-            _remove(path)  # its log may be there
-        else:
-            why = f"it is damaged ({damage}) and was renamed to {_renamed(path)}"
-            self.damaged += 1
+    def _set_aside(self, path: Path, connection: sqlite3.Connection, damage: Exception) -> None:
+        """Go on without the file, and count its unread events as dropped."""
+        lost = self.unread
+        _close(connection, quick=True)
         self._path = self._connection = None
         self._forget_events()  # first, so that no event is counted twice
+        self.damaged += 1
         self.dropped += lost
-        if lost:
-            log.error("%d events in %s are lost: %s", lost, path, why)
+        log.error("%d events are lost: %s is damaged (%s) and was renamed to %s", lost, path, damage, _renamed(path))
 
     def _close_file(self) -> None:
         """Close the file, and delete it if it holds no event."""
@@ -349,17 +343,6 @@ class Spool:
     def _measure(self, connection: sqlite3.Connection) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         self.bytes = pages * _PAGE_BYTES if self._events else 0
-
-    def _append(self, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
-        connection = self._ensure()
-        self._make_room(connection, sum(map(_size, records)))
-        try:
-            self._insert(connection, records, in_flight=in_flight)
-        except sqlite3.Error as error:
-            if not _is_damage(error):
-                raise
-            self._lose(error)
-            self._insert(self._ensure(), records, in_flight=in_flight)
 
     def _insert(self, connection: sqlite3.Connection, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
         runs = _runs(records, _ROW_BYTES, _ROW_EVENTS)
@@ -455,12 +438,12 @@ def _renamed(path: Path) -> Path:
     return aside
 
 
-def _is_damage(error: BaseException, *, reading: bool = False) -> bool:
-    """Return whether the file can't be used any more. When reading, an input/output error means that too."""
+def _is_damage(error: BaseException) -> bool:
+    """Return whether the file can't be used any more."""
     return (
         isinstance(error, msgspec.DecodeError)
         or _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-        or (reading and _code(error) == sqlite3.SQLITE_IOERR)
+        or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_READ
     )
 
 
