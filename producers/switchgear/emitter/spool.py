@@ -119,8 +119,6 @@ class Spool:
         """Size on disk."""
         self._last_row = self._read_to = self._handed_over = 0
         self._in_flight: dict[int, Row] = {}
-        self._ahead: deque[RecordBatch] = deque()
-        """Unread events of the row that was read last."""
 
     @property
     def records(self) -> int:
@@ -177,7 +175,7 @@ class Spool:
         return written
 
     def read(self, most: int) -> list[RecordBatch]:
-        """Return up to ``most`` of the oldest unread events, each with its place as the answer.
+        """Return the oldest unread events, each with its place as the answer: whole rows, until there are ``most`` events or more.
 
         Before it returns, the disk knows that Kafka may have them. If that can't be written they are returned all the same: they
         could arrive twice only if the process is killed too.
@@ -189,20 +187,23 @@ class Spool:
             if self._path is None or self._connection is None:
                 return []
             try:
-                self._read_ahead(self._connection, most)
+                rows = self._read_rows(self._connection, most)
             except (sqlite3.Error, msgspec.DecodeError) as error:
                 if not _is_damage(error):
                     raise
                 self._set_aside(self._path, self._connection, error)
                 return []
+            for row in rows:
+                self._in_flight[row.number] = row
+                self._read_to = row.number
             try:
                 if self._handed_over < self._read_to:
                     self._connection.execute(f"PRAGMA user_version = {self._read_to}")
                     self._handed_over = self._read_to
             except sqlite3.Error as error:
                 self._complaints.warning(f"what was sent can't be written to {self._path}", error)
-            found = [self._ahead.popleft() for _ in range(min(most, len(self._ahead)))]
-            self.unread = max(0, self.unread - len(found)) if len(found) == most else 0
+            found = [record for row in rows for record in row.records]
+            self.unread -= len(found)
             return found
 
     def progress(self) -> None:
@@ -250,7 +251,6 @@ class Spool:
         with self._lock:
             self.progress()
             self._in_flight.clear()
-            self._ahead.clear()
             self._read_to = 0
             self.unread = self._events
 
@@ -386,33 +386,24 @@ class Spool:
                     break
         with connection:
             connection.execute("DELETE FROM events WHERE id <= ?", (last,))
-        if last >= self._read_to:
-            unread += len(self._ahead)
-            self._ahead.clear()
         self._in_flight = {number: row for number, row in self._in_flight.items() if number > last}
         self._events -= dropped
         self.unread -= unread
         self._measure(connection)
         return unread
 
-    def _read_ahead(self, connection: sqlite3.Connection, most: int) -> None:
-        """Read whole rows until ``most`` events are ahead, or none if the disk fails."""
+    def _read_rows(self, connection: sqlite3.Connection, most: int) -> list[Row]:
         rows: list[Row] = []
-        ahead = len(self._ahead)
         found = connection.execute("SELECT id, packed FROM events WHERE id > ? ORDER BY id", (self._read_to,))
         with contextlib.closing(found):
-            while ahead < most and (next_row := found.fetchone()) is not None:
-                number, packed = next_row
-                row = Row(number, [])
-                for tool, value, sent in _unpack(packed):
-                    resent = sent or number <= self._handed_over
+            while most > 0 and (next_row := found.fetchone()) is not None:
+                row = Row(next_row[0], [])
+                for tool, value, sent in _unpack(next_row[1]):
+                    resent = sent or row.number <= self._handed_over
                     row.records.append(RecordBatch(tool, [value], Place(self.answered, row), resent))
                 rows.append(row)
-                ahead += len(row.records)
-        for row in rows:
-            self._in_flight[row.number] = row
-            self._read_to = row.number
-            self._ahead.extend(row.records)
+                most -= len(row.records)
+        return rows
 
 
 def _close(connection: sqlite3.Connection, *, quick: bool = False) -> None:

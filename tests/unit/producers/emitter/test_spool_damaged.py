@@ -32,7 +32,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_its_events_are_counted(
         raise error
 
     with monkeypatch.context() as broken:
-        broken.setattr("switchgear.emitter.spool.Spool._read_ahead", fail)
+        broken.setattr("switchgear.emitter.spool.Spool._read_rows", fail)
         assert spool.read(10) == []
     assert (spool.dropped, spool.damaged) == (40, 1)
     assert "40 events are lost" in caplog.text
@@ -50,7 +50,7 @@ def test_other_errors_of_reading_lose_nothing(tmp_path: Path, monkeypatch: pytes
         raise sqlite3.OperationalError("unable to open database file")
 
     with monkeypatch.context() as broken:
-        broken.setattr("switchgear.emitter.spool.Spool._read_ahead", fail)
+        broken.setattr("switchgear.emitter.spool.Spool._read_rows", fail)
         with pytest.raises(sqlite3.OperationalError):
             spool.read(10)
     assert numbers(spool) == list(range(40))
