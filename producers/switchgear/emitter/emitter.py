@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.emitter.buffer import Buffer, Item, Wakeup, own
+from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item, Wakeup, own
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
@@ -39,7 +39,6 @@ log: Final = logging.getLogger("switchgear.emitter")
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _PERSIST_LIMIT_S: Final = 2.0
-_IDLE_S: Final = 60.0
 _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost%s"
 
 
@@ -111,7 +110,7 @@ class Emitter(FromEnv):
 
             self._spool_router = SpoolRouter(
                 self.buffer, spool_dir, spool_bytes, fsync=spool_fsync,
-                until_events=self._until_events, linger=self._linger, encode=self._encode,
+                until_events=self._until_events, linger=self._linger, encode=self._encode, forward=self._forward,
             )  # fmt: skip
         self._outbox = self._new_outbox()
         self._wakeup = Wakeup()
@@ -388,15 +387,19 @@ class Emitter(FromEnv):
     async def _drain(self, outbox: Outbox) -> None:
         while True:
             await outbox.room()
-            taken = self.buffer.take(_AT_ONCE)
-            if not taken:
-                await self._until_events(_IDLE_S)
-                continue
-            outbox.offer(self._encode(taken))
-            if len(taken) < _AT_ONCE:
-                await self._linger()
-            else:
-                await asyncio.sleep(0)
+            await self._forward(outbox, _AT_ONCE, LONGEST_WAIT_S)
+
+    async def _forward(self, outbox: Outbox, most: int, limit_s: float) -> None:
+        """Move up to ``most`` events to the outbox, or wait for one, at most ``limit_s`` seconds."""
+        taken = self.buffer.take(most)
+        if not taken:
+            await self._until_events(limit_s)
+            return
+        outbox.offer(self._encode(taken))
+        if len(taken) < most:
+            await self._linger()
+        else:
+            await asyncio.sleep(0)
 
     async def _until_events(self, limit_s: float) -> None:
         self._wakeup.clear()

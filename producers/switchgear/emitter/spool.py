@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -50,29 +51,25 @@ CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, count INTEGER NOT NUL
 """
 
 
+@dataclass(slots=True, eq=False)
 class Row:
     """A row that was read and not deleted, and its events that have no answer."""
 
-    __slots__ = ("number", "records")
-
-    def __init__(self, number: int, records: list[RecordBatch]) -> None:
-        self.number = number
-        self.records = records
+    number: int
+    records: list[RecordBatch]
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Where an event lies in the spool. It is the answer of the event's record: Kafka's answer frees the place."""
 
-    __slots__ = ("_freed", "row")
-
-    def __init__(self, freed: deque[Place], row: Row | None = None) -> None:
-        self._freed = freed
-        self.row = row
+    freed: deque[Place]
+    row: Row | None = None
 
     def __call__(self, reason: str | None) -> None:
         """Note that Kafka has answered, so that the event need not be kept any longer."""
         if reason != STOPPED:
-            self._freed.append(self)
+            self.freed.append(self)
 
 
 class Spool:

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from switchgear.emitter.buffer import Buffer, Item
+from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record_batch import RecordBatch, singles
@@ -80,6 +80,7 @@ class SpoolRouter:
         until_events: Wait until an event is there, or so many seconds have passed.
         linger: Wait for more events, or an urgent one.
         encode: Encode events. What can't be encoded is counted and left out.
+        forward: Move up to so many events from the buffer to an outbox, or wait for one, at most so many seconds.
 
     Raises:
         SwitchgearError: ``limit_bytes`` is below :data:`LEAST_BYTES`.
@@ -95,6 +96,7 @@ class SpoolRouter:
         until_events: Callable[[float], Awaitable[None]],
         linger: Callable[[], Awaitable[None]],
         encode: Callable[[Sequence[Item]], list[RecordBatch]],
+        forward: Callable[[Outbox, int, float], Awaitable[None]],
     ) -> None:
         if limit_bytes < LEAST_BYTES:
             raise SwitchgearError(
@@ -104,6 +106,7 @@ class SpoolRouter:
         self._until_events = until_events
         self._linger = linger
         self._encode = encode
+        self._forward = forward
         self._spool = Spool(Path(folder).absolute(), limit_bytes, fsync=fsync)  # the working directory may change
         self._start_afresh()
         call_in_child(self._start_afresh)
@@ -194,16 +197,8 @@ class SpoolRouter:
             held, self._held = self._held, []
             outbox.offer(held)
             return
-        taken = self._buffer.take(min(AT_ONCE, room))
-        if not taken:
-            busy = outbox.pending or self._spool.answered or self._spool.more or self._spool.unread
-            await self._until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
-            return
-        outbox.offer(self._encode(taken))
-        if len(taken) < AT_ONCE:
-            await self._linger()
-        else:
-            await asyncio.sleep(0)
+        busy = outbox.pending or self._spool.answered or self._spool.more
+        await self._forward(outbox, min(AT_ONCE, room), _LOOK_S if busy else LONGEST_WAIT_S)
 
     async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
         """Move new events to the end of the spool, and its oldest to Kafka."""
