@@ -12,7 +12,6 @@ import encodings.idna  # noqa: F401 - every look-up needs it, and a child forked
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
@@ -25,12 +24,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
-START_AGAIN_S: Final = 1.0
-"""Pause after a failed start. Until then :meth:`Background.loop` raises at once."""
 WORKER: Final = "switchgear-worker"
 """Name of the threads that do what would block the loop."""
 _FIRST_PAUSE_S: Final = 0.1
-_POLL_S: Final = 0.005
 _LONGEST_PAUSE_S: Final = 5.0
 _JOBS_LIMIT_S: Final = 3.0
 _REST_LIMIT_S: Final = 1.0
@@ -42,7 +38,7 @@ class NotStartedError(SwitchgearError):
     """The background thread can't be started now, for example because no file or thread is left."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"The background thread can't be started: {why}.", hint="It is tried again once a second.")
+        super().__init__(f"The background thread can't be started: {why}.", hint="The next event tries again.")
 
 
 class Background:
@@ -54,8 +50,6 @@ class Background:
         self._lock = threading.RLock()  # a signal handler may close, or call a tool, during the start
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._failed: tuple[str, float] | None = None
-        """Why the last start failed, and when to try again."""
         self.closed = False
         """It was closed. No job runs again."""
         self.deaths: dict[str, str] = {}
@@ -113,16 +107,6 @@ class Background:
             work.close()
             raise
 
-    def start_or_run_here(self, done: Callable[[], bool], limit_s: float) -> None:
-        """Start the thread. If that is impossible, run the jobs in the caller's thread until ``done()`` or ``limit_s`` seconds pass.
-
-        This is for the end of the interpreter: since Python 3.12 no thread can be started then.
-        """
-        try:
-            self.loop()
-        except NotStartedError:
-            self._run_here(done, time.monotonic() + limit_s)
-
     def close(self, timeout: float) -> bool:
         """Cancel the jobs and end the thread. Any number of threads may call it.
 
@@ -144,8 +128,6 @@ class Background:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         """Start the thread, with the lock held. The loop is made here, so that it can take work before the thread runs."""
-        if self._failed is not None and time.monotonic() < self._failed[1]:
-            raise NotStartedError(self._failed[0])
         loop: asyncio.AbstractEventLoop | None = None
         thread: threading.Thread | None = None
         try:
@@ -161,25 +143,8 @@ class Background:
                 loop.close()
             if not isinstance(error, Exception):
                 raise
-            why = f"{type(error).__name__}: {error}"
-            self._failed = (why, time.monotonic() + START_AGAIN_S)
-            raise NotStartedError(why) from error
-        self._failed = None
+            raise NotStartedError(f"{type(error).__name__}: {error}") from error
         return loop
-
-    def _run_here(self, done: Callable[[], bool], deadline: float) -> None:
-        def look() -> None:
-            if done() or time.monotonic() >= deadline:
-                loop.stop()
-            else:
-                loop.call_later(_POLL_S, look)
-
-        with self._lock:
-            loop = self._loop = new_loop()
-            self._thread = threading.current_thread()
-        loop.call_soon(look)
-        self._body(loop)
-        self._thread = None
 
     def _body(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -212,7 +177,7 @@ class Background:
 
     def _reset_in_child(self) -> None:
         _inherited.append((self._thread, self._loop))
-        self._thread = self._loop = self._failed = None
+        self._thread = self._loop = None
         self._lock = threading.RLock()
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from switchgear import Switchgear
-from switchgear.runtime.background_thread import START_AGAIN_S, Background, NotStartedError
+from switchgear.runtime.background_thread import Background, NotStartedError
 from tests.support.waiting import until
 
 really_start = threading.Thread.start
@@ -51,19 +51,6 @@ def test_loop_raises_the_reason_when_no_thread_can_be_started(background, no_thr
     with pytest.raises(NotStartedError, match="RuntimeError: can't start new thread"):
         background.loop()
     assert not background.alive
-
-
-def test_no_start_is_tried_for_a_second_after_a_failed_one(background, no_threads, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("switchgear.runtime.background_thread.time.monotonic", lambda: now[0])
-    for _ in range(5):
-        with pytest.raises(NotStartedError, match="can't start new thread"):
-            background.loop()
-    assert len(no_threads) == 1
-    now[0] += START_AGAIN_S
-    with pytest.raises(NotStartedError):
-        background.loop()
-    assert len(no_threads) == 2
 
 
 def test_the_thread_is_started_when_threads_are_available_again(background, no_threads, monkeypatch):
@@ -115,30 +102,6 @@ def test_a_thread_that_runs_when_its_start_is_interrupted_is_kept(background, mo
     before = set(threading.enumerate())
     assert runs(background)
     assert set(threading.enumerate()) <= before
-
-
-def test_jobs_run_in_the_callers_thread_when_none_can_be_started(background, no_threads):
-    ran = []
-
-    async def job():
-        while True:
-            ran.append(threading.current_thread())
-            await asyncio.sleep(0.001)
-
-    background.add("job", job)
-    background.start_or_run_here(lambda: len(ran) >= 3, 60)
-    assert set(ran) == {threading.current_thread()}
-    assert not background.alive
-    ran.clear()
-    background.start_or_run_here(lambda: False, 0.05)
-    assert ran, "a limit ends them too"
-    assert background.close(0)
-
-
-def test_jobs_do_not_run_in_the_callers_thread_when_one_can_be_started(background):
-    background.start_or_run_here(lambda: False, 60)
-    assert background.alive
-    assert runs(background)
 
 
 def test_the_callers_thread_calls_on_start_after_the_start(background):
