@@ -252,8 +252,12 @@ class Emitter(FromEnv):
         limit_s = self._last_flush.begin(self._outbox, waited_s)
         for callback in self.before_close:
             callback()
-        if self._background.alive or (len(self.buffer) and not self.closed):
-            with contextlib.suppress(SwitchgearError, RuntimeError):  # no thread can be started, or it has ended
+        if len(self.buffer) and not self.closed:
+            self._background.start_or_run_here(
+                lambda: self._last_flush.hopeless(self._outbox) or not self.status().buffered, limit_s
+            )
+        if self._background.alive:
+            with contextlib.suppress(SwitchgearError, RuntimeError):  # the thread has ended, so nothing can connect
                 self._background.loop().call_soon_threadsafe(self._outbox.hurry)
         self.close(limit_s if self._background.alive else 0.0)
 

@@ -27,6 +27,7 @@ Job = Callable[[], Coroutine[Any, Any, None]]
 WORKER: Final = "switchgear-worker"
 """Name of the threads that do what would block the loop."""
 _FIRST_PAUSE_S: Final = 0.1
+_POLL_S: Final = 0.005
 _LONGEST_PAUSE_S: Final = 5.0
 _JOBS_LIMIT_S: Final = 3.0
 _REST_LIMIT_S: Final = 1.0
@@ -107,6 +108,16 @@ class Background:
             work.close()
             raise
 
+    def start_or_run_here(self, done: Callable[[], bool], limit_s: float) -> None:
+        """Start the thread. If that is impossible, run the jobs in the caller's thread until ``done()`` or ``limit_s`` seconds pass.
+
+        This is for the end of the interpreter: since Python 3.12 no thread can be started then.
+        """
+        try:
+            self.loop()
+        except NotStartedError:
+            self._run_here(done, time.monotonic() + limit_s)
+
     def close(self, timeout: float) -> bool:
         """Cancel the jobs and end the thread. Any number of threads may call it.
 
@@ -145,6 +156,20 @@ class Background:
                 raise
             raise NotStartedError(f"{type(error).__name__}: {error}") from error
         return loop
+
+    def _run_here(self, done: Callable[[], bool], deadline: float) -> None:
+        def look() -> None:
+            if done() or time.monotonic() >= deadline:
+                loop.stop()
+            else:
+                loop.call_later(_POLL_S, look)
+
+        with self._lock:
+            loop = self._loop = new_loop()
+            self._thread = threading.current_thread()
+        loop.call_soon(look)
+        self._body(loop)
+        self._thread = None
 
     def _body(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

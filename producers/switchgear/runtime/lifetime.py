@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -42,18 +43,25 @@ class Lifetime:
     def start(self, wait: float = 0.0) -> bool:
         """Start now instead of at the first call, and wait up to ``wait`` seconds for the fleet's circuits.
 
+        After :meth:`close`, and in a hook that runs in the background thread, it does not wait.
+
         Returns:
             Whether the circuits are loaded. Always True without Kafka.
         """
         self._begin()
-        if self._follower is None:
+        follower, background = self._follower, self._background
+        if follower is None:
             return True
-        loaded = self._follower.wait_loaded(wait)
+        if background is not None and (background.here or background.closed):
+            return follower.loaded
+        loaded = follower.wait_loaded(wait)
         self._look()
         return loaded
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until every event is acknowledged. Not for event loops, and not for hooks, which may run in the thread that sends.
+        """Wait until every event is acknowledged. Not for event loops.
+
+        In a hook that runs in the background thread it does not wait, because that thread sends the events.
 
         Returns:
             False if ``timeout`` seconds were not enough.
@@ -62,15 +70,22 @@ class Lifetime:
             return True
         if self._decision.fleet is not None:
             self._decision.fleet.refusals.sweep(everything=True)
-        return self._emitter.flush(timeout)
+        return self._emitter.flush(0.0 if self._in_background else timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
         """Flush, and end the background thread. Later calls are guarded and not reported. You may close more than once.
 
+        In a hook that runs in the background thread it returns at once, and another thread closes the client.
+
         Returns:
             True if every event was acknowledged.
         """
-        return self._emitter is None or self._emitter.close(timeout)
+        if self._emitter is None:
+            return True
+        if self._in_background:
+            threading.Thread(target=self._emitter.close, args=(timeout,), name="switchgear-close").start()
+            return False
+        return self._emitter.close(timeout)
 
     async def aclose(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as close
         """Close like :meth:`close`, in an event loop."""
@@ -98,6 +113,10 @@ class Lifetime:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
+    @property
+    def _in_background(self) -> bool:
+        return self._background is not None and self._background.here
+
     def _begin(self) -> None:
         if self._begun:
             return
@@ -107,7 +126,8 @@ class Lifetime:
             try:
                 self._background.loop()
             except SwitchgearError as error:  # no thread can be started: the next event tries again
-                log.warning("no events are sent for now: %s", error)
+                if "at interpreter shutdown" not in str(error):  # then the main thread sends the events
+                    log.warning("no events are sent for now: %s", error)
 
     def _start(self) -> None:
         """Start at the first call, and wait once for the fleet's circuits, at most ``start_wait_s`` seconds."""
@@ -129,9 +149,7 @@ class Lifetime:
         """Begin. Return what this call waits for, and how many seconds. Return None if it must not wait."""
         if not self._runtime.started:
             self._begin()
-        if self._runtime.started or self._follower is None:
-            return None
-        if self._background is not None and self._background.here:  # a hook's call: this thread loads the circuits
+        if self._runtime.started or self._in_background or self._follower is None:
             return None
         if self._wait_until is None:
             self._wait_until = time.monotonic() + self._start_wait_s

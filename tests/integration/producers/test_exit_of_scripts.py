@@ -58,6 +58,12 @@ def late(number=0):
 if __name__ == "__main__":
 {code}
 """
+NO_THREAD_ANY_MORE = """
+import threading
+def refuse(thread):  # as Python 3.12 and later do at the end
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+threading.Thread.start = refuse
+"""
 FORK_ALL = """
 children = []
 for _ in range({children}):
@@ -145,6 +151,7 @@ SCRIPTS = {
         "of two clients": Script("tool(); Switchgear(sys.argv[1], topic_prefix=sys.argv[2], service=sys.argv[3]).call('t', int)", 2),
         "in development mode": Script("tool(); time.sleep(1); tool()", 2, flags=("-X", "dev")),
         "with warnings as errors": Script("tool()", 1, flags=("-W", "error")),
+        "without threads at the end": Script("tool(); tool()", 2, before=NO_THREAD_ANY_MORE),
     },
     "endings": {
         "an exception": Script("tool(); raise ValueError('mine')", 1, 1, "ValueError: mine"),

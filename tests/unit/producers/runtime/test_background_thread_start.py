@@ -104,6 +104,30 @@ def test_a_thread_that_runs_when_its_start_is_interrupted_is_kept(background, mo
     assert set(threading.enumerate()) <= before
 
 
+def test_jobs_run_in_the_callers_thread_when_none_can_be_started(background, no_threads):
+    ran = []
+
+    async def job():
+        while True:
+            ran.append(threading.current_thread())
+            await asyncio.sleep(0.001)
+
+    background.add("job", job)
+    background.start_or_run_here(lambda: len(ran) >= 3, 60)
+    assert set(ran) == {threading.current_thread()}
+    assert not background.alive
+    ran.clear()
+    background.start_or_run_here(lambda: False, 0.05)
+    assert ran, "a limit ends them too"
+    assert background.close(0)
+
+
+def test_jobs_do_not_run_in_the_callers_thread_when_one_can_be_started(background):
+    background.start_or_run_here(lambda: False, 60)
+    assert background.alive
+    assert runs(background)
+
+
 def test_the_callers_thread_calls_on_start_after_the_start(background):
     called = []
     background.on_start.append(lambda: called.append(threading.current_thread()))
