@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from switchgear.replay.history import HistoryLine, parse_line
+from switchgear_cli.replay.history import HistoryLine, parse_line
 from switchgear_cli.usage import WrongUsageError
 
 PAGE: Final = 5_000

@@ -12,6 +12,7 @@ import encodings.idna  # noqa: F401 - every look-up needs it, and a child forked
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
