@@ -14,7 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from switchgear.policies import PolicySet
 from switchgear.replay.history import HistoryLine, read_history
-from switchgear_cli.operate.policy_values import policy_from
 from switchgear_cli.operate.run import CommandOptions, NameOptions, send, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import connect
@@ -200,12 +199,10 @@ def _write(found: Study, toml: Path | None, plot: Path | None) -> None:
 
 def _apply(found: Study, how: CommandOptions, api_url: str | None, *, create: bool) -> int:
     """Set every table of the proposal live, in metrics-only mode."""
-    proposal = found.proposal
-    assert proposal is not None  # checked by tune()
-    policies = {
-        name: policy_from([*proposal.assignments(name), *(["mode=metrics_only"] if name == found.glob else [])], None)
-        for name in proposal.tables
-    }
+    from switchgear_cli.tune.apply import live_policies  # noqa: PLC0415 - see tune()
+
+    assert found.proposal is not None  # checked by tune()
+    policies = live_policies(found.proposal, found.glob)
     names = NameOptions(create=create, api_url=api_url)
     if len(policies) == 1:
         return set_policy(found.glob, policies[found.glob], how, names)

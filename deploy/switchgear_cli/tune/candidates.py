@@ -62,12 +62,14 @@ def draw(
     """
     random = Random(seed)  # noqa: S311 - a search, not a secret
     neutral = {key: value for key, value in _NEUTRAL.items() if any(getattr(each, key) != value for each in presents)}
-    return [_one(random, neutral, failures=failures, slowness=slowness) for _ in range(count)]
+    by_count = 0.25 if all(each.failure_count is None for each in presents) else 0.0
+    return [_one(random, neutral, by_count, failures=failures, slowness=slowness) for _ in range(count)]
 
 
-def _one(random: Random, neutral: Mapping[str, Any], *, failures: bool, slowness: bool) -> Candidate:
+def _one(random: Random, neutral: Mapping[str, Any], by_count: float, *, failures: bool, slowness: bool) -> Candidate:
+    """Draw one candidate. ``by_count`` is the share of those whose window is of calls, not of seconds."""
     values: dict[str, Any] = dict(neutral)
-    if random.random() < 0.25:
+    if random.random() < by_count:
         size = _spread(random, 10, 200)
         values |= {"sliding_window_type": "count", "sliding_window_size": int(size)}
         values["minimum_number_of_calls"] = min(int(_spread(random, 5, 50)), int(size))

@@ -180,9 +180,11 @@ def _judged(stay: Stay, calls: Sequence[Call], opens: Sequence[Outage], present:
     for call in price_calls(calls, present.effective, calendar, usual, prices):
         failed = not call.good and call.event.status in {"error", "timeout"}
         row.failed += failed
-        # a call that was under way when the circuit would have opened had been let through
-        if call.outage >= 0 and _began(call) >= calendar.outages[call.outage].start:
-            _add(row, call)
+        if call.outage >= 0:
+            # it would have let through a call that was under way, and the first one at the end of the wait
+            _, start, end = calendar.outages[call.outage]
+            if start < _began(call) < end:
+                _add(row, call)
     return row
 
 
