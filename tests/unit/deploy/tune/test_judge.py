@@ -23,7 +23,9 @@ from tests.support.api import serving
 from tests.support.engine import call, migrated_store, store_calls, store_circuits
 from tests.support.fleet import COMMANDS, START_MS, World
 
-START = datetime.fromtimestamp(START_MS / 1000, UTC)
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=27)
+SHIFT = int(START.timestamp()) - START_MS // 1000
+"""The world's clock starts at an instant of its own."""
 PRICES = Prices(token_usd=0.001, second_usd=0.0, refused_usd=0.5, delay_usd=0.0)
 STRICT = Candidate({"consecutive_failures": 3, "wait_duration_in_open_state_s": 60, "cusum": None})
 DAY_AND_MORE = START + timedelta(seconds=100, hours=26)
@@ -42,11 +44,11 @@ class Recording:
         for name, policy in live_policies(Proposal.of(STRICT, "sea*", {}), "sea*").items():
             command = Command(tool_name=name, verb="set_policy", actor="ada", policy=policy).to_bytes()
             for partition in range(self.world.partitions):
-                self.world.append(command, topic=COMMANDS, partition=partition, seconds=100, tool_name=name)
+                self.world.append(command, topic=COMMANDS, partition=partition, seconds=100 + SHIFT, tool_name=name)
         self._fold(100)
 
     def say(self, status, second, tool="search", **fields):
-        self.world.say(status, tool_name=tool, seconds=second, **fields)
+        self.world.say(status, tool_name=tool, seconds=second + SHIFT, **fields)
         at = START + timedelta(seconds=second)
         self.calls.append(call(tool, status, at, execution_time_ms=0.0, **fields))
         self._fold(second)
@@ -82,9 +84,18 @@ def judged(api, glob="sea*", now=DAY_AND_MORE, **options):
     return judging.judge(api, glob, PolicySet(), PRICES, now=now, **options)
 
 
-def test_calls_of_the_time_in_which_it_would_have_been_open_are_saved_or_refused_in_error(api):
-    (row,) = judged(api, "search").rows
-    assert (row.circuit_id, row.would_open) == ("search", 1)
+@pytest.fixture(scope="module")
+def found(api):
+    return judged(api)
+
+
+def row_of(found, circuit_id):
+    return next(row for row in found.rows if row.circuit_id == circuit_id)
+
+
+def test_calls_of_the_time_in_which_it_would_have_been_open_are_saved_or_refused_in_error(found):
+    row = row_of(found, "search")
+    assert row.would_open == 1
     assert (row.calls, row.failed) == (199, 53)
     assert row.would_refuse == 59
     assert (row.saved_calls, row.refused_good) == (50, 9)
@@ -94,8 +105,8 @@ def test_calls_of_the_time_in_which_it_would_have_been_open_are_saved_or_refused
     assert row.net_usd == pytest.approx(0.5)
 
 
-def test_every_circuit_of_a_glob_is_judged(api):
-    assert {row.circuit_id: row.would_open for row in judged(api).rows} == {"search": 1, "seaside": 0}
+def test_every_circuit_of_a_glob_is_judged(found):
+    assert {row.circuit_id: row.would_open for row in found.rows} == {"search": 1, "seaside": 0}
 
 
 def test_calls_before_the_time_that_is_asked_for_do_not_count(api):
@@ -103,8 +114,7 @@ def test_calls_before_the_time_that_is_asked_for_do_not_count(api):
     assert (row.calls, row.failed, row.would_open) == (70, 23, 0)
 
 
-def test_a_report_after_a_day_says_how_to_enforce_it(api):
-    found = judged(api)
+def test_a_report_after_a_day_says_how_to_enforce_it(found):
     assert judging.sentences(found) == [
         "In 26.0 h the policy would have opened 1 time and refused 59 calls.",
         "That would have saved 0.50 USD in all.",
@@ -124,12 +134,13 @@ def test_a_report_after_an_hour_says_that_a_day_says_more(api):
     assert "A whole day says more." in said
 
 
-def test_a_policy_that_would_have_done_nothing_is_said_to_prove_nothing(api):
-    assert "It had nothing to do" in judging.sentences(judged(api, "seaside"))[-1]
+def test_a_policy_that_would_have_done_nothing_is_said_to_prove_nothing(found):
+    idle = judging.Judgement("seaside", [row_of(found, "seaside")], found.shortest)
+    assert "It had nothing to do" in judging.sentences(idle)[-1]
 
 
-def test_refusals_by_the_breakers_of_processes_are_counted_with_what_was_done(api):
-    (row,) = judged(api, "search").rows
+def test_refusals_by_the_breakers_of_processes_are_counted_with_what_was_done(found):
+    row = row_of(found, "search")
     assert (row.refused, row.calls) == (17, 199)
 
 
