@@ -13,7 +13,7 @@ from switchgear_cli.reads.formats import count, duration
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, number
 from switchgear_cli.tune.candidates import Proposal
 from switchgear_cli.tune.cost import Cost
-from switchgear_cli.tune.study import FEWEST_BAD, FEWEST_CALLS, Evidence, Study, Tried
+from switchgear_cli.tune.study import FEWEST_BAD, FEWEST_CALLS, Evidence, Overlap, Study, Tried
 
 FEW_INCIDENTS: Final = 3
 MOST_TABLES: Final = 3
@@ -99,13 +99,21 @@ def notes(found: Study) -> list[str]:
         f"the second half has {_part(last)}. It shows what a policy refuses wrongly, but hardly what it saves.": (
             not thin and last.bad < FEWEST_BAD
         ),
-        f"{_counted(found.spanning, 'outage')} lasted from the first half into the second: the halves are not independent.": (
-            found.spanning > 0
-        ),
         f"{_counted(log.never_made, 'call')} were refused at that time. Their cost is not known.": log.never_made > 0,
         "the calls had no time. Seconds between them, and delays, are made up by --stamp.": log.stamped > 0,
     }
-    return [text for text, holds in candidates.items() if holds]
+    return [*_overlap(found), *(text for text, holds in candidates.items() if holds)]
+
+
+def _overlap(found: Study) -> list[str]:
+    """Return what the calls show that are independent of the first half."""
+    shared = found.overlap
+    if shared is None:
+        return []
+    name, present = found.tried[found.best].name, usd(shared.present.total_usd)
+    after = f"On the {_counted(shared.calls, 'call')} after that, {name} costs {usd(shared.best.total_usd)} USD"
+    lasted = f"{_counted(shared.outages, 'outage')} lasted from the first half into the second."
+    return [f"{lasted} {after}, and the present policy {present} USD."]
 
 
 def front(found: Study, part: str) -> list[int]:
@@ -147,6 +155,7 @@ def document(found: Study) -> dict[str, Any]:
         "prices": msgspec.to_builtins(found.prices),
         "rows": [_row_in_json(found, place) for place in (shown(found) if found.tried else ())],
         "tried": len(found.tried),
+        "overlap": None if found.overlap is None else _overlap_in_json(found.overlap),
         "verdict": found.verdict,
         "says": verdict(found),
         "notes": notes(found),
@@ -198,6 +207,11 @@ def _row_in_json(found: Study, place: int) -> dict[str, Any]:
 
 def _cost_in_json(cost: Cost) -> dict[str, Any]:
     return {**msgspec.to_builtins(cost), "total_usd": cost.total_usd}
+
+
+def _overlap_in_json(shared: Overlap) -> dict[str, Any]:
+    costs = {"present": _cost_in_json(shared.present), "best": _cost_in_json(shared.best)}
+    return {"outages": shared.outages, "calls_after": shared.calls, **costs}
 
 
 def _as_json(part: Evidence) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from switchgear.breaker import ResultKind, result_kind
 from switchgear.policies import PolicySet
 from switchgear_cli.tune.calls import Call, CallLog
 from switchgear_cli.tune.candidates import DEFAULT, PRESENT, Candidate, Proposal, draw
-from switchgear_cli.tune.cost import Cost, PricedCall, Prices, price_calls
+from switchgear_cli.tune.cost import Cost, PricedCall, Prices, cost_of, price_calls
 from switchgear_cli.tune.outages import Calendar, Outage, Usual, estimate_outages, usual_of
 from switchgear_cli.tune.search import Parts, Policies, run
 from switchgear_schemas.policy import BreakerPolicy
@@ -53,6 +53,19 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """Outages that lasted from the first part into the second, and what the calls after them cost.
+
+    Only those calls are independent of what the policy was tuned on.
+    """
+
+    outages: int
+    calls: int
+    present: Cost
+    best: Cost
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
     """The result of a search.
 
@@ -62,7 +75,7 @@ class Study:
         known_outages: Whether a person gave the outages, in place of estimates.
         failed: How many of the calls failed, in outages or not.
         outages: The outages that some of the history was in.
-        spanning: Outages that began in the first part and ended in the second.
+        overlap: What the second part shows without the outages that it shares with the first. None if it shares none.
         tuned_on: What the first part can show.
         judged_on: What the second part can show.
         prices: What things cost.
@@ -77,7 +90,7 @@ class Study:
     known_outages: bool
     failed: int
     outages: Sequence[Outage]
-    spanning: int
+    overlap: Overlap | None
     tuned_on: Evidence
     judged_on: Evidence
     prices: Prices
@@ -127,11 +140,11 @@ def study(
     middle = len(priced) // 2
     parts = Parts(priced[:middle], priced[middle:], prices)
     tuned_on, judged_on = _evidence(parts.tuned, calendar), _evidence(parts.judged, calendar)
-    both = {call.outage for call in parts.tuned} & {call.outage for call in parts.judged} - {-1}
     tried: list[Tried] = []
     best = 0
     verdict: Verdict = "thin"
     proposal: Proposal | None = None
+    overlap: Overlap | None = None
     if tuned_on.enough and judged_on.calls >= FEWEST_CALLS:
         slow_ms = _slow_limits(parts.tuned)
         policies_of = {tool: present.effective(tool) for tool in by_tool}
@@ -143,12 +156,12 @@ def study(
             ),
         ]
         on_start(len(drawn))
-        costs = run(
-            parts, [_policies(each, policies_of, slow_ms) for each in drawn], processes=processes, on_done=on_done
-        )
+        policies = [_policies(each, policies_of, slow_ms) for each in drawn]
+        costs = run(parts, policies, processes=processes, on_done=on_done)
         tried = [Tried(_name(place), *pair) for place, pair in enumerate(costs)]
         best = min(range(len(tried)), key=lambda place: (tried[place].tuned.total_usd, place))
         verdict = _verdict(tried, best)
+        overlap = _overlap(parts, calendar, policies[0], policies[best])
         proposal = Proposal.of(drawn[best], glob, slow_ms) if best else None
     return Study(
         glob=glob,
@@ -156,7 +169,7 @@ def study(
         known_outages=outages is not None,
         failed=sum(_failed(call, present) for call in log.calls),
         outages=calendar.outages,
-        spanning=len(both),
+        overlap=overlap,
         tuned_on=tuned_on,
         judged_on=judged_on,
         prices=prices,
@@ -231,6 +244,16 @@ def _slow_limits(calls: Sequence[PricedCall]) -> dict[str, float]:
 
 def _policies(candidate: Candidate, presents: Mapping[str, BreakerPolicy], slow_ms: Mapping[str, float]) -> Policies:
     return {tool: candidate.policy(policy, slow_ms.get(tool, 0.0)) for tool, policy in presents.items()}
+
+
+def _overlap(parts: Parts, calendar: Calendar, present: Policies, best: Policies) -> Overlap | None:
+    shared = {call.outage for call in parts.tuned} & {call.outage for call in parts.judged} - {-1}
+    if not shared:
+        return None
+    end = max(calendar.outages[place].end for place in shared)
+    after = [call for call in parts.judged if call.ended_at > end]
+    costs = (cost_of(after, each.__getitem__, parts.prices) for each in (present, best))
+    return Overlap(len(shared), len(after), *costs)
 
 
 def _name(place: int) -> str:

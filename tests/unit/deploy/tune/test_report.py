@@ -94,8 +94,13 @@ def test_few_incidents_and_calls_that_were_refused_are_noted():
     assert "are made up by --stamp." in printed
 
 
-def test_an_outage_across_the_middle_is_noted():
-    assert "1 outage lasted from the first half into the second" in text(searched(logged(recorded([(1900, 2100)]))))
+def test_an_outage_across_the_middle_is_noted_with_what_the_calls_after_it_cost():
+    found = searched(logged(recorded([(600, 700), (1900, 2100)])))
+    assert "1 outage lasted from the first half into the second. On the 3,8" in text(found)
+    shared = report.document(found)["overlap"]
+    assert shared["calls_after"] == pytest.approx(3800, abs=20)
+    assert shared["best"]["calls"] == shared["calls_after"]
+    assert shared["present"]["total_usd"] == 0  # it never opens, and nothing was down
 
 
 @pytest.mark.parametrize(
