@@ -226,10 +226,11 @@ def sentences(found: Judgement) -> list[str]:
     """Return what follows from the comparison."""
     opens, refuse = sum(row.would_open for row in found.rows), sum(row.would_refuse for row in found.rows)
     net = sum(row.net_usd for row in found.rows)
-    hours = found.shortest / timedelta(hours=1)
+    minutes = found.shortest / timedelta(minutes=1)
+    span = f"{minutes / 60:.0f} h" if minutes >= 120 else f"{minutes:.0f} min"
     did = f"opened {count(opens)} time{'' if opens == 1 else 's'} and refused {count(refuse)} calls"
     said = [
-        f"In {hours:.1f} h the policy would have {did}.",
+        f"In {span} the policy would have {did}.",
         f"That would have {'saved' if net >= 0 else 'cost'} {usd(abs(net))} USD in all.",
     ]
     if found.shortest < LONG_ENOUGH:

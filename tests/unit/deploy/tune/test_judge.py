@@ -116,7 +116,7 @@ def test_calls_before_the_time_that_is_asked_for_do_not_count(api):
 
 def test_a_report_after_a_day_says_how_to_enforce_it(found):
     assert judging.sentences(found) == [
-        "In 26.0 h the policy would have opened 1 time and refused 59 calls.",
+        "In 26 h the policy would have opened 1 time and refused 59 calls.",
         "That would have saved 0.50 USD in all.",
         "To enforce it: switchgear policy set 'sea*' mode=enforce",
     ]
@@ -130,7 +130,7 @@ def test_a_policy_that_would_have_cost_more_than_it_saved_is_to_be_taken_back(ap
 
 def test_a_report_after_an_hour_says_that_a_day_says_more(api):
     said = judging.sentences(judged(api, now=START + timedelta(seconds=3700)))
-    assert said[0].startswith("In 1.0 h ")
+    assert said[0].startswith("In 60 min ")
     assert "A whole day says more." in said
 
 
