@@ -84,27 +84,27 @@ class CallerErrors:
 
     Attributes:
         refusals: The number of calls that were refused.
+        runs: The caller errors in a row, by session and tool. Nearly always it is empty: look before you ask.
     """
 
     def __init__(self, limit: int = MOST_RUNS) -> None:
         self.refusals = 0
         self._limit = limit
-        self._runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
-        """By session and tool."""
+        self.runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
         self._replace_lock()
         call_in_child(self._replace_lock)
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self.runs)
 
     def count(self, session_id: str, tool: str) -> int:
         """Return the number of caller errors in a row."""
-        run = self._runs.get((session_id, tool))
+        run = self.runs.get((session_id, tool))
         return 0 if run is None else run.count
 
     def would_refuse(self, session_id: str, tool: str, most: int) -> bool:
         """Return whether the next call would be refused, whatever its arguments. Changes nothing."""
-        run = self._runs.get((session_id, tool))
+        run = self.runs.get((session_id, tool))
         return run is not None and run.count >= most and not run.may_try
 
     def admit(self, session_id: str, tool: str, most: int, arguments: Arguments | None) -> Rejection | str | None:
@@ -120,15 +120,15 @@ class CallerErrors:
             The refusal, None, or a trial. Pass a trial to :meth:`give_back` if the call is not made.
         """
         name = (session_id, tool)
-        run = self._runs.get(name)
+        run = self.runs.get(name)
         if run is None or run.count < most:
             return None
         key = None if arguments is None else arguments()
         with self.lock:
-            run = self._runs.get(name)
+            run = self.runs.get(name)
             if run is None or run.count < most:  # a success since
                 return None
-            self._runs.move_to_end(name)
+            self.runs.move_to_end(name)
             refused = run.refuses(key)
             if key is not None:
                 run.try_out(key)
@@ -145,7 +145,7 @@ class CallerErrors:
     def give_back(self, session_id: str, tool: str, trial: str) -> None:
         """Take back a trial that says nothing about its arguments: the same arguments may be tried again."""
         with self.lock:
-            run = self._runs.get((session_id, tool))
+            run = self.runs.get((session_id, tool))
             if run is None:
                 return
             if trial == _UNKNOWN:
@@ -159,12 +159,12 @@ class CallerErrors:
         """Count a caller error. One that is notably different from the last one starts a new run."""
         name, words = (session_id, tool), normalised(message)
         with self.lock:
-            run = self._runs.get(name)
+            run = self.runs.get(name)
             if run is None or not run.is_like(error_type, words):
-                run = self._runs[name] = _Run(error_type, words, message)
-                if len(self._runs) > self._limit:
-                    self._runs.popitem(last=False)
-            self._runs.move_to_end(name)
+                run = self.runs[name] = _Run(error_type, words, message)
+                if len(self.runs) > self._limit:
+                    self.runs.popitem(last=False)
+            self.runs.move_to_end(name)
             run.count += 1
             run.words, run.message, run.shown = words, message, None
             if arguments is None:
@@ -174,20 +174,20 @@ class CallerErrors:
 
     def start_afresh(self, session_id: str, tool: str) -> None:
         """Forget the caller errors of a tool: it answered, or failed in another way."""
-        if self._runs:  # without the lock: most sessions have none
+        if (session_id, tool) in self.runs:
             with self.lock:
-                self._runs.pop((session_id, tool), None)
+                self.runs.pop((session_id, tool), None)
 
     def forget(self, session_id: str) -> None:
         """Forget the caller errors of a session that ended."""
         with self.lock:
-            for name in [name for name in self._runs if name[0] == session_id]:
-                del self._runs[name]
+            for name in [name for name in self.runs if name[0] == session_id]:
+                del self.runs[name]
 
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
         """Return the tools of a session with at least ``most`` caller errors in a row."""
         with self.lock:
-            return [tool for (owner, tool), run in self._runs.items() if owner == session_id and run.count >= most]
+            return [tool for (owner, tool), run in self.runs.items() if owner == session_id and run.count >= most]
 
     def _replace_lock(self) -> None:
         self.lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
@@ -203,6 +203,7 @@ class CallerErrorLimit:
 
     Attributes:
         refused: The number of refused calls by tool.
+        runs: See :class:`CallerErrors`.
     """
 
     def __init__(self, errors: CallerErrors, session_id: str, most: int) -> None:
@@ -210,6 +211,7 @@ class CallerErrorLimit:
         self._session_id = session_id
         self._most = most
         self.refused: dict[str, int] = {}
+        self.runs = errors.runs
 
     def admit(self, tool: str, arguments: Arguments | None) -> Rejection | str | None:
         """:meth:`CallerErrors.admit`."""

@@ -329,8 +329,9 @@ class Reporter:
             failed = error is not None and error_class not in NOT_FAILED
             for session in permit.sessions:
                 session.ended(report.usage, failed=failed)
-        if permit.caller_errors is not None:
-            permit.caller_errors.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
+        limit = permit.caller_errors
+        if limit is not None and (limit.runs or error is not None):
+            limit.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
 
     def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
         """Count arguments that don't fit as the caller's error, and give back what the permit holds."""

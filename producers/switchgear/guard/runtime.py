@@ -104,8 +104,8 @@ class Runtime:
         refusal = None if session is None else session.check_limits(tool)
         if refusal is not None:
             return refusal
-        limit = self._limit_of(session)
-        trial = None if limit is None else limit.admit(tool, arguments)
+        limit = self.process_limit if session is None else session.caller_errors
+        trial = limit.admit(tool, arguments) if limit is not None and limit.runs else None
         if isinstance(trial, Rejection):
             return trial
         answer: Permit | Rejection | PendingProbe
@@ -114,10 +114,11 @@ class Runtime:
         else:
             session_id = session.session_id if session_id is None else session_id
             answer = session.decision.acquire(tool, user_id or session.user_id, session_id, request_id)
-        if isinstance(answer, Permit):
-            answer.trial = trial
-        elif limit is not None and trial is not None:  # a circuit decides, or has still to decide
-            limit.give_back(tool, trial)
+        if limit is not None and trial is not None:
+            if isinstance(answer, Permit):
+                answer.trial = trial
+            else:  # a circuit refuses, or has still to decide
+                limit.give_back(tool, trial)
         return answer if isinstance(answer, PendingProbe) else self._counted(answer, session)
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
@@ -242,9 +243,10 @@ class Runtime:
         """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
         if isinstance(answer, Rejection):
             return answer
-        answer.caller_errors = self._limit_of(session)
         if session is None:
+            answer.caller_errors = self.process_limit
             return answer
+        answer.caller_errors = session.caller_errors
         counted_in = session.begin(answer.tool)
         if isinstance(counted_in, Rejection):
             answer.release()
