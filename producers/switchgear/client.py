@@ -320,7 +320,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
     def notice(self, *, name_of: NameOf = None) -> str:
         """Return a text for the system prompt: which tools not to call, until when, and what to use instead.
 
-        Most of the time it is empty. It changes only when a circuit does, so that the prompt's cache stays valid.
+        Most of the time it is empty. It changes only when a circuit does, or when a tool has rejected the session's last calls,
+        so that the prompt's cache stays valid.
         """
         from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 

@@ -56,7 +56,8 @@ class Session:
 
     Within it, the client's calls go through the session's own circuits, which start closed, and through the fleet's. Their
     events carry its ``session_id`` and ``user_id``. The limits count all of its tools together, so that switching tools
-    doesn't evade them. They are compared when a call begins: calls that run at that moment may exceed a limit.
+    doesn't evade them. Only ``max_caller_errors`` counts each tool alone. Limits are compared when a call begins: calls that
+    run at that moment may exceed them.
 
     Thread-safe. You can enter a session in several threads and tasks at once, and again after you left it. If you enter it
     within another session of the same client, its calls count against that one's limits too.

@@ -53,9 +53,6 @@ _WHAT: Final = {
 """The message for operators, by what refused. The default names the circuit."""
 
 Source = Literal["local", "fleet", "session", "duplicate", "caller"]
-"""What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, or the check for
-the caller's errors: the last calls had arguments that the tool rejected.
-"""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -68,6 +65,8 @@ class Rejection(msgspec.Struct, frozen=True):
     tool: str
     state: CircuitState
     source: Source
+    """What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, or the limit for
+    the caller's errors, after calls that the tool rejected."""
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
