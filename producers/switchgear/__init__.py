@@ -23,7 +23,13 @@ from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.call import Answer
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit
-from switchgear.guard.rejections import CircuitOpenError, DuplicateCallError, Rejection, SessionExhaustedError
+from switchgear.guard.rejections import (
+    CallerErrorsError,
+    CircuitOpenError,
+    DuplicateCallError,
+    Rejection,
+    SessionExhaustedError,
+)
 from switchgear.guard.time_limit import CallTimeoutError, ThreadsBusyError
 from switchgear.sessions import Session, SessionStatus
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, Hooks
@@ -48,6 +54,7 @@ __all__ = [
     "CachePolicy",
     "CallOutcome",
     "CallTimeoutError",
+    "CallerErrorsError",
     "CircuitChange",
     "CircuitFollower",
     "CircuitOpenError",

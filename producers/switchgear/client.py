@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, TypeVar, Unpack, get_args
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
@@ -12,6 +12,7 @@ from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.fleet_circuits import FleetCircuits
@@ -48,6 +49,14 @@ class LocalOptions(TypedDict, total=False):
     hooks: Iterable[Hooks]
     timed_threads: int
     redact: Redactor | None
+    max_caller_errors: int | None
+    caller_errors_without_session: bool
+
+
+class _NeverDirect:
+    """Stands for a runtime whose calls must all be asked for."""
+
+    started = False
 
 
 class Switchgear(Calling, Lifetime, FromEnv):
@@ -89,6 +98,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         redact: A rule of your own for error messages, applied after the built-in one, which removes credentials.
         start_wait_s: The longest time, in seconds, that the first call waits for the fleet's circuits. With 0, first calls
             may go to tools whose circuits are open.
+        max_caller_errors: Refuse a tool to a session after this many errors of the caller in a row. None: never.
+        caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
@@ -123,6 +134,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         timed_threads: int = 64,
         redact: Redactor | None = None,
         start_wait_s: float = 0.0,
+        max_caller_errors: int | None = DEFAULT_MAX_CALLER_ERRORS,
+        caller_errors_without_session: bool = False,
     ) -> None:
         arguments.policies("local_policies", local_policies)
         arguments.number("probe_wait", probe_wait)
@@ -139,6 +152,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if defaults is not None and not isinstance(defaults, GuardOptions):
             arguments.impossible("defaults", "GuardOptions", defaults, "defaults=GuardOptions(timeout=5)")
         arguments.whole("timed_threads", timed_threads)
+        if max_caller_errors is not None:
+            arguments.whole("max_caller_errors", max_caller_errors)
+        arguments.flag("caller_errors_without_session", caller_errors_without_session)
         hook_list = HookList(hooks)
         self._hooks = hook_list if hook_list.wants else None
         wire = connect(
@@ -175,10 +191,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
             probe_wait=probe_wait,
             parameters_key=parameters_key,
             timed_threads=timed_threads,
+            process_caller_errors=max_caller_errors if caller_errors_without_session else None,
         )
+        self._max_caller_errors = max_caller_errors
         super().__init__(runtime, defaults or GuardOptions())
         self._board: NoticeBoard | None = None
         self._begun = runtime.started = self._background is None
+        self._direct: Runtime | type[_NeverDirect] = runtime if runtime.process_limit is None else _NeverDirect
+        """Whether calls without a session can ask the circuits alone."""
         self._start_wait_s = start_wait_s
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
@@ -206,7 +226,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
             arguments.tool_name(tool)
-        if self._runtime.started and not session_stack.get():  # the common case: save a function call
+        if self._direct.started and not session_stack.get():  # the common case: save a function call
             answer = self._decision.acquire(tool, user_id, session_id, request_id)
         else:
             answer = self._runtime.ask(tool, user_id, session_id, request_id)
@@ -251,6 +271,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         token_budget: int | None = None,
         max_failures: int | None = None,
         max_calls: int | None = None,
+        max_caller_errors: int | Literal["client"] | None = "client",
         policies: LocalPolicies | None = None,
     ) -> Session:
         """Return a session: ``with gear.session("s-1", token_budget=50_000):``. See :class:`~switchgear.Session`.
@@ -261,6 +282,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             token_budget: Refuse calls after this many tokens of all its tools together.
             max_failures: Refuse calls after this many failed calls of all its tools together.
             max_calls: Refuse calls after this many calls.
+            max_caller_errors: Refuse a tool after this many errors of its caller in a row; the client's number unless given.
+                None: never.
             policies: Policies of the session's own circuits; the client's ``local_policies`` unless given.
 
         Raises:
@@ -276,6 +299,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             token_budget=token_budget,
             max_failures=max_failures,
             max_calls=max_calls,
+            max_caller_errors=self._max_caller_errors if max_caller_errors == "client" else max_caller_errors,
         )
 
     def is_open(self, tool: str) -> bool:
@@ -287,12 +311,17 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """Return the tools to offer to the model now. See :func:`switchgear.prompts.available`."""
         from switchgear.prompts import available  # noqa: PLC0415 - not every program has a list of tools
 
-        return available(tools, self.is_open, circuit_of=circuit_of)
+        def refuses(tool: str) -> bool:
+            arguments.tool_name(tool)
+            return self._runtime.is_open(tool, caller_errors=False)  # other arguments may be right
+
+        return available(tools, refuses, circuit_of=circuit_of)
 
     def notice(self, *, name_of: NameOf = None) -> str:
         """Return a text for the system prompt: which tools not to call, until when, and what to use instead.
 
-        Most of the time it is empty. It changes only when a circuit does, so that the prompt's cache stays valid.
+        Most of the time it is empty. It changes only when a circuit does, or when a tool has rejected the session's last calls,
+        so that the prompt's cache stays valid.
         """
         from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
@@ -315,6 +344,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             hook_failures=0 if self._hooks is None else self._hooks.failures,
             background_deaths={} if self._background is None else dict(self._background.deaths),
             fleet={} if self._follower is None else self._follower.table.states(),
+            caller_errors=self._runtime.caller_errors.refusals,
         )
 
     def circuits(self) -> Mapping[str, CircuitView]:

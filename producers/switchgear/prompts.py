@@ -198,13 +198,27 @@ def notice_now(
     if mode == "deny":
         return NOTHING_CALLABLE
     breakers = runtime.decision.local if mine is None else mine.decision.local
-    return board.notice(
+    unavailable = board.notice(
         breakers.all_now(),
         circuits,
         runtime.fallbacks.chains(),
         user_id="" if mine is None else mine.user_id,
         session_id="" if mine is None else mine.session_id,
         name_of=name_of,
+    )
+    return f"{unavailable} {_rejections(runtime.rejected_tools(), name_of)}".strip()
+
+
+def _rejections(tools: Iterable[str], name_of: NameOf) -> str:
+    """Return the sentence for tools that rejected the model's last calls. It has no numbers, as :data:`SESSION_OVER`."""
+    new_name = renamer("name_of", name_of)
+    names = sorted({one_line(new_name(tool), MOST_NAME) for tool in tools})
+    if not names:
+        return ""
+    if len(names) > MAX_TOOLS:
+        names[MAX_TOOLS:] = [f"and {len(names) - MAX_TOOLS} more"]
+    return (
+        f"Your last calls of these tools were rejected, change the arguments or use another tool: {', '.join(names)}."
     )
 
 

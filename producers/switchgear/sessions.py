@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from switchgear import arguments
+from switchgear.guard.caller_errors import CallerErrorLimit
 from switchgear.guard.rejections import Rejection
 from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
     from switchgear.caching.repeated_calls import DuplicateCounter
+    from switchgear.guard.caller_errors import CallerErrors
     from switchgear.guard.local_circuits import LocalBreakers
 
 session_stack: Final[ContextVar[tuple[Session, ...] | None]] = ContextVar("switchgear_sessions", default=None)
@@ -33,6 +35,8 @@ class Owner(Protocol):
 
     duplicates: DuplicateCounter
     """The repeated calls of its sessions."""
+    caller_errors: CallerErrors
+    """The errors of its sessions' callers."""
 
 
 class Decision(Protocol):
@@ -52,7 +56,8 @@ class Session:
 
     Within it, the client's calls go through the session's own circuits, which start closed, and through the fleet's. Their
     events carry its ``session_id`` and ``user_id``. The limits count all of its tools together, so that switching tools
-    doesn't evade them. They are compared when a call begins: calls that run at that moment may exceed a limit.
+    doesn't evade them. Only ``max_caller_errors`` counts each tool alone. Limits are compared when a call begins: calls that
+    run at that moment may exceed them.
 
     Thread-safe. You can enter a session in several threads and tasks at once, and again after you left it. If you enter it
     within another session of the same client, its calls count against that one's limits too.
@@ -65,6 +70,7 @@ class Session:
         token_budget: Refuse calls after this many tokens, reported by the tools or by :meth:`spend`.
         max_failures: Refuse calls after this many failed calls. Cancelled calls and refusals by a policy don't count.
         max_calls: Refuse calls after this many calls.
+        max_caller_errors: Refuse a tool after this many errors of its caller in a row. None: never.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
@@ -80,16 +86,26 @@ class Session:
         token_budget: int | None = None,
         max_failures: int | None = None,
         max_calls: int | None = None,
+        max_caller_errors: int | None = None,
     ) -> None:
         arguments.identifier("session_id", session_id, "Leave it out to get a generated one.", least=1)
         arguments.identifier("user_id", user_id, "Pass str(user_id).")
-        for name, limit in (("token_budget", token_budget), ("max_failures", max_failures), ("max_calls", max_calls)):
+        limits = {
+            "token_budget": token_budget,
+            "max_failures": max_failures,
+            "max_calls": max_calls,
+            "max_caller_errors": max_caller_errors,
+        }
+        for name, limit in limits.items():
             if limit is not None:
                 arguments.whole(name, limit)
         self.session_id = session_id
         self.user_id = user_id
         self.owner = owner
         self.decision = decision
+        self.caller_errors = (
+            None if max_caller_errors is None else CallerErrorLimit(owner.caller_errors, session_id, max_caller_errors)
+        )
         self._limits = (token_budget, max_failures, max_calls)
         self._calls = self._failures = self._refused = 0
         self._spent = Usage()
@@ -116,6 +132,7 @@ class Session:
             left_by_all = self._entered == 0
         if left_by_all:
             self.owner.duplicates.forget(self.session_id)
+            self.owner.caller_errors.forget(self.session_id)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -155,6 +172,7 @@ class Session:
             cost_usd=spent.cost_usd,
             exhausted=self.exhausted,
             circuits=self.decision.local.not_closed(),
+            caller_errors={} if self.caller_errors is None else dict(self.caller_errors.refused),
         )
 
     @property
@@ -255,3 +273,5 @@ class SessionStatus:
     """Which limit was reached, in words. None while calls are let through."""
     circuits: Mapping[str, CircuitState]
     """The session's own circuits that aren't closed, by circuit id."""
+    caller_errors: Mapping[str, int]
+    """Calls refused because the tool had rejected the ones before, by tool. They aren't part of ``refused``."""

@@ -114,7 +114,7 @@ class ToolExecution(BaseModel):
     metadata: dict[str, Any] = Field(
         default_factory=dict,
         description="Anything else. Of a rejected call: refused (how many calls the event stands for) and refused_by"
-        " (local, fleet, session, duplicate); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error.",
+        " (local, fleet, session, duplicate, caller); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error.",
     )
     recorded_at: Moment = Field(
         default_factory=lambda: datetime.now(UTC), description="When the call ended, by the caller's clock."

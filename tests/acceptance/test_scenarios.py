@@ -15,11 +15,12 @@ import pytest
 
 from tests.acceptance.group_player import GroupPlayer
 from tests.acceptance.local_player import LocalPlayer
+from tests.acceptance.session_player import SessionPlayer
 from tests.acceptance.shared_player import SharedPlayer
 from tests.support.shared import REPOSITORY, shared_folder
 
 MORE = Path(__file__).with_name("more_scenarios.json")
-PLAYERS = {"local": LocalPlayer, "shared": SharedPlayer, "group": GroupPlayer}
+PLAYERS = {"local": LocalPlayer, "shared": SharedPlayer, "group": GroupPlayer, "session": SessionPlayer}
 DECIDED_OTHERWISE: dict[str, str] = {}
 """By scenario id, the reason why this breaker behaves differently on purpose."""
 

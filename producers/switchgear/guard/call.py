@@ -14,6 +14,7 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import classify_result, result_text
 from switchgear.fallback import resolved
+from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Rejection
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from switchgear.guard.options import GuardOptions
     from switchgear.guard.runtime import Runtime
     from switchgear.guard.tool_function import Kind
+    from switchgear_schemas.enums import ErrorClass
 
 
 WORTH_REPEATING: Final = DEFAULT_COUNTED | {"policy"}
@@ -71,9 +73,7 @@ class GuardPlan:
         """Return what identifies the call; None if no option needs it, or if its parameters have no hash."""
         if not self._keyed:
             return None
-        parameters = self.runtime.attempt(
-            f"parameters of {self.tool} have no hash", lambda: self._keys.parameters(function, args, kwargs)
-        )
+        parameters = self.parameters(function, args, kwargs)
         if parameters is None:
             return None
         if not self._shares and not session_stack.get():  # the hash is for the event alone
@@ -83,6 +83,12 @@ class GuardPlan:
             lambda: f"{parameters} {self._keys.called(function, args)}",
         )
         return CallKey(parameters, called)
+
+    def parameters(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        """Return the hash of the parameters; None, and log it, if they have none."""
+        return self.runtime.attempt(
+            f"parameters of {self.tool} have no hash", lambda: self._keys.parameters(function, args, kwargs)
+        )
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
@@ -164,7 +170,7 @@ class Call:
             if runtime.hooks is not None:
                 runtime.hooks.on_cached(self.tool, None)
             return None
-        answer = runtime.ask(self.tool)
+        answer = runtime.ask(self.tool, arguments=self.parameters)
         if isinstance(answer, Permit):
             self.permitted(answer)
             return None
@@ -216,6 +222,12 @@ class Call:
         self.served_by, self.done = "cache", True
         return True
 
+    def parameters(self) -> str | None:
+        """Return the hash of the arguments, None if they have none."""
+        if self.key is not None and self.acting is self.plan:
+            return self.key.parameters
+        return self.acting.parameters(self.function, self.args, self.kwargs)
+
     def make(self) -> Any:
         """Call the function."""
         return self.function(*self.args, **self.kwargs)
@@ -263,7 +275,7 @@ class Call:
         if self.permit.reported:  # it was not made after all
             return
         if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
-            self.permit.release()
+            self.permit.misfit(error, self._parameters_if_counted("invalid_input"))
             return
         self._report_failure(error, self.acting.classify(error), usage)
 
@@ -309,7 +321,14 @@ class Call:
     def _report(self, error: BaseException | str | None, classification: Classification | None, usage: Usage) -> None:
         if self.permit is not None:
             metadata = {"duplicates": self.repeats} if self.repeats > 1 else None
-            self.permit.end(CallReport(error, classification, usage, 0, metadata))
+            arguments = None if classification is None else self._parameters_if_counted(classification.error_class)
+            self.permit.end(CallReport(error, classification, usage, 0, metadata, None, arguments))
+
+    def _parameters_if_counted(self, error_class: ErrorClass) -> str | None:
+        """Return the hash of the arguments if the failure is an error of the caller that a limit counts."""
+        permit = self.permit
+        counted = permit is not None and permit.caller_errors is not None and error_class in CALLER_CLASSES
+        return self.parameters() if counted else None
 
 
 running: Final[ContextVar[tuple[Call, ...]]] = ContextVar("switchgear_running", default=())

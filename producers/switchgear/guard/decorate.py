@@ -57,7 +57,10 @@ def guarded(
     if chain:
         runtime.fallbacks.update({tool: chain})
     simple = (
-        options == _NO_OPTIONS and runtime.hooks is None and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
+        options == _NO_OPTIONS
+        and runtime.hooks is None
+        and runtime.process_limit is None
+        and not (runtime.sends_hash or runtime.fallbacks.chain(tool))
     )
     found = _wrapped(plan, examined, simple=simple)
     setattr(found, MARK, Guarded(examined, plan, found))

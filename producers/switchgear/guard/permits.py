@@ -22,6 +22,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
+    from switchgear.guard.caller_errors import CallerErrorLimit
     from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.sessions import Session
@@ -48,6 +49,8 @@ class CallReport(msgspec.Struct, frozen=True):
     metadata: Mapping[str, Any] | None = None
     duration_ms: float | None = None
     """None for the time since the permit was given."""
+    arguments: str | None = None
+    """The hash of the arguments of a call that the caller's error made fail; None if it isn't known."""
 
 
 class CallValues(TypedDict, total=False):
@@ -75,6 +78,8 @@ class Permit(msgspec.Struct, eq=False):
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
         sessions: Those that the call counts in.
+        caller_errors: The limit of the innermost session for errors of the caller. None without one.
+        trial: What a call tries after such a limit was reached, else None.
     """
 
     reporter: Reporter
@@ -90,6 +95,8 @@ class Permit(msgspec.Struct, eq=False):
     usage: list[Usage] = []
     sessions: tuple[Session, ...] = ()
     reported: bool = False
+    caller_errors: CallerErrorLimit | None = None
+    trial: str | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:
@@ -183,6 +190,12 @@ class Permit(msgspec.Struct, eq=False):
             self.reported = True
             self.reporter.release(self)
 
+    def misfit(self, error: TypeError, arguments: str | None) -> None:
+        """Give the permit back: the arguments didn't fit the function. That alone counts, as the caller's error."""
+        if not self.reported:
+            self.reported = True
+            self.reporter.misfit(self, error, arguments)
+
     def end(self, report: CallReport) -> None:
         """Report a call that was made, with values that are checked."""
         if not self.reported:
@@ -253,7 +266,7 @@ class Reporter:
         status: Status = "success"
         if error is not None:
             classification = classification or self.classify(error)
-            message = _message(error) if self._redactor is None else self._redactor(_message(error))
+            message = self._shown(error)
             status = status_of(classification.error_class)
             error_type = None if isinstance(error, str) else type(error).__name__
         error_class = None if classification is None else classification.error_class
@@ -316,6 +329,18 @@ class Reporter:
             failed = error is not None and error_class not in NOT_FAILED
             for session in permit.sessions:
                 session.ended(report.usage, failed=failed)
+        limit = permit.caller_errors
+        if limit is not None and (limit.runs or error is not None):
+            limit.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
+
+    def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
+        """Count arguments that don't fit as the caller's error, and give back what the permit holds."""
+        limit = permit.caller_errors
+        if limit is not None:
+            shown = self._shown(error)
+            limit.ended(permit.tool, permit.trial, "invalid_input", type(error).__name__, shown, arguments)
+            permit.trial = None
+        self.release(permit)
 
     def release(self, permit: Permit) -> None:
         """Give back what the permit of a call holds that wasn't made."""
@@ -325,6 +350,13 @@ class Reporter:
             self.fleet.give_lease_back(*permit.lease)
         for session in permit.sessions:
             session.add_calls(-1)
+        if permit.caller_errors is not None and permit.trial is not None:
+            permit.caller_errors.give_back(permit.tool, permit.trial)
+
+    def _shown(self, error: BaseException | str) -> str:
+        """Return the message of ``error``, by the user's rule if there is one."""
+        message = _message(error)
+        return message if self._redactor is None else self._redactor(message)
 
     def classify(self, error: BaseException | str) -> Classification:
         """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""

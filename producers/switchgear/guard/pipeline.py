@@ -1,4 +1,4 @@
-"""The order of a guarded call: single flight, repeated calls, cache, session limits and circuit, fallback, time limit, function.
+"""The order of a guarded call: single flight, repeated calls, cache, session limits, caller errors and circuit, fallback, time limit, function.
 
 Here are the two drivers that wait: one for functions, one for coroutine functions. :class:`~switchgear.guard.call.Call` is
 plain code without waits.
@@ -131,7 +131,7 @@ def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
         if standing is None:
             return None
         refusal = standing
-    if refusal.source != "duplicate":
+    if refusal.source not in {"duplicate", "caller"}:
         if call.answer_from_cache(stale=True):
             runtime.refused(refusal, served_by="cache")
             return None

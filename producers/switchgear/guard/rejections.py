@@ -42,13 +42,17 @@ _MOST_OF_A_REASON: Final = 400
 _ADVICE: Final = {
     "session": "Do not call any tool again in this session; finish with what you have.",
     "duplicate": "Do not repeat this call; use the result you have, change the parameters, or go on without it.",
+    "caller": "Change the arguments or use another tool.",
 }
 """What the model should do, by what refused."""
 _WHAT: Final = {
     "session": "The session takes no more calls, so {0.tool} was not called",
     "duplicate": "The same call of {0.tool} was made again and again",
+    "caller": "Calls of {0.tool} were rejected again and again",
 }
 """The message for operators, by what refused. The default names the circuit."""
+
+Source = Literal["local", "fleet", "session", "duplicate", "caller"]
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -60,8 +64,9 @@ class Rejection(msgspec.Struct, frozen=True):
 
     tool: str
     state: CircuitState
-    source: Literal["local", "fleet", "session", "duplicate"]
-    """What refused: this process's circuit, the fleet's, a limit of the session, or the check for repeated calls."""
+    source: Source
+    """What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, or the limit for
+    the caller's errors, after calls that the tool rejected."""
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
@@ -76,6 +81,8 @@ class Rejection(msgspec.Struct, frozen=True):
     """Whether the circuit is the whole tool's, a user's or a session's."""
     cause: Cause | None = None
     """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""
+    failures: int = 0
+    """How many of the caller's last calls were rejected in a row, if the source is ``caller``."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -85,6 +92,10 @@ class Rejection(msgspec.Struct, frozen=True):
         """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length."""
         tool = one_line(self.tool, MOST_NAME)
         advice = _ADVICE.get(self.source)
+        if self.source == "caller":
+            calls = f"last {self.failures} calls of {tool} were" if self.failures > 1 else f"last call of {tool} was"
+            error = one_line(self.last_error or "", MOST_OF_AN_ERROR).rstrip(".: ")
+            return f"Your {calls} rejected{f': {error}' if error else ''}. {advice}"
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
         words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
@@ -125,7 +136,7 @@ class CircuitOpenError(SwitchgearError):
 
     tool: str
     state: CircuitState
-    source: Literal["local", "fleet", "session", "duplicate"]
+    source: Source
     reason: str
     retry_after_s: float | None
     last_error: str | None
@@ -189,4 +200,12 @@ class DuplicateCallError(CircuitOpenError):
     """The same call was made too often in this session, and the guard's ``on_duplicate`` is ``"refuse"``."""
 
 
-_ERRORS: Final[dict[str, type[CircuitOpenError]]] = {"session": SessionExhaustedError, "duplicate": DuplicateCallError}
+class CallerErrorsError(CircuitOpenError):
+    """The last calls of the tool in this session were rejected, as ``max_caller_errors`` says. Its text says why."""
+
+
+_ERRORS: Final[dict[str, type[CircuitOpenError]]] = {
+    "session": SessionExhaustedError,
+    "duplicate": DuplicateCallError,
+    "caller": CallerErrorsError,
+}

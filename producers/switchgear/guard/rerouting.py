@@ -64,7 +64,7 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         arguments = _arguments_for(call, name, found.tool)
         if arguments is None:
             continue
-        answer = runtime.ask(name)
+        answer = runtime.ask(name, arguments=_parameters_of(found, arguments))
         if isinstance(answer, PendingProbe):
             answer = yield answer
         if isinstance(answer, Permit):
@@ -119,6 +119,10 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
         plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
         return None
     return found
+
+
+def _parameters_of(fallback: Guarded, arguments: Arguments) -> Callable[[], str | None]:
+    return lambda: fallback.plan.parameters(fallback.tool.call, *arguments)
 
 
 def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:

@@ -17,6 +17,7 @@ from switchgear.caching.call_key import parameters_hash
 from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
+from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
@@ -28,6 +29,7 @@ from switchgear_schemas.enums import ServedBy
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
+    from switchgear.guard.caller_errors import Arguments
     from switchgear.sessions import Session
 
 log: Final = logging.getLogger("switchgear.guard")
@@ -50,6 +52,7 @@ class Runtime:
         probe_wait: float,
         parameters_key: bytes | None,
         timed_threads: int,
+        process_caller_errors: int | None = None,
     ) -> None:
         self.decision = decision
         self.start = start
@@ -71,26 +74,52 @@ class Runtime:
         self.cache = result_caches(self.clock)
         self.flights = SingleFlight()
         self.duplicates = DuplicateCounter(clock=self.clock)
+        self.caller_errors = CallerErrors()
+        self.process_limit = (
+            None if process_caller_errors is None else CallerErrorLimit(self.caller_errors, "", process_caller_errors)
+        )
+        """The limit for caller errors of the calls without a session. None: they aren't counted."""
         self._make_lock()
         call_in_child(self._make_lock)
 
     # -- permits ------------------------------------------------------------------------------------------------------
 
     def ask(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+        self,
+        tool: str,
+        user_id: str = "",
+        session_id: str | None = None,
+        request_id: str | None = None,
+        *,
+        arguments: Arguments | None = None,
     ) -> Permit | Rejection | PendingProbe:
-        """Ask the session's limits, then the circuits. Pass a PendingProbe to :meth:`wait` or :meth:`until`."""
+        """Ask the session's limits, then the circuits. Pass a PendingProbe to :meth:`wait` or :meth:`until`.
+
+        ``arguments`` returns the hash of the call's arguments, if they are known.
+        """
         self.start()
         session = session_of(self)
-        if session is None:
+        if session is None and self.process_limit is None:
             return self.decision.acquire(tool, user_id, session_id, request_id)
-        refusal = session.check_limits(tool)
+        refusal = None if session is None else session.check_limits(tool)
         if refusal is not None:
             return refusal
-        answer: Permit | Rejection | PendingProbe = session.decision.acquire(
-            tool, user_id or session.user_id, session.session_id if session_id is None else session_id, request_id
-        )
-        return answer if isinstance(answer, PendingProbe) else _counted(answer, session)
+        limit = self.process_limit if session is None else session.caller_errors
+        trial = limit.admit(tool, arguments) if limit is not None and limit.runs else None
+        if isinstance(trial, Rejection):
+            return trial
+        answer: Permit | Rejection | PendingProbe
+        if session is None:
+            answer = self.decision.acquire(tool, user_id, session_id, request_id)
+        else:
+            session_id = session.session_id if session_id is None else session_id
+            answer = session.decision.acquire(tool, user_id or session.user_id, session_id, request_id)
+        if limit is not None and trial is not None:
+            if isinstance(answer, Permit):
+                answer.trial = trial
+            else:  # a circuit refuses, or has still to decide
+                limit.give_back(tool, trial)
+        return answer if isinstance(answer, PendingProbe) else self._counted(answer, session)
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
         """Wait for the fleet's answer, at most ``probe_wait``."""
@@ -128,16 +157,26 @@ class Runtime:
     def unguarded(self, tool: str) -> Permit | Rejection:
         """Return a permit without asking a circuit. A session's limits hold."""
         permit = Permit(self.decision.reporter, tool, None, None, self.clock(), None)
-        session = session_of(self)
-        return permit if session is None else _counted(permit, session)
+        return self._counted(permit, session_of(self))
 
-    def is_open(self, tool: str) -> bool:
-        """Return whether a call would be refused now, in the running session. Takes nothing."""
+    def is_open(self, tool: str, *, caller_errors: bool = True) -> bool:
+        """Return whether a call would be refused now, in the running session. Takes nothing.
+
+        Without ``caller_errors``, only limits and circuits count, which refuse every call.
+        """
         self.start()
         session = session_of(self)
+        limit = self._limit_of(session) if caller_errors else None
+        if limit is not None and limit.would_refuse(tool):
+            return True
         if session is None:
             return self.decision.is_open(tool)
         return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
+
+    def rejected_tools(self) -> list[str]:
+        """Return the tools whose last calls in the running session had errors of the caller, up to its limit."""
+        limit = self._limit_of(session_of(self))
+        return [] if limit is None else limit.rejected_tools()
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 
@@ -195,21 +234,25 @@ class Runtime:
         self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
-        answer = self.decision.after_answer(pending)
-        session = session_of(self)
-        return answer if session is None else _counted(answer, session)
+        return self._counted(self.decision.after_answer(pending), session_of(self))
 
+    def _limit_of(self, session: Session | None) -> CallerErrorLimit | None:
+        return self.process_limit if session is None else session.caller_errors
 
-def _counted(answer: Permit | Rejection, session: Session) -> Permit | Rejection:
-    """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
-    if isinstance(answer, Rejection):
+    def _counted(self, answer: Permit | Rejection, session: Session | None) -> Permit | Rejection:
+        """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
+        if isinstance(answer, Rejection):
+            return answer
+        if session is None:
+            answer.caller_errors = self.process_limit
+            return answer
+        answer.caller_errors = session.caller_errors
+        counted_in = session.begin(answer.tool)
+        if isinstance(counted_in, Rejection):
+            answer.release()
+            return counted_in
+        answer.sessions = counted_in
         return answer
-    counted_in = session.begin(answer.tool)
-    if isinstance(counted_in, Rejection):
-        answer.release()
-        return counted_in
-    answer.sessions = counted_in
-    return answer
 
 
 class PermitContext:

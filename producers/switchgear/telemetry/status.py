@@ -31,6 +31,8 @@ class SwitchgearStatus:
     """The number of exceptions of hooks. The log has them."""
     fleet: Mapping[str, CircuitState] = field(default_factory=dict)
     """States of the fleet's circuits as this process sees them, by circuit id."""
+    caller_errors: int = 0
+    """The number of calls refused because the tool had rejected the caller's last calls."""
 
     @property
     def degraded(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ async def test_refusals_of_a_local_circuit_are_one_entry(found):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("by", ["fleet", "session", "duplicate"])
+@pytest.mark.parametrize("by", ["fleet", "session", "duplicate", "caller"])
 async def test_refusals_of_the_fleets_circuit_or_a_limit_are_not_local_circuits(found, by):
     assert await found(refusal(by=by)) == {}
 
