@@ -45,7 +45,7 @@ class _Run(msgspec.Struct):
     """The message with its secrets."""
     count: int = 0
     tried: dict[str, None] = {}
-    """The hashes of the arguments that failed or were refused, or are on trial, in that order."""
+    """The hashes of the arguments that failed or are on trial, in that order."""
     refused: bool = False
     """The model knows what is wrong."""
     may_try: bool = False
@@ -129,12 +129,12 @@ class CallerErrors:
             if run is None or run.count < most:  # a success since
                 return None
             self.runs.move_to_end(name)
-            refused = run.refuses(key)
-            if key is not None:
+            if not run.refuses(key):
+                if key is None:
+                    run.may_try = False
+                    return _UNKNOWN
                 run.try_out(key)
-            if not refused:
-                run.may_try = run.may_try and key is not None
-                return _UNKNOWN if key is None else key
+                return key
             run.refused = run.may_try = True
             self.refusals += 1
             if run.shown is None:

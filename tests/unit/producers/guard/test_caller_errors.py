@@ -123,8 +123,13 @@ def test_the_similarity_is_that_to_the_last_error() -> None:
 
 def test_after_a_refusal_other_arguments_are_tried_once() -> None:
     errors = failing(CallerErrors(), "a", "b", "c")
-    assert [asked(errors, each) for each in ("d", "a", "b", "c", "d")] == ["refused"] * 5
+    assert [asked(errors, each) for each in ("d", "a", "b", "c")] == ["refused"] * 4
     assert [asked(errors, each) for each in ("e", "e", "f", "a")] == ["trial", "refused", "trial", "refused"]
+
+
+def test_arguments_that_were_refused_before_the_model_knew_are_tried_later() -> None:
+    errors = failing(CallerErrors(), "a", "b", "c")
+    assert [asked(errors, each) for each in ("d", "d", "d")] == ["refused", "trial", "refused"]
 
 
 def test_arguments_whose_trial_failed_with_the_same_error_stay_refused() -> None:

@@ -45,13 +45,7 @@ def test_after_the_refusal_changed_arguments_are_tried_and_a_success_frees_the_t
     guarded = gear.guard("weather")(weather)
     with gear.session():
         assert refused_after_three(guarded)
-        assert ends(guarded, "a", "d", "e", "e", "Oslo") == [
-            "refused",
-            "refused",
-            "ValueError",
-            "refused",
-            "sunny in Oslo",
-        ]
+        assert ends(guarded, "a", "d", "d", "Oslo") == ["refused", "ValueError", "refused", "sunny in Oslo"]
         assert ends(guarded, "a", "a", "a", "a") == ["ValueError"] * 3 + ["refused"]
 
 
@@ -59,7 +53,7 @@ def test_arguments_by_name_and_by_position_are_the_same(gear):
     guarded = gear.guard("weather")(weather)
     with gear.session():
         assert refused_after_three(guarded)
-        assert ends(lambda city: guarded(city=city), "a", "d", "Oslo") == ["refused", "refused", "sunny in Oslo"]
+        assert ends(lambda city: guarded(city=city), "a", "c", "Oslo") == ["refused", "refused", "sunny in Oslo"]
 
 
 def test_the_option_parameters_says_which_arguments_differ(gear):
