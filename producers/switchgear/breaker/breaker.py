@@ -165,6 +165,20 @@ class Breaker:
         granted = Cause(rule="lease_granted", actor=emitter_id)
         return moved or self._transition(self.state, granted, self.counts(self.clock))
 
+    def end_wait_early(self, now: float, cause: Cause) -> Transition | None:
+        """Permit a probe of an open circuit at once, for example because the server of its tool answers again.
+
+        Returns:
+            The transition to publish, within the state. None if nothing changed: the circuit is not open, an operator opened it, or
+            its wait is over.
+        """
+        self.advance(now)
+        commanded = self.cause is not None and self.cause.rule == "command"
+        if self.state != "open" or commanded or self.open_until is None or self.open_until <= self.clock:
+            return None
+        self.open_until = self.clock
+        return self._stay(cause)
+
     def record_event(  # noqa: PLR0911 - one return per reason not to count
         self,
         now: float,
@@ -333,7 +347,8 @@ class Breaker:
                 cause=None if cause is None else cause[:7],
                 half_open=self._half_open,
                 evidence=snapshot.save_evidence(self._evidence),
-                cause_details=None if cause is None else cause[7:],
+                cause_details=None if cause is None else cause[7:12],
+                cause_tools=None if cause is None else cause[12],
             )
         )
 
@@ -352,7 +367,8 @@ class Breaker:
         breaker.changed_at, breaker.open_until = saved.changed_at, saved.open_until
         breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
-        breaker.cause = None if saved.cause is None else Cause(*saved.cause, *(saved.cause_details or ()))
+        if saved.cause is not None:
+            breaker.cause = Cause(*saved.cause, *(saved.cause_details or ()), tools=saved.cause_tools)
         breaker._half_open = saved.half_open
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
         breaker._settle()
