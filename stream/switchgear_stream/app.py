@@ -109,6 +109,7 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
     app.transport = Transport(app, frozenset({names.executions, names.commands}))
     topic = app.topic(names.executions, names.commands, key_type=bytes, value_type=None)
     table = DurableTable(app, name=TABLE, key_type=bytes, value_type=bytes, partitions=settings.topic_partitions)
+    table.family_pattern = settings.family_pattern
     tables = cast("TableManager", app.tables)
     tables.add(table)
     tables._recovery = Recovery(app, tables, beacon=tables.beacon, loop=tables.loop)  # noqa: SLF001 - Faust offers no other place for a Recovery

@@ -77,6 +77,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         partitions=settings.topic_partitions,
         late_after_s=settings.late_after_s,
         limits=Limits(tool_idle_s=settings.executions_retention_hours * 3600.0),
+        family_pattern=settings.family_pattern,
     )
     owner = Owner(
         settings=settings,

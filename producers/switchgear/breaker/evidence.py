@@ -114,7 +114,8 @@ class Evidence:
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
                 self.cusum_calls += 1
         if limits.minimum_reporters > 1:
-            self.callers.add(result.reporter, window.stamp)
+            if limits.minimum_tools == 1 or not self.callers.suffice(window.stamp):  # families: see SteadyRun
+                self.callers.add(result.reporter, window.stamp)
             if failed or slow:
                 self.failers.add(result.reporter, window.stamp)
         if limits.minimum_tools > 1:
@@ -221,6 +222,10 @@ class Reporters:
         if last is None and len(seen) >= self.limit:
             del seen[next(iter(seen))]
         seen[name] = stamp
+
+    def suffice(self, stamp: int) -> bool:
+        """Return whether as many as are counted reported at ``stamp``. Another one then changes no decision."""
+        return len(self.seen) >= self.limit and all(each == stamp for each in self.seen.values())
 
     def count(self, oldest: int) -> int:
         """Forget those before ``oldest``, and return the number of the others."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from switchgear.fleet import Message
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 
 _DIRTY: Final = 2_000
 """Superfluous records after which a compacted partition is compacted."""
@@ -69,12 +69,12 @@ class MemoryLog:
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> Message:
-        """Append one record, by default to the partition that Kafka's partitioner chooses for the key.
+        """Append one record, by default to the partition of the tool that the key names.
 
         Raises:
             NoSuchPartitionError: The topic or partition doesn't exist.
         """
-        number = owner_partition((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
+        number = partition_of((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
         found = self._of(topic, number)
         at = int(self._clock() * 1000)
         if found.records:
