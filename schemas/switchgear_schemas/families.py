@@ -50,6 +50,11 @@ def is_family(name: str, pattern: str = DEFAULT_PATTERN) -> bool:
     return family_of(f"{name}:x", pattern) == name
 
 
+def canonical_pattern(pattern: str) -> str:
+    """Return the pattern in the form that is the same for the same families. Workers compare it."""
+    return ",".join(":".join(parts) for parts in patterns_of(pattern))
+
+
 @lru_cache(maxsize=64)
 def patterns_of(pattern: str) -> tuple[tuple[str, ...], ...]:
     """Return the parts of each pattern.

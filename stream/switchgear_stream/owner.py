@@ -192,6 +192,7 @@ class Owner:
                 self._store(changes)
                 self._report_refused(changes)
                 await self._publish(changes)
+                await self._take_over.finish()
             except (TimeoutError, KafkaError, SwitchgearError) as error:
                 await self._watchdog.die(f"The circuits could not be taken over: {error}", error)
             except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises

@@ -383,7 +383,7 @@ class Breaker:
         breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
         if saved.cause is not None:
-            breaker.cause = Cause(*saved.cause, *(saved.cause_details or ()), tools=saved.cause_tools)
+            breaker.cause = Cause(*saved.cause, *(saved.cause_details or (None,) * 5), saved.cause_tools)
         breaker._half_open = saved.half_open
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
         breaker._settle()
