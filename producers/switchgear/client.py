@@ -28,6 +28,7 @@ from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import FleetChanges, HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear.transport import Servers, connect
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             :class:`switchgear.testing.InMemoryFleet`.
         service: The name of this service, on every event.
         topic_prefix: The prefix of every topic name.
+        family_pattern: Which tools belong to a family, the tools of one server. Give it the same value in all processes.
         local_policies: Policies of the process's own breakers. The default opens after five failures in a row.
         probe_wait: The longest wait for a probe lease, in seconds.
         fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
@@ -95,7 +97,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     """
 
     _servers, _may_be_local = "bootstrap_servers", True
-    _settings = ("service", "topic_prefix", "spool_dir", "parameters_key", "start_wait_s")
+    _settings = ("service", "topic_prefix", "family_pattern", "spool_dir", "parameters_key", "start_wait_s")
     housekeeping: Housekeeping | None = None
 
     def __init__(
@@ -104,6 +106,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         *,
         service: str = "",
         topic_prefix: str = "switchgear.",
+        family_pattern: str = DEFAULT_PATTERN,
         local_policies: LocalPolicies | None = None,
         probe_wait: float = 0.25,
         fleet_silence: float = 30.0,
@@ -146,6 +149,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             bootstrap_servers,
             service=service,
             topic_prefix=topic_prefix,
+            family_pattern=family_pattern,
             buffer_size=buffer_size,
             compression=compression,
             spool_dir=spool_dir,

@@ -23,18 +23,19 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
     """
     newest: dict[bytes, bytes] = {}
     async for record in read_to_end(settings, settings.topics.changelog, timeout_s=timeout_s):
-        take_row(newest, record, settings.topic_partitions)
+        take_row(newest, record, settings.topic_partitions, settings.family_pattern)
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
     return {row.circuit_id: row for row in rows}
 
 
-def take_row(newest: dict[bytes, bytes], record: Any, partitions: int) -> None:
+def take_row(newest: dict[bytes, bytes], record: Any, partitions: int, family_pattern: str) -> None:
     """Apply the next record of the changelog to ``newest``, by key. Older rows, and rows that the worker ignores, change nothing."""
     if record.value is None:
         newest.pop(record.key, None)
         return
     try:
-        check_row(record.key, record.value, record.partition, partitions)
+        if not check_row(record.key, record.value, record.partition, partitions, family_pattern):
+            return
     except RowError:
         return
     if record.key not in newest or applied(record.value) >= applied(newest[record.key]):

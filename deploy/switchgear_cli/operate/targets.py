@@ -14,14 +14,14 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from switchgear.fleet.rows import PolicyOverrides, Row, is_circuit
+from switchgear.fleet.rows import PolicyOverrides, Row, is_circuit, is_overrides
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 from switchgear_stream.inspect import take_row
 from switchgear_stream.topic_reader import read_bounds, read_to_end
@@ -69,12 +69,13 @@ async def read_known(
     try:
         async with asyncio.timeout(timeout_s):
             count = await _partitions(settings)
-            numbers = range(count) if tools is None else sorted({owner_partition(name, count) for name in tools})
+            pattern = settings.family_pattern
+            numbers = range(count) if tools is None else sorted({partition_of(name, count, pattern) for name in tools})
             records = read_to_end(settings, settings.topics.changelog, numbers, timeout_s=None)
             async with aclosing(records):
                 async for record in records:
                     if record.key is not None and (tools is None or _concerns(record.key, tools)):
-                        take_row(newest, record, count)
+                        take_row(newest, record, count, pattern)
                     if sought is not None and sought <= newest.keys():
                         break
     except TimeoutError as error:
@@ -84,7 +85,7 @@ async def read_known(
             hint="Check that its broker is up, or give --bootstrap-servers.",
         ) from error
     rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
-    overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if not is_circuit(key)]
+    overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if is_overrides(key)]
     return KnownState({row.circuit_id: row for row in rows}, {found.partition: found for found in overrides})
 
 

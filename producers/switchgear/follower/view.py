@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from switchgear_schemas.enums import CircuitState, Mode, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState, Mode
 from switchgear_schemas.errors import SwitchgearError
 
 
@@ -61,7 +61,7 @@ class CircuitView:
     version: Annotated[int, msgspec.Meta(ge=1)]
     generation: Annotated[int, msgspec.Meta(ge=0)]
     changed_at: Instant
-    scope: Scope = "tool"
+    scope: CircuitScope = "tool"
     cause: CauseView | None = None
     open_until: Instant | None = None
     attempt: int = 0
@@ -71,6 +71,8 @@ class CircuitView:
     last_error: str | None = None
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    family: str | None = None
+    """Family of the tool. Null in records of older workers, and without one."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)

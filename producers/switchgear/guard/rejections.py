@@ -15,7 +15,7 @@ import msgspec
 
 from switchgear.breaker.values import Cause
 from switchgear.redaction import MOST_NAME, one_line, redact
-from switchgear_schemas.enums import CircuitState, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 Caller = tuple[str, str | None, str | None]
@@ -72,7 +72,7 @@ class Rejection(msgspec.Struct, frozen=True):
     """A tool to use instead."""
     generation: int | None = None
     """Generation of the fleet's circuit."""
-    scope: Scope = "tool"
+    scope: CircuitScope = "tool"
     """Whether the circuit is the whole tool's, a user's or a session's."""
     cause: Cause | None = None
     """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""

@@ -23,7 +23,7 @@ from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker, create_topics
 from switchgear.transport import Wire
 from switchgear_schemas import BreakerPolicy, Circuit, Command, ToolExecution, Verb
-from switchgear_schemas.policy import FLEET_DEFAULT
+from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
 from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class ByTool:
         if isinstance(self._policies, Mapping):
             return self._policies.get(tool_name, FLEET_DEFAULT)
         return self._policies if isinstance(self._policies, BreakerPolicy) else self._policies(tool_name)
+
+    def effective_family(self, family: str) -> BreakerPolicy:  # noqa: ARG002 - the worker's signature
+        """Return the policy of a family's circuit."""
+        return FAMILY_DEFAULT
 
 
 class InMemoryFleet:

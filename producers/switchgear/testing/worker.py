@@ -9,7 +9,7 @@ from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_p
 from switchgear.fleet.registry import Policies
 from switchgear.fleet.rows import applied
 from switchgear.testing.log import MemoryLog
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.topics import TopicNames
 
 LATE_AFTER_S: Final = 300.0
@@ -115,11 +115,11 @@ class MemoryWorker:
                 self.rows.pop(key, None)
             else:
                 self.rows[key] = row
-            self.log.append(self.names.changelog, key, row, partition=owner_partition(tool_name, self.partitions))
+            self.log.append(self.names.changelog, key, row, partition=partition_of(tool_name, self.partitions))
         if not outputs:
             return
         for published in changes.circuits:
-            owner = owner_partition(published.tool_name, self.partitions)
+            owner = partition_of(published.tool_name, self.partitions)
             self.log.append(self.names.circuits, published.circuit_id.encode(), published.value, partition=owner)
         for letter in changes.dead:
             self.log.append(self.names.dead, letter.key, letter.body, headers=letter.headers())
