@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
@@ -41,6 +42,7 @@ class SharedTool:
         self.callers = 0
         self.last_call = time.monotonic()
         self._server: asyncio.Server | None = None
+        self._port = 0
         self._open: set[asyncio.StreamWriter] = set()
 
     @property
@@ -55,6 +57,20 @@ class SharedTool:
         self.state = "healthy"
         self.recovery = Recovery(expected)
         return self.recovery
+
+    async def die(self) -> None:
+        """End all connections, and refuse new ones until :meth:`rise`."""
+        assert self._server is not None
+        self._port = self.port
+        self._server.close()
+        for writer in list(self._open):
+            writer.close()
+
+    async def rise(self, expected: int) -> Recovery:
+        """Listen again on the same port. The calls are held as by :meth:`mend`."""
+        recovery = self.mend(expected)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        return recovery
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
@@ -71,8 +87,10 @@ class SharedTool:
             pass  # a caller that was ended in the middle of a call
         finally:
             self.callers -= 1
-            self._open.discard(writer)
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self._open.discard(writer)
 
     async def _hold(self, recovery: Recovery, call: bytes) -> None:
         if call == PROBE:
