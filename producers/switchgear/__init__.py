@@ -35,7 +35,7 @@ from switchgear_schemas.errors import SwitchgearError
 if TYPE_CHECKING:
     from switchgear.caching.cache import CachePolicy
     from switchgear.caching.repeated_calls import Duplicate
-    from switchgear.compat import AgentCircuitBreaker, FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+    from switchgear.compat import AgentCircuitBreaker, FallbackUsed, SpectraOptions, from_spectra
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.follower import CircuitFollower
     from switchgear_schemas.policy import BreakerPolicy
@@ -83,7 +83,6 @@ __all__ = [
     "classify_result",
     "from_spectra",
     "outage_in_text",
-    "wrap_tools",
 ]
 
 
@@ -97,7 +96,6 @@ _LAZY: Final = {
     "FallbackUsed": "switchgear.compat",
     "SpectraOptions": "switchgear.compat",
     "from_spectra": "switchgear.compat",
-    "wrap_tools": "switchgear.compat",
 }
 """Imported at first use: asyncio and pydantic cost 40 and 70 ms that ``import switchgear`` must not; the others are for some only."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack, get_args
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
@@ -35,6 +35,20 @@ if TYPE_CHECKING:
     from switchgear.prompts import CircuitOf, NameOf, NoticeBoard
 
 T = TypeVar("T")
+
+
+class LocalOptions(TypedDict, total=False):
+    """The arguments of :meth:`Switchgear.local`."""
+
+    service: str
+    local_policies: LocalPolicies | None
+    classify: Classifier | None
+    parameters_key: bytes | None
+    defaults: GuardOptions | None
+    fallbacks: Chains | None
+    hooks: Iterable[Hooks]
+    timed_threads: int
+    redact: Redactor | None
 
 
 class Switchgear(Calling, Lifetime, FromEnv):
@@ -144,8 +158,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             exit_timeout=exit_timeout,
         )
         self._emitter, self._follower, self._background = wire.emitter, wire.follower, wire.background
-        clock, wall = wire.clock, wire.wall
-        self._clocks = (clock, wall)
+        clock, wall = self._clocks = wire.clock, wire.wall
         self._local_policies = local_policies
         fleet: FleetCircuits | None = None
         self._availability: Availability | None = None
@@ -176,34 +189,13 @@ class Switchgear(Calling, Lifetime, FromEnv):
             call_in_child(self._reset_in_child)
 
     @classmethod
-    def local(
-        cls,
-        *,
-        service: str = "",
-        local_policies: LocalPolicies | None = None,
-        classify: Classifier | None = None,
-        parameters_key: bytes | None = None,
-        defaults: GuardOptions | None = None,
-        fallbacks: Chains | None = None,
-        hooks: Iterable[Hooks] = (),
-        timed_threads: int = 64,
-        redact: Redactor | None = None,
-    ) -> Self:
-        """Return a client without Kafka: a complete circuit breaker for this process alone."""
-        return cls(
-            None,
-            service=service,
-            local_policies=local_policies,
-            classify=classify,
-            parameters_key=parameters_key,
-            defaults=defaults,
-            fallbacks=fallbacks,
-            hooks=hooks,
-            timed_threads=timed_threads,
-            redact=redact,
-        )
+    def local(cls, **options: Unpack[LocalOptions]) -> Self:
+        """Return a client without Kafka: a complete circuit breaker for this process alone.
 
-    # -- permits ------------------------------------------------------------------------------------------------------
+        Args:
+            options: Arguments of the constructor, except those about Kafka.
+        """
+        return cls(None, **options)
 
     def try_acquire(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
@@ -214,9 +206,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         Returns:
             A Permit, which is true, or a Rejection, which is false.
-
-        Raises:
-            SwitchgearError: ``tool`` can't be the name of a tool.
         """
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
@@ -246,14 +235,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """Return a permit as a block: ``with gear.permit("tool"):`` or ``async with``.
 
         Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome.
-
-        Raises:
-            SwitchgearError: ``tool`` can't be the name of a tool.
         """
         arguments.tool_name(tool)
         return PermitContext(self._runtime, tool, (user_id, session_id, request_id))
-
-    # -- fallbacks --------------------------------------------------------------------------------------------------------
 
     def map_fallbacks(self, chains: Chains) -> None:
         """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.
@@ -262,8 +246,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
             SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
         """
         self._runtime.fallbacks.update(chains)
-
-    # -- sessions -----------------------------------------------------------------------------------------------------
 
     def session(
         self,
@@ -300,23 +282,13 @@ class Switchgear(Calling, Lifetime, FromEnv):
             max_calls=max_calls,
         )
 
-    # -- for the model ------------------------------------------------------------------------------------------------
-
     def is_open(self, tool: str) -> bool:
-        """Return whether a call would be refused now, in the running session. Takes no permit and asks no other process.
-
-        Raises:
-            SwitchgearError: ``tool`` can't be the name of a tool.
-        """
+        """Return whether a call would be refused now, in the running session. Takes no permit and asks no other process."""
         arguments.tool_name(tool)
         return self._runtime.is_open(tool)
 
     def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
-        """Return the tools to offer to the model now. See :func:`switchgear.prompts.available`.
-
-        Raises:
-            NamelessToolError: A tool has no name.
-        """
+        """Return the tools to offer to the model now. See :func:`switchgear.prompts.available`."""
         from switchgear.prompts import available  # noqa: PLC0415 - not every program has a list of tools
 
         return available(tools, self.is_open, circuit_of=circuit_of)
@@ -334,8 +306,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
         mode = "fleet" if self._availability is None else self._availability.mode
         circuits = {} if mode == "local_only" else self.circuits()
         return notice_now(self._runtime, self._board, mode, circuits, name_of)
-
-    # -- the client itself ------------------------------------------------------------------------------------------------
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
@@ -12,7 +12,6 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
 from switchgear import arguments
 from switchgear.arguments import possible_wait
 from switchgear.client import Switchgear
-from switchgear.guard.calls import Calling
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.rejections import CircuitOpenError, Rejection
 from switchgear.guard.tool_function import examine
@@ -20,6 +19,9 @@ from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks
 from switchgear.transport import Servers, Wire
 from switchgear_schemas.enums import MOST_CALLS, MOST_PROBES, SHORTEST_WAIT_S, CircuitState, ErrorClass
 from switchgear_schemas.policy import BreakerPolicy
+
+_LONGEST_PROBE_S: Final = 600.0
+"""After this time a probe counts as lost, and the circuit opens again."""
 
 # -- the agent circuit breaker ----------------------------------------------------------------------------------------
 
@@ -56,7 +58,6 @@ class AgentCircuitBreaker:
         failure_threshold: Failures in a row that open the circuit.
         cooldown_seconds: Seconds from the opening until one call may probe.
         clock: Returns the time in seconds. ``opened_at`` is one of its values.
-        max_probe_seconds: After this time a probe counts as lost, and the circuit opens again.
 
     Raises:
         OptionError: An argument is out of range. The message names it.
@@ -68,19 +69,17 @@ class AgentCircuitBreaker:
         cooldown_seconds: float = 60,
         *,
         clock: Callable[[], float] = time.time,
-        max_probe_seconds: float = 600.0,
     ) -> None:
         arguments.whole("failure_threshold", failure_threshold)
         arguments.number("cooldown_seconds", cooldown_seconds)
-        arguments.number("max_probe_seconds", max_probe_seconds, least=SHORTEST_WAIT_S)
         arguments.function("clock", clock)
-        self._threshold = failure_threshold
-        self._cooldown = cooldown_seconds
+        self.threshold = failure_threshold
+        self.cooldown = cooldown_seconds
         self._clock = clock
         self._policy = BreakerPolicy(
             consecutive_failures=min(failure_threshold, MOST_CALLS),
             wait_duration_in_open_state_s=possible_wait(cooldown_seconds),
-            max_wait_duration_in_half_open_state_s=possible_wait(max_probe_seconds),
+            max_wait_duration_in_half_open_state_s=_LONGEST_PROBE_S,
             counted_error_classes=frozenset({"tool"}),
             honor_retry_after=False,
         )
@@ -88,16 +87,6 @@ class AgentCircuitBreaker:
 
     def __repr__(self) -> str:
         return f"<AgentCircuitBreaker {self.state}, {self.failure_count} of {self.threshold} failures>"
-
-    @property
-    def threshold(self) -> int:
-        """Return ``failure_threshold``."""
-        return self._threshold
-
-    @property
-    def cooldown(self) -> float:
-        """Return ``cooldown_seconds``."""
-        return self._cooldown
 
     @property
     def state(self) -> CircuitState:
@@ -117,18 +106,11 @@ class AgentCircuitBreaker:
     def call(self, tool_fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the tool and return its result. Await the result of a coroutine function.
 
-        A generator asks the circuit when its first item is read.
-
         Raises:
             CircuitOpenError: The circuit is open. Exceptions of the tool pass through.
         """
-        kind = examine(tool_fn).kind
-        if kind == "coroutine":
+        if examine(tool_fn).kind == "coroutine":
             return cast("R", self.acall(cast("Callable[P, Awaitable[Any]]", tool_fn), *args, **kwargs))
-        if kind == "generator":
-            return cast("R", self._items(tool_fn, args, kwargs))
-        if kind == "async_generator":
-            return cast("R", self._async_items(tool_fn, args, kwargs))
         with self._refusals_of(tool_fn):
             return self._gear.call(_CIRCUIT, tool_fn, *args, **kwargs)
 
@@ -152,16 +134,6 @@ class AgentCircuitBreaker:
             hooks=[self._record],
         )
 
-    def _items(self, tool_fn: Callable[..., Any], args: Any, kwargs: Any) -> Generator[Any, Any, Any]:
-        with self._refusals_of(tool_fn):
-            return (yield from self._gear.guard(_CIRCUIT)(tool_fn)(*args, **kwargs))
-
-    async def _async_items(self, tool_fn: Callable[..., Any], args: Any, kwargs: Any) -> AsyncGenerator[Any, None]:
-        with self._refusals_of(tool_fn):
-            async with contextlib.aclosing(self._gear.guard(_CIRCUIT)(tool_fn)(*args, **kwargs)) as items:
-                async for item in items:
-                    yield item
-
     @contextlib.contextmanager
     def _refusals_of(self, tool_fn: Callable[..., Any]) -> Iterator[None]:
         """Raise this circuit's refusals with the name of ``tool_fn`` and the pattern's message."""
@@ -174,7 +146,7 @@ class AgentCircuitBreaker:
                 tool=getattr(tool_fn, "__name__", type(tool_fn).__name__),
                 state=refused.state,
                 source="local",
-                reason=f"Circuit open — tool disabled for {self._cooldown}s",
+                reason=f"Circuit open — tool disabled for {self.cooldown}s",
                 retry_after_s=refused.retry_after_s,
                 last_error=refused.last_error,
             )
@@ -221,7 +193,6 @@ def _classify(error: BaseException) -> ErrorClass | None:
 
 _COUNTED: Final = frozenset(get_args(ErrorClass)) - {"cancelled", "policy"}
 """Spectra counts every failure of a tool."""
-_LONGEST_PROBE_S: Final = 600.0
 _LONGEST_COOLDOWN_S: Final = timedelta.max.total_seconds()
 
 
@@ -315,17 +286,6 @@ def from_spectra(
         hooks=hooks if event_sink is None else [*hooks, _hooks_of(event_sink)],
         **client,
     )
-
-
-def wrap_tools(gear: Calling, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Return every tool behind its circuit, by name. The agent calls them as before.
-
-    A fallback among ``tools`` is the function given here, not another agent's function with the same name.
-
-    Raises:
-        OptionError: ``tools`` isn't a dict of functions, or one of them can't be guarded.
-    """
-    return gear.guard_all(tools)
 
 
 def _hooks_of(sink: EventSink | Callable[[SpectraEvent], object]) -> FunctionHooks:

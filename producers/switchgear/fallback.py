@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 Chains = Mapping[str, str | Sequence[str]]
 """A tool's fallback, or several in order, by the tool's name."""
-MOST_TOOLS: Final = 10_000
-"""The most tools to remember. When more come, the one that was guarded first is forgotten."""
 
 MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
     "function": ("function",),
@@ -30,13 +28,7 @@ MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
     "generator": ("generator",),
     "async_generator": ("async_generator",),
 }
-"""By the kind of the call: the kinds of guarded functions that its caller can call instead, the better one first."""
-FUNCTION_MAY_STAND_IN: Final[Mapping[Kind, tuple[Kind, ...]]] = {
-    **MAY_STAND_IN,
-    "generator": ("generator", "function"),
-    "async_generator": ("async_generator", "function"),
-}
-"""The same for a function that isn't guarded: it may return what is to be iterated."""
+"""By the kind of the call: the kinds of functions that its caller can call instead, the better one first."""
 
 DIFFERENT: Final = "different functions are guarded under that name (give the one that is meant as fallback=)"
 
@@ -48,9 +40,6 @@ NO_GROUP: Final[Group] = {}
 
 class FallbackMap:
     """The chains of a client by tool: those of its ``fallbacks``, and those that guards name.
-
-    Args:
-        given: See :data:`Chains`.
 
     Raises:
         SwitchgearError: A tool is its own fallback, or a chain is not a list of names.
@@ -67,32 +56,21 @@ class FallbackMap:
             arguments.impossible("Fallbacks", "a dict by tool", chains, '{"tool": ["first", "second"]}')
         self.named.update({tool: _checked(tool, named) for tool, named in chains.items()})
 
-    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> dict[str, str]:
+    def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallbacks of ``tool`` in the order they are tried: those it names, then those that these name, and so on.
 
-        Each tool comes once, so circles in the names are harmless.
-
-        Args:
-            tool: The tool that is refused. It is never among its own fallbacks.
-            own: The chain of its guard. If it is empty, the client's map is used.
-            group: The guarded functions whose chains are used before those of the map.
-
-        Returns:
-            By fallback, the tool that names it.
+        Each tool comes once, so circles in the names are harmless. The guard's ``own`` chain goes before the map, and so do the
+        chains of the functions in ``group``.
         """
-        found: dict[str, str] = {}
-        waiting = [tool]
-        for name in waiting:  # grows while it is walked
+        found = [tool]
+        for name in found:  # grows while it is walked
             given = own if name == tool else group[name].plan.options.chain if name in group else ()
-            for other in given or self.named.get(name, ()):
-                if other != tool and other not in found:
-                    found[other] = name
-                    waiting.append(other)
-        return found
+            found += dict.fromkeys(other for other in given or self.named.get(name, ()) if other not in found)
+        return tuple(found[1:])
 
     def chains(self) -> dict[str, tuple[str, ...]]:
         """Return every tool's chain."""
-        return {tool: tuple(self.chain(tool)) for tool in list(self.named)}
+        return {tool: self.chain(tool) for tool in list(self.named)}
 
 
 def _checked(tool: object, named: object) -> tuple[str, ...]:
@@ -104,15 +82,7 @@ def _checked(tool: object, named: object) -> tuple[str, ...]:
 
 
 def resolved(runtime: object, options: GuardOptions) -> tuple[GuardOptions, Group]:
-    """Replace a fallback that is a guarded function of this client by its tool's name.
-
-    Args:
-        runtime: The client's.
-        options: Of a guard.
-
-    Returns:
-        The options, and the functions that the names in them mean.
-    """
+    """Replace a fallback that is a guarded function of this client by its tool's name. Return also what the name means."""
     found = guarded_by(options.fallback)
     if found is None or found.plan.runtime is not runtime:
         return options, NO_GROUP
@@ -138,11 +108,7 @@ class StandIns:
     def add(self, tool: str, examined: ToolFunction, plan: Any) -> None:
         """Add a function that is guarded as ``tool``."""
         with self._lock:
-            kinds = self._by_tool.get(tool)
-            if kinds is None:
-                if len(self._by_tool) >= MOST_TOOLS:
-                    del self._by_tool[next(iter(self._by_tool))]
-                kinds = self._by_tool[tool] = {}
+            kinds = self._by_tool.setdefault(tool, {})
             if examined.kind in kinds:
                 known = kinds[examined.kind]
                 if known is None or not same_function(known.tool.call, examined.call):
@@ -151,13 +117,7 @@ class StandIns:
             kinds[examined.kind] = Guarded(examined, plan)
 
     def find(self, tool: str, kind: Kind, group: Group) -> Guarded | str | None:
-        """Return what stands in as ``tool``, or why nothing does; None if the tool is not guarded here.
-
-        Args:
-            tool: The fallback's name.
-            kind: The kind of the call.
-            group: The functions of the caller's own group; they go first.
-        """
+        """Return what stands in as ``tool``, or why nothing does; None if it is not guarded here. The caller's ``group`` goes first."""
         own = group.get(tool)
         kinds: Mapping[Kind, Guarded | None] = self._by_tool.get(tool, {}) if own is None else {own.tool.kind: own}
         if not kinds:

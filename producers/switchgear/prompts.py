@@ -62,8 +62,6 @@ class Unavailable:
     tool: str
     until: float | None = None
     """When it may be tried, in seconds since 1970. None if that isn't known."""
-    since: float | None = None
-    """When its circuit opened, in seconds since 1970. If that was on another day, the notice has the date."""
     instead: tuple[str, ...] = ()
     """Tools to use instead, best first."""
 
@@ -95,17 +93,17 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
 def _phrase(name: str, out: Mapping[str, Sequence[Unavailable]], shown: Callable[[str], str]) -> str:
     tools = sorted(out[name], key=lambda tool: math.inf if tool.until is None else tool.until, reverse=True)
     latest = tools[0]
-    when = "until further notice" if latest.until is None else f"not before {_instant(latest.until, latest.since)}"
+    when = "until further notice" if latest.until is None else f"not before {_instant(latest.until)}"
     substitutes = (shown(each) for tool in tools for each in tool.instead)
     substitute = next((each for each in substitutes if each not in out), None)
     use = "" if substitute is None else f"; use {substitute} instead"
     return f"{name} ({when}{use})"
 
 
-def _instant(until: float, since: float | None) -> str:
-    moment = datetime.fromtimestamp(math.ceil(until), UTC)  # rounded up: the model must not try too early
-    dated = since is not None and datetime.fromtimestamp(since, UTC).date() != moment.date()
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{moment:%H:%M:%S} UTC"
+def _instant(until: float) -> str:
+    return (
+        f"{datetime.fromtimestamp(math.ceil(until), UTC):%H:%M:%S} UTC"  # rounded up: the model must not try too early
+    )
 
 
 class NoticeBoard:
@@ -113,10 +111,6 @@ class NoticeBoard:
 
     Local circuits have monotonic times. The offset to the wall clock is kept, because a new one in every notice would now and
     then round to another second and change the sentence.
-
-    Args:
-        clock: Returns monotonic seconds, the time of the local breakers.
-        wall: Returns seconds since 1970.
     """
 
     def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
@@ -134,16 +128,7 @@ class NoticeBoard:
         session_id: str = "",
         name_of: NameOf = None,
     ) -> str:
-        """Return the notice.
-
-        Args:
-            local: The process's own circuits.
-            views: The fleet's circuits, by circuit id.
-            fallbacks: By tool, what to use instead. Without an entry the fleet's policy decides.
-            user_id: The user whose circuits of scope ``user`` count.
-            session_id: The session whose circuits of scope ``session`` count.
-            name_of: See :data:`NameOf`.
-        """
+        """Return the notice for a user and a session. Without an entry in ``fallbacks`` the fleet's policy names them."""
         owner = {"user": user_id, "session": session_id}
         tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
         return notice(tools, name_of=name_of)
@@ -157,7 +142,7 @@ class NoticeBoard:
             own = view.circuit_id == view.tool_name or _tool_of(view.circuit_id, view.scope, owner) is not None
             if own and _refused(view, now):
                 instead = tuple(fallbacks.get(view.tool_name, ())) or view.fallback
-                yield Unavailable(view.tool_name, None if view.forced else view.open_until, view.changed_at, instead)
+                yield Unavailable(view.tool_name, None if view.forced else view.open_until, instead)
 
     def _of_process(
         self,
@@ -182,8 +167,8 @@ class NoticeBoard:
             if wait is None or (view is not None and view.overrides):
                 continue
             instead = tuple(fallbacks.get(tool, ())) or (() if view is None else view.fallback)
-            since, until = wait
-            yield Unavailable(tool, until + self._offset_s, since + self._offset_s, instead)
+            _, until = wait
+            yield Unavailable(tool, until + self._offset_s, instead)
 
 
 def _refused(view: CircuitView, now: float) -> bool:

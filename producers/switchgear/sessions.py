@@ -15,6 +15,7 @@ from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
+    from switchgear.caching.repeated_calls import DuplicateCounter
     from switchgear.guard.local_circuits import LocalBreakers
 
 session_stack: Final[ContextVar[tuple[Session, ...] | None]] = ContextVar("switchgear_sessions", default=None)
@@ -30,15 +31,14 @@ class Owner(Protocol):
     session_lock: threading.RLock
     """Held while the counts of its sessions change: nested sessions count a call all at once, or not at all."""
 
-    def session_left(self, session_id: str) -> None:
-        """Forget what was kept for the session: the last task or thread has left it."""
+    duplicates: DuplicateCounter
+    """The repeated calls of its sessions."""
 
 
 class Decision(Protocol):
-    """Decide about the calls of a session."""
+    """Decide about the calls of a session, by its ``local`` circuits and the fleet's."""
 
     local: LocalBreakers
-    """The session's own circuits."""
 
     def acquire(self, tool: str, user_id: str, session_id: str | None, request_id: str | None) -> Any:
         """Return a permit, a rejection or a pending probe."""
@@ -115,7 +115,7 @@ class Session:
             self._entered -= 1
             left_by_all = self._entered == 0
         if left_by_all:
-            self.owner.session_left(self.session_id)
+            self.owner.duplicates.forget(self.session_id)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -187,7 +187,12 @@ class Session:
 
     def check_limits(self, tool: str) -> Rejection | None:
         """Return the refusal of a call of ``tool`` if a limit is reached. The call is not counted."""
-        return _refusal(self.nested(), tool)
+        for session in self.nested():
+            reason = session.limit_reached
+            if reason is not None:
+                session.add_calls(refused=1)
+                return Rejection(tool, "open", "session", reason)
+        return None
 
     def begin(self, tool: str) -> tuple[Session, ...] | Rejection:
         """Count a call of ``tool`` that nothing else refuses.
@@ -195,11 +200,11 @@ class Session:
         Returns:
             The sessions that it counts in, or its refusal if a limit is reached.
         """
-        sessions = self.nested()
         with self.owner.session_lock:
-            refusal = _refusal(sessions, tool)
+            refusal = self.check_limits(tool)
             if refusal is not None:
                 return refusal
+            sessions = self.nested()
             for session in sessions:
                 session.add_calls(1)
         return sessions
@@ -216,15 +221,6 @@ class Session:
             with self.owner.session_lock:
                 self._spent += usage
                 self._failures += failed
-
-
-def _refusal(sessions: tuple[Session, ...], tool: str) -> Rejection | None:
-    for session in sessions:
-        reason = session.limit_reached
-        if reason is not None:
-            session.add_calls(refused=1)
-            return Rejection(tool, "open", "session", reason)
-    return None
 
 
 def session_of(owner: object) -> Session | None:

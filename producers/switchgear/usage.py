@@ -65,11 +65,7 @@ def usage_of(reported: Usage | int | None) -> Usage:
 
 
 def usage_from(input_tokens: object, output_tokens: object, cache_creation_tokens: object, cost_usd: object) -> Usage:
-    """Return the numbers as a checked Usage.
-
-    Raises:
-        ReportError: A number is impossible. The message names it.
-    """
+    """Return the numbers as a checked Usage."""
     if not (input_tokens or output_tokens or cache_creation_tokens or cost_usd):
         return NOTHING
     return Usage(
@@ -81,11 +77,7 @@ def usage_from(input_tokens: object, output_tokens: object, cache_creation_token
 
 
 def whole(field: str, value: object) -> int:
-    """Return ``value`` as a whole number. An estimate such as 1.5 is rounded up, None is 0.
-
-    Raises:
-        ReportError: It is not a finite number of at least 0.
-    """
+    """Return ``value`` as a whole number. An estimate such as 1.5 is rounded up, None is 0."""
     if type(value) is int and 0 <= value <= MOST:
         return value
     return math.ceil(amount(field, value))

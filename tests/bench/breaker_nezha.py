@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from switchgear.policies import PolicySet
-from switchgear.replay import replay
-from switchgear.replay.history import read_history
+from switchgear_cli.replay import replay
+from switchgear_cli.replay.history import read_history
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import decode_execution
 from tests.bench.nezha_policy import LEARNED_UNTIL, Call, as_tables, as_toml, learned

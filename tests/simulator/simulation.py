@@ -30,18 +30,44 @@ CHECKPOINT_S: Final = 600.0
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+_DIRTY: Final = 2_000
+"""Superfluous records after which a partition of a compacted topic is compacted."""
+
+
 class WatchedLog(MemoryLog):
-    """A log that passes every record to the simulation."""
+    """A log that passes every record to the simulation, with compaction and retention."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(simulation.agenda.wall)
         self._simulation = simulation
+        self._compact_at: dict[tuple[str, int], int] = {}
+        self._ends: dict[tuple[str, int], int] = {}
 
     def append(self, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> Message:
         """Append a record, and pass it to the simulation."""
         message = super().append(topic, key, value, **options)
+        self._ends[topic, message.partition] = message.offset + 1
+        if topic in {self._simulation.names.circuits, self._simulation.names.changelog}:
+            self._compact(topic, message.partition)
         self._simulation.appended(message)
         return message
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the offset of the next record, also when no record is left."""
+        return self._ends.get((topic, partition), 0)
+
+    def forget_before(self, topic: str, partition: int, offset: int) -> None:
+        """Remove the records below ``offset``, as retention does. The others keep their offsets."""
+        records = self.records(topic, partition)
+        records[:] = [message for message in records if message.offset >= offset]
+
+    def _compact(self, topic: str, partition: int) -> None:
+        """Keep the newest record of each key, when there are many others."""
+        records = self.records(topic, partition)
+        if len(records) >= self._compact_at.get((topic, partition), _DIRTY):
+            newest = {message.key: message.offset for message in records}
+            records[:] = [message for message in records if newest[message.key] == message.offset]
+            self._compact_at[topic, partition] = 2 * len(records) + _DIRTY
 
 
 class Simulation:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.fleet import Changes
-from switchgear.testing.worker import CrashPoint, MemoryWorker
+from switchgear.testing.worker import MemoryWorker
 from tests.simulator.scenario import FAMILY_PATTERN
+from tests.support.crashes import CrashPoint, crash
 
 if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
@@ -113,7 +114,7 @@ class Workers:
             self._freeze(number, changes)
         else:
             self.crashes += 1
-            worker.die(changes, fate[0])
+            crash(worker, changes, fate[0])
             self._leave(number, self._failover_s(), rejoin=True)
 
     def _plan_failure(self, what: CrashPoint | Literal["frozen"]) -> None:
@@ -143,7 +144,7 @@ class Workers:
     def _thaw(self, number: int, changes: Changes) -> None:
         if not self._up[number]:
             self._simulation.stale_writes = True
-            self._all[number].die(changes, "after_outputs")
+            crash(self._all[number], changes, "after_outputs")
             self._simulation.stale_writes = False
             self._return(number)
 

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from switchgear.emitter.emitter import Emitter
-from switchgear.replay.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
 from switchgear_cli.emit.run import EmitPlan, emit_lines
 from switchgear_cli.emit.sending import ChunkSender, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
+from switchgear_cli.replay.history import read_history
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 

@@ -11,11 +11,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from switchgear.policies import PolicySet
-from switchgear.replay import replay as replay_history
-from switchgear.replay.history import HistoryLine, read_history
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.history import stored_history
+from switchgear_cli.replay import replay as replay_history
+from switchgear_cli.replay.history import HistoryLine, read_history
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError

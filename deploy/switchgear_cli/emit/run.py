@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from switchgear.replay.history import HistoryLine, read_history
 from switchgear_cli.emit.recording import Extent, Prepared, extent, prepare
 from switchgear_cli.emit.sending import SHOWN, ChunkSender, Tally
+from switchgear_cli.replay.history import HistoryLine, read_history
 from switchgear_schemas.errors import InvalidExecutionError
 
 

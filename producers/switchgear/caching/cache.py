@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 from collections import OrderedDict
@@ -11,10 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from switchgear.arguments import is_number, is_whole
+from switchgear import arguments
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_schemas.errors import SettingsError
 
 MOST_CACHES: Final = 1_000
 """The most caches to keep. When more come, the one used longest ago is dropped."""
@@ -33,7 +31,7 @@ class CachePolicy:
             note for the model. Without it, the result is served as it is. If it fails, the result isn't served.
 
     Raises:
-        SettingsError: A value is of the wrong type or out of range. The message names the field.
+        OptionError: A value is of the wrong type or out of range. The message names the field.
     """
 
     ttl_s: float = 60.0
@@ -42,18 +40,14 @@ class CachePolicy:
     mark_stale: Callable[[Any, float], Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        for name, value in (("ttl_s", self.ttl_s), ("stale_for_s", self.stale_for_s)):
-            if not is_number(value) or not value >= 0:
-                raise SettingsError(f"cache: {name} must be a number of seconds from 0, not {value!r}.")
+        arguments.number("cache: ttl_s", self.ttl_s, most=float("inf"))
+        arguments.number("cache: stale_for_s", self.stale_for_s, most=float("inf"))
+        arguments.whole("cache: max_entries", self.max_entries)
         if not self.ttl_s and not self.stale_for_s:
             hint = "Set one of them, or leave the cache out."
-            raise SettingsError("cache: ttl_s and stale_for_s are both 0.", hint=hint)
-        if not is_whole(self.max_entries) or self.max_entries < 1:
-            raise SettingsError(f"cache: max_entries must be a whole number from 1, not {self.max_entries!r}.")
-        mark = self.mark_stale
-        if mark is not None and (not callable(mark) or inspect.iscoroutinefunction(mark)):
-            what = "a plain function of the result and its age in seconds"
-            raise SettingsError(f"cache: mark_stale must be {what}, not {mark!r:.100}.")
+            raise arguments.OptionError("cache: ttl_s and stale_for_s are both 0.", hint=hint)
+        if self.mark_stale is not None:
+            arguments.function("cache: mark_stale", self.mark_stale)
 
 
 class Cached(NamedTuple):

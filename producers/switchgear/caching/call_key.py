@@ -1,23 +1,20 @@
 """Identify calls: what is called, on which object, and with which parameters.
 
-Parameters are hashed. For that they are encoded as JSON with sorted keys. What JSON has counts as it is. Every other value
-counts with its type, so that ``(1,)`` and ``[1]`` differ. A value without a known encoding has no hash: two different values
-must never look alike.
+Parameters are hashed. For that they are written as text, each value with its type, so that ``(1,)`` and ``[1]`` differ. A value
+whose class is unknown has no hash: two different values must never look alike.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import inspect
 import itertools
-import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from switchgear_schemas.errors import SwitchgearError
 
@@ -88,11 +85,10 @@ class _Signature(NamedTuple):
     names: tuple[str, ...]
     """Parameters that may be given by position."""
     defaults: Mapping[str, Any]
-    unhashable: Mapping[str, Any]
-    """Defaults without a hash, such as a sentinel."""
+    """Without those that have no hash, such as a sentinel."""
 
 
-_UNKNOWN: Final = _Signature((), {}, {})
+_UNKNOWN: Final = _Signature((), {})
 _signatures: Final[weakref.WeakKeyDictionary[Callable[..., Any], _Signature]] = weakref.WeakKeyDictionary()
 
 
@@ -111,9 +107,13 @@ def _examined(function: Callable[..., Any]) -> _Signature:
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):  # a keyword may have the same name
         return _UNKNOWN
     names = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    unhashable = {name: default for name, default in defaults.items() if not _has_hash(default)}
-    return _Signature(names, {name: defaults[name] for name in defaults if name not in unhashable}, unhashable)
+    defaults = {}
+    for each in parameters:
+        with contextlib.suppress(Exception):  # a user's object may fail in any way
+            if each.default is not each.empty:
+                _written(each.default)
+                defaults[each.name] = each.default
+    return _Signature(names, defaults)
 
 
 def _by_name(
@@ -123,11 +123,7 @@ def _by_name(
     names = signature.names[: len(args)]
     if not kwargs.keys().isdisjoint(names):  # given twice: the function refuses that
         return (args, kwargs), {}
-    named = {**signature.defaults, **dict(zip(names, args, strict=False)), **kwargs}
-    for name, default in signature.unhashable.items():
-        if named.get(name) is default:
-            del named[name]
-    return args[len(names) :], named
+    return args[len(names) :], {**signature.defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def _without_partials(
@@ -159,8 +155,7 @@ def token_of(thing: object) -> int:
 
 # -- the hash of parameters -------------------------------------------------------------------------------------------
 
-_JSON_SCALARS: Final = frozenset({str, int, bool, type(None)})
-_WRITTEN_TYPES: Final = frozenset({bytes, bytearray, complex, range, type(...)})
+_WRITTEN_TYPES: Final = frozenset({str, int, bool, float, complex, type(None), bytes, bytearray, range, type(...)})
 _WRITTEN_MODULES: Final = frozenset(
     {
         "datetime",
@@ -198,53 +193,27 @@ def parameters_hash(key: bytes, args: Sequence[Any] = (), kwargs: Mapping[str, A
     """
     import hashlib  # noqa: PLC0415 - takes 5 ms to import, and few programs hash parameters
 
-    named = {name: _encodable(value) for name, value in (kwargs or {}).items()}
-    canonical = _encoded([[_encodable(value) for value in args], named])
-    return hashlib.blake2b(canonical, key=key, digest_size=16).hexdigest()
+    text = f"{_written(list(args))}{_written(dict(kwargs or {}))}"
+    return hashlib.blake2b(text.encode(), key=key, digest_size=16).hexdigest()
 
 
-def _has_hash(value: object) -> bool:
-    """Return whether ``value`` can be part of the parameters."""
-    try:
-        _encodable(value)
-    except Exception:  # noqa: BLE001 - a user's object may fail in any way
-        return False
-    return True
-
-
-def _encodable(value: Any) -> Any:
-    """Return ``value`` in types that ``msgspec.json`` encodes, with everything else under its type's name.
+def _written(value: Any) -> str:
+    """Return a text that is the same for equal values only.
 
     Raises:
-        UnhashableParameterError: There is no encoding. Exceptions of the value's own code pass through.
+        UnhashableParameterError: There is no such text. Exceptions of the value's own code pass through.
     """
     kind = type(value)
-    if kind in _JSON_SCALARS or (kind is float and math.isfinite(value)):
-        return value
-    if kind is list:
-        return [_encodable(each) for each in value]
-    if kind is dict and all(type(key) is str for key in value):
-        return {key: _encodable(each) for key, each in value.items()}
-    # With its type. No JSON value begins with the mark.
-    return msgspec.Raw(b"!" + _encoded((f"{kind.__module__}.{kind.__qualname__}", _content(value, kind))))
-
-
-def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
-
-
-def _sorted(values: Iterable[Any]) -> list[msgspec.Raw]:
-    return [msgspec.Raw(each) for each in sorted(_encoded(_encodable(value)) for value in values)]
-
-
-def _content(value: Any, kind: Any) -> Any:
-    if kind is float or kind in _WRITTEN_TYPES or kind.__module__ in _WRITTEN_MODULES:
+    if kind in _WRITTEN_TYPES or kind.__module__ in _WRITTEN_MODULES:
         return repr(value)
-    if kind in {set, frozenset}:
-        return _sorted(value)
+    if kind is list:
+        return f"[{','.join(map(_written, value))}]"
     if kind is dict:
-        return _sorted([key, each] for key, each in value.items())
-    return _encodable(_parts(value, kind))
+        return f"{{{','.join(sorted(f'{_written(name)}:{_written(each)}' for name, each in value.items()))}}}"
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if kind in {set, frozenset}:
+        return f"{name}({','.join(sorted(map(_written, value)))})"
+    return f"{name}{_written(_parts(value, kind))}"
 
 
 def _parts(value: Any, kind: Any) -> Any:
@@ -256,22 +225,16 @@ def _parts(value: Any, kind: Any) -> Any:
     if hasattr(kind, "get_secret_value"):  # pydantic's secrets, whose text looks the same
         return value.get_secret_value()
     if kind.__module__ == "numpy" and hasattr(kind, "tobytes") and not value.dtype.hasobject:
-        return [str(value.dtype), list(value.shape), value.tobytes().hex()]
-    names = _field_names(kind)
-    if names is None:
+        return [str(value.dtype), list(value.shape), value.tobytes()]
+    own = vars(kind)  # a class that is only derived from a dataclass or attrs class may hold more than its fields
+    if hasattr(kind, "__pydantic_fields_set__"):
+        names: Iterable[str] = (*kind.model_fields, *_OF_PYDANTIC)
+    elif "__attrs_attrs__" in own:
+        names = [field.name for field in own["__attrs_attrs__"]]
+    elif "__dataclass_fields__" in own:
+        names = own["__dataclass_fields__"]
+    elif hasattr(kind, "__struct_fields__"):  # msgspec
+        names = kind.__struct_fields__
+    else:
         raise UnhashableParameterError(value)
     return {name: getattr(value, name, None) for name in names}
-
-
-def _field_names(kind: Any) -> Iterable[str] | None:
-    """Return the names of the fields of a pydantic model, msgspec struct, dataclass or attrs class, None for other classes.
-
-    A class that is only derived from a dataclass or attrs class may hold more than its fields.
-    """
-    own = vars(kind)
-    if hasattr(kind, "__pydantic_fields_set__"):
-        return (*kind.model_fields, *_OF_PYDANTIC)
-    if "__attrs_attrs__" in own:
-        return [field.name for field in own["__attrs_attrs__"]]
-    fields: Iterable[str] | None = getattr(kind, "__struct_fields__", None)
-    return own.get("__dataclass_fields__") if fields is None else fields

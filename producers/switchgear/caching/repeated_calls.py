@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from switchgear.arguments import is_number, is_whole
 from switchgear.runtime.fork import call_in_child
-from switchgear_schemas.errors import SettingsError
 
 MOST_COUNTED: Final = 1_000
 """The highest count of one call. Only the times of so many are kept."""
@@ -37,16 +34,9 @@ class DuplicateCounter:
         limit: The most calls to remember. The call that was made longest ago is forgotten first.
         window_s: Seconds for which a call counts.
         clock: Returns monotonic seconds.
-
-    Raises:
-        SettingsError: An argument is out of range. The message names it.
     """
 
     def __init__(self, limit: int = 4096, window_s: float = 300.0, *, clock: Callable[[], float]) -> None:
-        if not is_whole(limit) or limit < 1:
-            raise SettingsError(f"limit is {limit!r}. Use a whole number of at least 1.")
-        if not is_number(window_s) or not 0 < window_s <= sys.float_info.max:
-            raise SettingsError(f"window_s is {window_s!r}. Use a number of seconds above 0.")
         self._limit = limit
         self._window_s = window_s
         self._clock = clock

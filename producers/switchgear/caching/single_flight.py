@@ -6,17 +6,12 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future
-from contextvars import ContextVar
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from switchgear.arguments import is_number
+from switchgear import arguments
 from switchgear.runtime.fork import call_in_child
-from switchgear_schemas.errors import SettingsError
 
 R = TypeVar("R")
-
-_aboard: Final[ContextVar[tuple[Flight, ...]]] = ContextVar("switchgear_single_flight", default=())
-"""The flights that the running code makes the call of. It must not wait for them."""
 
 
 class Shared(NamedTuple, Generic[R]):
@@ -45,18 +40,16 @@ class SingleFlight:
     * An exception is raised in all callers, as the same object.
     * A follower that is cancelled leaves the others waiting. If the leader is cancelled, one of the followers makes the call.
     * After ``wait_s`` one of the followers makes the call again, and the others and later callers wait for that one.
-    * A call that is made within its own flight is made at once.
 
     Args:
         wait_s: The longest wait of a follower for one execution, in seconds.
 
     Raises:
-        SettingsError: ``wait_s`` isn't a number above 0.
+        OptionError: ``wait_s`` isn't a number above 0.
     """
 
     def __init__(self, wait_s: float = 30.0) -> None:
-        if not is_number(wait_s) or not wait_s > 0:
-            raise SettingsError(f"single flight: wait_s must be a number of seconds above 0, not {wait_s!r}.")
+        arguments.number("wait_s", wait_s, least=0.001, most=float("inf"))
         self._wait_s = wait_s
         self._flights: dict[Hashable, Flight] = {}
         self._reset()
@@ -130,20 +123,17 @@ class SingleFlight:
             return mine, True
         with self._lock:
             flight = self._flights.setdefault(key, mine)
-        return (mine, True) if flight is mine or flight in _aboard.get() else (flight, False)
+        return flight, flight is mine
 
     @contextlib.contextmanager
     def _leading(self, key: Hashable, flight: Flight) -> Iterator[None]:
         """Make the call of ``flight`` in this block, and set its end."""
-        before = _aboard.get()
-        _aboard.set((*before, flight))
         try:
             yield
         except Exception as error:  # a cancellation or an interruption is the leader's own
             flight.end = error
             raise
         finally:
-            _aboard.set(before)
             self._give_up(key, flight)
             flight.landed.set_result(None)
 

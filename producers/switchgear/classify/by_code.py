@@ -29,8 +29,6 @@ _BY_STATUS: Final[dict[int, ErrorClass]] = {
 }
 _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
-_NO_WAIT_HELPS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""OpenAI's 429 for an account without credit. Waiting for ``Retry-After`` doesn't help."""
 
 
 def by_status(error: BaseException) -> Classification | None:
@@ -44,9 +42,7 @@ def by_status(error: BaseException) -> Classification | None:
         return None
     found = class_of_status(status)
     may_ask = found == "rate_limited" or status in _OVERLOADED
-    if not may_ask or (getattr(error, "body", None) is not None and getattr(error, "code", None) in _NO_WAIT_HELPS):
-        return Classification(found)
-    return Classification(found, retry_after(error))
+    return Classification(found, retry_after(error) if may_ask else None)
 
 
 def class_of_status(status: int) -> ErrorClass:
@@ -184,30 +180,16 @@ def by_grpc_code(error: BaseException) -> Classification | None:
 
 
 def _grpc_retry_after(error: Any) -> float | None:
-    """Return the seconds that the trailing metadata asks to wait.
-
-    They are in ``grpc-retry-pushback-ms`` (gRFC A6), or in a google.rpc.RetryInfo among the details of the status.
-    """
-    try:
-        trailing = dict(error.trailing_metadata())
-        if "grpc-retry-pushback-ms" in trailing:
-            milliseconds = int(trailing["grpc-retry-pushback-ms"])
-            return milliseconds / 1000 if milliseconds >= 0 else None  # -1: don't try again
-        return _retry_info_s(trailing["grpc-status-details-bin"])
-    except Exception:  # noqa: BLE001 - it is missing or odd; the class of the failure is known all the same
-        return None
-
-
-def _retry_info_s(status: bytes) -> float | None:
-    """Return the wait in the details of a status, None without one or without grpcio-status, which brings the message types."""
+    """Return the seconds in a RetryInfo among the details of the status, None without grpcio-status, which brings its type."""
     try:
         from google.rpc import error_details_pb2, status_pb2  # noqa: PLC0415 - optional
-    except ImportError:
-        return None
-    info: Any = error_details_pb2.RetryInfo()
-    for detail in status_pb2.Status.FromString(status).details:
-        if detail.Unpack(info):
+
+        info: Any = error_details_pb2.RetryInfo()
+        status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+        if any(detail.Unpack(info) for detail in status.details):
             return max(0.0, float(info.retry_delay.ToTimedelta().total_seconds()))
+    except Exception:  # noqa: BLE001 - it is missing or odd; the class of the failure is known all the same
+        return None
     return None
 
 

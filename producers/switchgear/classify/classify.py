@@ -100,15 +100,7 @@ def _order(seen: _Seen) -> tuple[int, float, bool]:
 
 
 def _carried(error: BaseException) -> Classification | None:
-    for rule in _RULES:
-        try:
-            found = rule(error)
-        except Exception as trouble:  # noqa: BLE001 - an attribute of a library's exception failed; the other rules remain
-            _warnings.warning(f"could not classify {type(error).__name__} {rule.__name__.replace('_', ' ')}", trouble)
-        else:
-            if found is not None:
-                return found
-    return None
+    return next((found for rule in _RULES if (found := rule(error)) is not None), None)
 
 
 def _decides(cause: _Seen, error: BaseException, found: ErrorClass | None) -> bool:

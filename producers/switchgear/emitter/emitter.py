@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.emitter.buffer import Buffer, Item, Wakeup, own
-from switchgear.emitter.encode import ClockOffset, encode_items
+from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item, Wakeup, own
+from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
@@ -40,7 +40,6 @@ log: Final = logging.getLogger("switchgear.emitter")
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _PERSIST_LIMIT_S: Final = 2.0
-_IDLE_S: Final = 60.0
 _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost%s"
 
 
@@ -110,14 +109,13 @@ class Emitter(FromEnv):
         self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)
-        self._clock_offset = ClockOffset()
         self._spool_router: SpoolRouter | None = None
         if spool_dir is not None:
             from switchgear.emitter.spool_router import SpoolRouter  # noqa: PLC0415 - most clients need no SQLite
 
             self._spool_router = SpoolRouter(
                 self.buffer, spool_dir, spool_bytes, fsync=spool_fsync,
-                until_events=self._until_events, linger=self._linger, encode=self._encode,
+                until_events=self._until_events, linger=self._linger, encode=self._encode, forward=self._forward,
             )  # fmt: skip
         self._outbox = self._new_outbox()
         self._wakeup = Wakeup()
@@ -391,7 +389,6 @@ class Emitter(FromEnv):
         async with asyncio.TaskGroup() as group:
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
-            group.create_task(self._clock_offset.watch())
 
     def _new_outbox(self) -> Outbox:
         return Outbox(
@@ -402,15 +399,19 @@ class Emitter(FromEnv):
     async def _drain(self, outbox: Outbox) -> None:
         while True:
             await outbox.room()
-            taken = self.buffer.take(_AT_ONCE)
-            if not taken:
-                await self._until_events(_IDLE_S)
-                continue
-            outbox.offer(self._encode(taken))
-            if len(taken) < _AT_ONCE:
-                await self._linger()
-            else:
-                await asyncio.sleep(0)
+            await self._forward(outbox, _AT_ONCE, LONGEST_WAIT_S)
+
+    async def _forward(self, outbox: Outbox, most: int, limit_s: float) -> None:
+        """Move up to ``most`` events to the outbox, or wait for one, at most ``limit_s`` seconds."""
+        taken = self.buffer.take(most)
+        if not taken:
+            await self._until_events(limit_s)
+            return
+        outbox.offer(self._encode(taken))
+        if len(taken) < most:
+            await self._linger()
+        else:
+            await asyncio.sleep(0)
 
     async def _until_events(self, limit_s: float) -> None:
         self._wakeup.clear()
@@ -423,12 +424,11 @@ class Emitter(FromEnv):
         await self._wakeup.linger(self._linger_s)
 
     def _encode(self, items: Sequence[Item]) -> list[RecordBatch]:
-        self._clock_offset.look()
         return encode_items(
             items,
             emitter_id=self.emitter_id,
             service=self._service,
-            clock_offset=self._clock_offset,
+            clock_offset=time.time() - time.monotonic(),
             failed=self._not_encoded,
         )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -26,47 +24,6 @@ _SUCCEEDED: Final = 4
 """Length of a :data:`Succeeded`. An event's item has two parts."""
 _LAST: Final = 0.999_999_5
 """The last instant of a second. Sums of two clocks are off by a fraction of a microsecond, and must not reach the next second."""
-NOTICED_S: Final = 0.05
-"""A larger change means that the machine slept or the clock was set. Below it the clock is being adjusted."""
-LOOK_EVERY_S: Final = 1.0
-
-
-class ClockOffset:
-    """Remembers how far the monotonic clock and the calendar are apart, and since when.
-
-    A guarded call reads only the monotonic clock, because another reading would make it slower. An event from before the last change
-    keeps its time.
-
-    Args:
-        clock: Returns monotonic seconds, as the guard reads them.
-        wall: Returns seconds since 1970.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._wall = wall
-        self.since = 0.0
-        """Time of the monotonic clock from which ``offset`` holds."""
-        self.offset = self._earlier = wall() - clock()
-        """Seconds to add to the monotonic clock."""
-
-    def look(self) -> None:
-        """Compare the clocks."""
-        now = self._clock()
-        offset = self._wall() - now
-        if abs(offset - self.offset) > NOTICED_S:
-            self._earlier, self.since = self.offset, now
-        self.offset = offset
-
-    def offset_at(self, instant: float) -> float:
-        """Return what to add to a time of the monotonic clock."""
-        return self.offset if instant >= self.since else self._earlier
-
-    async def watch(self) -> None:
-        """Call :meth:`look` every second until cancelled."""
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY_S)
 
 
 def encode_items(
@@ -74,10 +31,18 @@ def encode_items(
     *,
     emitter_id: str,
     service: str,
-    clock_offset: ClockOffset,
+    clock_offset: float,
     failed: Callable[[Exception], None],
 ) -> list[RecordBatch]:
-    """Encode items, in the order of each tool. Call ``failed`` with the error of an item that can't be encoded, and leave it out."""
+    """Encode items, in the order of each tool.
+
+    Args:
+        items: Events and plain successes.
+        emitter_id: For events that have none.
+        service: The same.
+        clock_offset: Seconds to add to the monotonic clock, which alone a plain success reads.
+        failed: Called with the error of an item that can't be encoded. The item is left out.
+    """
     together = functools.partial(encode_successes, emitter_id=emitter_id, service=service, clock_offset=clock_offset)
     if sum(map(len, items)) == _SUCCEEDED * len(items):  # the usual case
         return together(cast("Sequence[Succeeded]", items))
@@ -194,7 +159,7 @@ def _digits() -> _Digits:
 
 
 def encode_successes(
-    items: Sequence[Succeeded], *, emitter_id: str, service: str, clock_offset: ClockOffset
+    items: Sequence[Succeeded], *, emitter_id: str, service: str, clock_offset: float
 ) -> list[RecordBatch]:
     """Encode plain successes, one batch per tool, in the order of each tool. Durations are rounded to microseconds.
 
@@ -205,8 +170,8 @@ def encode_successes(
     tails = {each: _tail(emitter_id, each, service) for each in {generation for _, _, _, generation in items}}
     values: list[bytes] = []
     for begin in range(0, len(items), IDS_IN_RUN):
-        for calls, second, offset in _by_second(items[begin : begin + IDS_IN_RUN], clock_offset):
-            values += _values(calls, heads, tails, second, offset)
+        for calls, second, base in _by_second(items[begin : begin + IDS_IN_RUN], clock_offset):
+            values += _values(calls, heads, tails, second, base)
     if len(heads) == 1:
         return [RecordBatch(items[0][0], values)]
     runs: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -215,29 +180,21 @@ def encode_successes(
     return [RecordBatch(tool, each) for tool, each in runs.items()]
 
 
-def _by_second(
-    calls: Sequence[Succeeded], clock_offset: ClockOffset
-) -> Iterator[tuple[Sequence[Succeeded], int, float]]:
+def _by_second(calls: Sequence[Succeeded], offset: float) -> Iterator[tuple[Sequence[Succeeded], int, float]]:
     """Group neighbours that ended in the same second.
 
     Yields:
         The calls, the second since 1970, and the start of that second by the monotonic clock.
     """
     ends = [ended for _, _, ended, _ in calls]
-    first, last = min(ends), max(ends)
-    offset = clock_offset.offset_at(first)
-    second = math.floor(first + offset)
-    if first >= clock_offset.since and last + offset < second + 1:  # the usual case
-        yield calls, second, max(second - offset, last - _LAST)
-        return
-
-    def place(call: Succeeded) -> tuple[int, float]:
-        offset = clock_offset.offset_at(call[2])
-        return math.floor(call[2] + offset), offset
-
-    for (second, offset), stretch in groupby(calls, place):
-        together = list(stretch)
-        yield together, second, max(second - offset, max(ended for _, _, ended, _ in together) - _LAST)
+    if math.floor(min(ends) + offset) == math.floor(max(ends) + offset):  # the usual case
+        runs = [calls]
+    else:
+        runs = [list(run) for _, run in groupby(calls, lambda call: math.floor(call[2] + offset))]
+    for run in runs:
+        last = max(ended for _, _, ended, _ in run)
+        second = math.floor(last + offset)
+        yield run, second, max(second - offset, last - _LAST)
 
 
 def _values(

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from switchgear.emitter.producer import BATCH_BYTES, Link, open_link
+from switchgear.emitter.producer import Link, open_link
 from switchgear.emitter.record_batch import STOPPED, Mark, PartitionQueue, RecordBatch, fill, singles, total
 from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.runtime.background_thread import stop_if_cancelled
@@ -35,7 +35,6 @@ LARGEST_RECORD: Final = 4 * MAX_EVENT_BYTES
 """Larger records are refused here. A request above the broker's limit would lose the connection."""
 AWAY_AFTER_S: Final = 1.0
 """Kafka counts as down when it has not answered for this time. A start or a change of leader usually takes less."""
-_LEAST_BATCH_BYTES: Final = 4_096
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -58,7 +57,6 @@ class Outbox:
         self.limit = limit
         self._compression = compression
         self._family_pattern = family_pattern
-        self._batch_bytes = BATCH_BYTES
         self._queues: dict[int, PartitionQueue] = {}
         self._partitions = 1
         self._link: Link | None = None
@@ -120,9 +118,7 @@ class Outbox:
         try:
             while True:
                 try:
-                    self._link = await open_link(
-                        self._connection, self._topic, compression=self._compression, batch_bytes=self._batch_bytes
-                    )
+                    self._link = await open_link(self._connection, self._topic, compression=self._compression)
                 except Exception as error:  # noqa: BLE001 - every failure to connect is retried
                     self.failed_attempts += 1
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
@@ -250,13 +246,10 @@ class Outbox:
         queue.in_flight = []
         queue.attempts += 1
         verdict = judge(error, len(records))
-        if verdict is Verdict.SMALLER and link.batch_bytes <= _LEAST_BATCH_BYTES:
-            verdict = Verdict.SPLIT
         missing = self._connection.missing_permission(error, "Write", self._topic)
         reason = f"{type(error).__name__}: {error}" if missing is None else str(missing).rstrip(".")
         self._note(f"a batch of {len(records)} events failed: {reason}; {verdict.value}", 0)
-        splits = verdict in {Verdict.SMALLER, Verdict.SPLIT}
-        hopeless = queue.attempts > _ATTEMPTS and not splits and not is_outage(error)
+        hopeless = queue.attempts > _ATTEMPTS and verdict is not Verdict.SPLIT and not is_outage(error)
         if verdict is Verdict.REFUSE or hopeless:
             queue.attempts = 0
             queue.one_by_one = max(0, queue.one_by_one - len(records))
@@ -267,10 +260,7 @@ class Outbox:
         for record in records:
             record.resent = record.resent or verdict is Verdict.UNSURE
         queue.waiting.extendleft(reversed(records))
-        if verdict is Verdict.SMALLER:
-            # The minimum, because other queues may report the same producer.
-            self._batch_bytes = min(self._batch_bytes, link.batch_bytes // 4)
-        elif verdict is Verdict.SPLIT:
+        if verdict is Verdict.SPLIT:
             queue.one_by_one = len(records)
         else:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**queue.attempts))

@@ -17,7 +17,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 BATCH_BYTES: Final = 786_432
 """Size of a batch. It is below Kafka's default limit of a topic (1 MiB; ours have 4), so a record that is too large is alone in its batch.
 
-Larger batches are cheaper, because each batch has a fixed cost. A topic that takes less gets smaller ones.
+Larger batches are cheaper, because each batch has a fixed cost.
 """
 MOST_IN_FLIGHT: Final = 20
 """Batches in flight to all brokers. Each has a record of 4 MiB at most, so a request is below the 100 MiB that brokers accept
@@ -29,9 +29,8 @@ _IDLE_LIMIT_S: Final = 60.0
 class Link:
     """One producer, with its own producer id and sequence numbers."""
 
-    def __init__(self, producer: Any, topic: str, batch_bytes: int) -> None:
+    def __init__(self, producer: Any, topic: str) -> None:
         self.producer = producer
-        self.batch_bytes = batch_bytes
         self.slots = asyncio.Semaphore(MOST_IN_FLIGHT)
         """Hold one while a batch is in flight."""
         self._topic = topic
@@ -69,9 +68,7 @@ class Link:
             await clean_up(self.producer.client.close(), limit_s, "closing a producer's connections")
 
 
-async def open_link(
-    connection: KafkaConnection, topic: str, *, compression: str | None, batch_bytes: int = BATCH_BYTES
-) -> Link:
+async def open_link(connection: KafkaConnection, topic: str, *, compression: str | None) -> Link:
     """Connect, get a producer id, and read the topic's partitions.
 
     Raises:
@@ -87,13 +84,13 @@ async def open_link(
         **connection.options(),
         acks="all",
         enable_idempotence=True,
-        max_batch_size=batch_bytes,
+        max_batch_size=BATCH_BYTES,
         max_request_size=2**31 - 1,  # applies to send() only; the outbox builds and bounds our batches
         compression_type=compression,
         request_timeout_ms=15_000,
         retry_backoff_ms=100,
     )
-    link = Link(producer, topic, batch_bytes)
+    link = Link(producer, topic)
     try:
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             await producer.start()

@@ -12,13 +12,14 @@ from enum import Enum
 from typing import Final
 
 # Errors go by name, so that deciding does not need the slow import of aiokafka.
-_TOO_LARGE: Final = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
 _REFUSED: Final = frozenset(
     {
         "CorruptRecordException",
         "InvalidMessageError",
         "InvalidTimestampError",
+        "MessageSizeTooLargeError",
         "PolicyViolationError",
+        "RecordListTooLargeError",
     }
 )
 # NotLeaderForPartitionError and LeaderNotAvailableError are not in this set. aiokafka fails a batch with them when its partition has had
@@ -59,7 +60,6 @@ _OUTAGE: Final = frozenset(
 class Verdict(Enum):
     """What to do with the records of the batch."""
 
-    SMALLER = "the topic does not take batches of this size, sending smaller ones"
     SPLIT = "sending one by one, to find the record that is refused"
     REFUSE = "the record is refused"
     AGAIN = "not written, sending again"
@@ -69,8 +69,6 @@ class Verdict(Enum):
 def judge(error: BaseException, records: int) -> Verdict:
     """Decide about a batch of ``records`` records that failed with ``error``."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & _TOO_LARGE:
-        return Verdict.SMALLER if records > 1 else Verdict.REFUSE
     if names & _REFUSED:
         return Verdict.SPLIT if records > 1 else Verdict.REFUSE
     return Verdict.AGAIN if names & _NOT_WRITTEN else Verdict.UNSURE

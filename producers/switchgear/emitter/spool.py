@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -50,29 +51,25 @@ CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, count INTEGER NOT NUL
 """
 
 
+@dataclass(slots=True, eq=False)
 class Row:
     """A row that was read and not deleted, and its events that have no answer."""
 
-    __slots__ = ("number", "records")
-
-    def __init__(self, number: int, records: list[RecordBatch]) -> None:
-        self.number = number
-        self.records = records
+    number: int
+    records: list[RecordBatch]
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """Where an event lies in the spool. It is the answer of the event's record: Kafka's answer frees the place."""
 
-    __slots__ = ("_freed", "row")
-
-    def __init__(self, freed: deque[Place], row: Row | None = None) -> None:
-        self._freed = freed
-        self.row = row
+    freed: deque[Place]
+    row: Row | None = None
 
     def __call__(self, reason: str | None) -> None:
         """Note that Kafka has answered, so that the event need not be kept any longer."""
         if reason != STOPPED:
-            self._freed.append(self)
+            self.freed.append(self)
 
 
 class Spool:
@@ -107,7 +104,7 @@ class Spool:
         self.taken_over = 0
         """Events found in the files of processes that are gone."""
         self.dropped = 0
-        """Events given up: the spool was full, or a file was deleted or damaged."""
+        """Events given up: the spool was full, or a file was damaged."""
         self.damaged = 0
         """Files that could not be read."""
 
@@ -119,19 +116,14 @@ class Spool:
         """Size on disk."""
         self._last_row = self._read_to = self._handed_over = 0
         self._in_flight: dict[int, Row] = {}
-        self._ahead: deque[RecordBatch] = deque()
-        """Unread events of the row that was read last."""
 
     @property
     def records(self) -> int:
         """Events on disk that Kafka has not answered for. For a moment it can be too low."""
         return max(0, self._events - len(self.answered))
 
-    def open(self) -> int:
+    def open(self) -> None:
         """Make a file. If there are no events in it, take over the oldest file of a process that is gone.
-
-        Returns:
-            The number of events taken over.
 
         Raises:
             OSError, sqlite3.Error: The folder or the file can't be made.
@@ -140,13 +132,12 @@ class Spool:
             self.more = False
             self._ensure()
             if self._events:
-                return 0
+                return
             for path in sorted(self.root.glob(f"*{SUFFIX}"), key=_age):
                 if path != self._path and self._take_over(path):
                     self.taken_over += self._events
                     log.warning("%d events of a process that is gone are taken over from %s", self._events, path)
-                    return self._events
-            return 0
+                    return
 
     def append(self, records: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         """Write batches of one at the end, in order.
@@ -166,7 +157,9 @@ class Spool:
         with self._lock:
             try:
                 for group in _runs(records, _GROUP_BYTES, len(records)):
-                    self._append(group, in_flight=in_flight)
+                    connection = self._ensure()
+                    self._make_room(connection, sum(map(_size, group)))
+                    self._insert(connection, group, in_flight=in_flight)
                     written += len(group)
             except (OSError, sqlite3.Error) as error:
                 if not written:
@@ -175,7 +168,7 @@ class Spool:
         return written
 
     def read(self, most: int) -> list[RecordBatch]:
-        """Return up to ``most`` of the oldest unread events, each with its place as the answer.
+        """Return the oldest unread events, each with its place as the answer: whole rows, until there are ``most`` events or more.
 
         Before it returns, the disk knows that Kafka may have them. If that can't be written they are returned all the same: they
         could arrive twice only if the process is killed too.
@@ -184,35 +177,41 @@ class Spool:
             sqlite3.Error: The disk can't be read.
         """
         with self._lock:
-            if self._connection is None:
+            if self._path is None or self._connection is None:
                 return []
             try:
-                self._read_ahead(self._connection, most)
+                rows = self._read_rows(self._connection, most)
             except (sqlite3.Error, msgspec.DecodeError) as error:
-                if not _is_damage(error, reading=True):
+                if not _is_damage(error):
                     raise
-                self._lose(error)
+                self._set_aside(self._path, self._connection, error)
                 return []
+            for row in rows:
+                self._in_flight[row.number] = row
+                self._read_to = row.number
             try:
                 if self._handed_over < self._read_to:
                     self._connection.execute(f"PRAGMA user_version = {self._read_to}")
                     self._handed_over = self._read_to
             except sqlite3.Error as error:
                 self._complaints.warning(f"what was sent can't be written to {self._path}", error)
-            found = [self._ahead.popleft() for _ in range(min(most, len(self._ahead)))]
-            self.unread = max(0, self.unread - len(found)) if len(found) == most else 0
+            found = [record for row in rows for record in row.records]
+            self.unread -= len(found)
             return found
 
     def progress(self) -> None:
-        """Delete what Kafka has answered for."""
+        """Delete what Kafka has answered for.
+
+        Raises:
+            sqlite3.Error: Nothing was deleted.
+        """
         with self._lock:
-            self._check()
             places = {self.answered.popleft() for _ in range(len(self.answered))}
             connection = self._connection
             if connection is None:
                 return
             touched = {place.row for place in places}
-            # A row that was dropped, or is in a file that was lost, is not in flight any more.
+            # A row that was dropped, or is in a file that was damaged, is not in flight any more.
             left = {
                 row: [each for each in row.records if each.answer not in places]
                 for row in self._in_flight.values()
@@ -236,24 +235,25 @@ class Spool:
                         del self._in_flight[row.number]
                 self.more = self.more or not self._events
                 self._measure(connection)
-            except sqlite3.Error as error:
+            except sqlite3.Error:
                 self.answered.extend(places)
-                self._complaints.warning(f"what was acknowledged can't be written to {self.root}", error)
+                raise
 
     def go_back(self) -> None:
         """Read again what is in flight, marked as sent: it will get no answer."""
         with self._lock:
             self.progress()
             self._in_flight.clear()
-            self._ahead.clear()
             self._read_to = 0
             self.unread = self._events
 
     def close(self) -> None:
         """Delete what Kafka has answered for, and leave the rest to the next process."""
         with self._lock:
-            self.progress()
-            self._close_file()
+            try:
+                self.progress()
+            finally:
+                self._close_file()
 
     def _reset_in_child(self) -> None:
         """Forget the connection without closing it.
@@ -266,7 +266,6 @@ class Spool:
         self._start_afresh()
 
     def _ensure(self) -> sqlite3.Connection:
-        self._check()
         if self._connection is not None:
             return self._connection
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -317,27 +316,15 @@ class Spool:
         self._measure(connection)
         return connection
 
-    def _check(self) -> None:
-        if self._path is not None and not self._path.exists():
-            self._lose()
-
-    def _lose(self, damage: Exception | None = None) -> None:
-        """Go on without the file, which is damaged or was deleted, and count its unread events as dropped."""
-        assert self._path is not None
-        assert self._connection is not None
-        path, lost = self._path, self.unread
-        _close(self._connection, quick=True)
-        if damage is None:
-            why = "the file was deleted"
-            _remove(path)  # its log may be there
-        else:
-            why = f"it is damaged ({damage}) and was renamed to {_renamed(path)}"
-            self.damaged += 1
+    def _set_aside(self, path: Path, connection: sqlite3.Connection, damage: Exception) -> None:
+        """Go on without the file, and count its unread events as dropped."""
+        lost = self.unread
+        _close(connection, quick=True)
         self._path = self._connection = None
         self._forget_events()  # first, so that no event is counted twice
+        self.damaged += 1
         self.dropped += lost
-        if lost:
-            log.error("%d events in %s are lost: %s", lost, path, why)
+        log.error("%d events are lost: %s is damaged (%s) and was renamed to %s", lost, path, damage, _renamed(path))
 
     def _close_file(self) -> None:
         """Close the file, and delete it if it holds no event."""
@@ -349,17 +336,6 @@ class Spool:
     def _measure(self, connection: sqlite3.Connection) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         self.bytes = pages * _PAGE_BYTES if self._events else 0
-
-    def _append(self, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
-        connection = self._ensure()
-        self._make_room(connection, sum(map(_size, records)))
-        try:
-            self._insert(connection, records, in_flight=in_flight)
-        except sqlite3.Error as error:
-            if not _is_damage(error):
-                raise
-            self._lose(error)
-            self._insert(self._ensure(), records, in_flight=in_flight)
 
     def _insert(self, connection: sqlite3.Connection, records: Sequence[RecordBatch], *, in_flight: bool) -> None:
         runs = _runs(records, _ROW_BYTES, _ROW_EVENTS)
@@ -403,33 +379,24 @@ class Spool:
                     break
         with connection:
             connection.execute("DELETE FROM events WHERE id <= ?", (last,))
-        if last >= self._read_to:
-            unread += len(self._ahead)
-            self._ahead.clear()
         self._in_flight = {number: row for number, row in self._in_flight.items() if number > last}
         self._events -= dropped
         self.unread -= unread
         self._measure(connection)
         return unread
 
-    def _read_ahead(self, connection: sqlite3.Connection, most: int) -> None:
-        """Read whole rows until ``most`` events are ahead, or none if the disk fails."""
+    def _read_rows(self, connection: sqlite3.Connection, most: int) -> list[Row]:
         rows: list[Row] = []
-        ahead = len(self._ahead)
         found = connection.execute("SELECT id, packed FROM events WHERE id > ? ORDER BY id", (self._read_to,))
         with contextlib.closing(found):
-            while ahead < most and (next_row := found.fetchone()) is not None:
-                number, packed = next_row
-                row = Row(number, [])
-                for tool, value, sent in _unpack(packed):
-                    resent = sent or number <= self._handed_over
+            while most > 0 and (next_row := found.fetchone()) is not None:
+                row = Row(next_row[0], [])
+                for tool, value, sent in _unpack(next_row[1]):
+                    resent = sent or row.number <= self._handed_over
                     row.records.append(RecordBatch(tool, [value], Place(self.answered, row), resent))
                 rows.append(row)
-                ahead += len(row.records)
-        for row in rows:
-            self._in_flight[row.number] = row
-            self._read_to = row.number
-            self._ahead.extend(row.records)
+                most -= len(row.records)
+        return rows
 
 
 def _close(connection: sqlite3.Connection, *, quick: bool = False) -> None:
@@ -455,12 +422,12 @@ def _renamed(path: Path) -> Path:
     return aside
 
 
-def _is_damage(error: BaseException, *, reading: bool = False) -> bool:
-    """Return whether the file can't be used any more. When reading, an input/output error means that too."""
+def _is_damage(error: BaseException) -> bool:
+    """Return whether the file can't be used any more."""
     return (
         isinstance(error, msgspec.DecodeError)
         or _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-        or (reading and _code(error) == sqlite3.SQLITE_IOERR)
+        or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_READ
     )
 
 

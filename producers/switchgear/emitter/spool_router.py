@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from switchgear.emitter.buffer import Buffer, Item
+from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record_batch import RecordBatch, singles
@@ -40,10 +40,8 @@ _WINDOW: Final = 4_000
 """Most records of the spool in flight. With half of the outbox kept free, what overtakes the spool finds room and a short queue."""
 _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.1
-_OPEN_LIMIT_S: Final = 2.0
 _LOOK_AGAIN_S: Final = 60.0
-_FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 30.0
+_RETRY_S: Final = 5.0
 
 
 class _DiskUse:
@@ -52,25 +50,23 @@ class _DiskUse:
     def __init__(self) -> None:
         self.error: str | None = None
         self._retry_at = 0.0
-        self._pause = _FIRST_PAUSE_S
 
     def ready(self, now: float) -> bool:
         """Whether to try it."""
         return now >= self._retry_at
 
     def failed(self, reason: str, root: Path) -> None:
-        """Log a new reason, and wait longer after each failure."""
+        """Log a new reason, and wait before the next try."""
         if reason != self.error:
             log.error("the spool at %s can't be used, events stay in memory: %s", root, reason)
         self.error = reason
-        self._retry_at = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+        self._retry_at = time.monotonic() + _RETRY_S
 
     def worked(self, root: Path) -> None:
         """Forget the last failure."""
         if self.error is not None:
             log.info("the spool at %s can be used again", root)
-            self.error, self._pause = None, _FIRST_PAUSE_S
+            self.error = None
 
 
 class SpoolRouter:
@@ -84,6 +80,7 @@ class SpoolRouter:
         until_events: Wait until an event is there, or so many seconds have passed.
         linger: Wait for more events, or an urgent one.
         encode: Encode events. What can't be encoded is counted and left out.
+        forward: Move up to so many events from the buffer to an outbox, or wait for one, at most so many seconds.
 
     Raises:
         SwitchgearError: ``limit_bytes`` is below :data:`LEAST_BYTES`.
@@ -99,6 +96,7 @@ class SpoolRouter:
         until_events: Callable[[float], Awaitable[None]],
         linger: Callable[[], Awaitable[None]],
         encode: Callable[[Sequence[Item]], list[RecordBatch]],
+        forward: Callable[[Outbox, int, float], Awaitable[None]],
     ) -> None:
         if limit_bytes < LEAST_BYTES:
             raise SwitchgearError(
@@ -108,6 +106,7 @@ class SpoolRouter:
         self._until_events = until_events
         self._linger = linger
         self._encode = encode
+        self._forward = forward
         self._spool = Spool(Path(folder).absolute(), limit_bytes, fsync=fsync)  # the working directory may change
         self._start_afresh()
         call_in_child(self._start_afresh)
@@ -116,9 +115,7 @@ class SpoolRouter:
         self._held: list[RecordBatch] = []
         self._reading, self._writing = _DiskUse(), _DiskUse()
         self._look_at = 0.0
-        self._began: list[float] = []
         self._in_use = self._copied = self._stopping = False
-        self._answered = -1
         self._running: asyncio.Task[Any] | None = None
 
     def status(self) -> SpoolStatus:
@@ -133,7 +130,6 @@ class SpoolRouter:
             dropped=spool.dropped,
             damaged=spool.damaged,
             error=self._writing.error or self._reading.error,
-            waiting_s=max((time.monotonic() - began for began in self._began), default=0.0),
         )
 
     @property
@@ -169,34 +165,30 @@ class SpoolRouter:
     async def run(self, outbox: Outbox) -> None:
         """Feed ``outbox`` until cancelled."""
         self._running = asyncio.current_task()
-        self._answered = -1
         await self._tried(self._reading, self._spool.go_back)  # what an earlier outbox had in flight
-        opening = asyncio.ensure_future(self._open())
-        try:
-            await asyncio.wait([opening], timeout=_OPEN_LIMIT_S)
-            while not self._stopping:
-                now = time.monotonic()
-                usable = self._writing.ready(now)
-                if opening.done() and usable and (now >= self._look_at or self._spool.more):
-                    opening = asyncio.ensure_future(self._open())
-                away = outbox.away_s(now) is not None
-                full = len(self._buffer) > self._buffer.limit // 2
-                self._in_use = bool(self._spool.unread) or (usable and (away or full or bool(self._held)))
-                if self._in_use:
-                    await self._by_disk(outbox, usable=usable)
-                else:
-                    self._copied = False
-                    await self._directly(outbox, opening=not opening.done())
-        finally:
-            opening.cancel()
+        while not self._stopping:
+            usable = await self._keep_house()
+            away = outbox.away_s(time.monotonic()) is not None
+            full = len(self._buffer) > self._buffer.limit // 2
+            self._in_use = bool(self._spool.unread) or (usable and (away or full or bool(self._held)))
+            if self._in_use:
+                await self._by_disk(outbox, usable=usable)
+            else:
+                self._copied = False
+                await self._directly(outbox)
 
-    async def _open(self) -> None:
-        if await self._tried(self._writing, self._spool.open) is not None:
-            self._look_at = time.monotonic() + _LOOK_AGAIN_S
+    async def _keep_house(self) -> bool:
+        """Delete what Kafka has answered for, and look for files of processes that are gone. Return whether the disk can be written."""
+        if self._spool.answered and self._writing.ready(time.monotonic()):
+            await self._tried(self._writing, self._spool.progress)
+        now = time.monotonic()
+        if self._writing.ready(now) and (now >= self._look_at or self._spool.more):
+            await self._tried(self._writing, self._spool.open)
+            self._look_at = now + _LOOK_AGAIN_S if self._writing.error is None else 0.0
+        return self._writing.ready(time.monotonic())
 
-    async def _directly(self, outbox: Outbox, *, opening: bool) -> None:
+    async def _directly(self, outbox: Outbox) -> None:
         """Kafka answers: move events from memory to memory."""
-        await self._progress(outbox)
         room = outbox.room_left
         if not room:
             await asyncio.sleep(_POLL_S)
@@ -205,16 +197,8 @@ class SpoolRouter:
             held, self._held = self._held, []
             outbox.offer(held)
             return
-        taken = self._buffer.take(min(AT_ONCE, room))
-        if not taken:
-            busy = outbox.pending or self._spool.answered or self._spool.more or self._spool.unread or opening
-            await self._until_events(_LOOK_S if busy else _LOOK_AGAIN_S)
-            return
-        outbox.offer(self._encode(taken))
-        if len(taken) < AT_ONCE:
-            await self._linger()
-        else:
-            await asyncio.sleep(0)
+        busy = outbox.pending or self._spool.answered or self._spool.more
+        await self._forward(outbox, min(AT_ONCE, room), _LOOK_S if busy else LONGEST_WAIT_S)
 
     async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
         """Move new events to the end of the spool, and its oldest to Kafka."""
@@ -227,20 +211,12 @@ class SpoolRouter:
         room = min(AT_ONCE, outbox.room_left - outbox.limit // 2, _WINDOW - outbox.pending)
         if self._spool.unread and room > 0 and outbox.away_s(now) is None and self._reading.ready(now):
             moved = await self._send(outbox, room) or moved
-        await self._progress(outbox)
         if moved:
             await self._linger()
         elif self._spool.unread:
             await asyncio.sleep(_POLL_S)
         else:
             await self._until_events(_LOOK_S)
-
-    async def _progress(self, outbox: Outbox) -> None:
-        """Delete what Kafka has answered for from the disk, if there are new answers."""
-        answered = outbox.acknowledged + outbox.failed
-        if self._spool.answered and answered != self._answered:
-            await self._on_disk(self._spool.progress)
-            self._answered = answered
 
     async def _copy(self, outbox: Outbox) -> bool:
         """Copy what is in flight to the disk, to be sent only if this process dies. Return False if the disk fails."""
@@ -287,23 +263,14 @@ class SpoolRouter:
         return bool(records)
 
     async def _tried(self, use: _DiskUse, work: Callable[[], T]) -> T | None:
-        """Return the result, or None if the disk fails. The failure is logged once and shown in the status."""
+        """Run ``work`` in a thread. Return None if the disk fails, which is logged once and shown in the status."""
         try:
-            found = await self._on_disk(work)
+            found = await asyncio.get_running_loop().run_in_executor(None, work)
         except Exception as error:  # noqa: BLE001 - whatever it is, events must go on through memory
             use.failed(f"{type(error).__name__}: {error}", self._spool.root)
             return None
         use.worked(self._spool.root)
         return found
-
-    async def _on_disk(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread: a disk that hangs must not hold up the loop."""
-        began = time.monotonic()
-        self._began.append(began)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
-        finally:
-            self._began.remove(began)
 
 
 def _hasty(item: Item) -> bool:

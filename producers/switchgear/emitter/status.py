@@ -20,13 +20,11 @@ class SpoolStatus:
     taken_over: int
     """Events found in the files of processes that are gone, since the start."""
     dropped: int
-    """Events given up: the limit was reached (the oldest go first), or a file was deleted or damaged."""
+    """Events given up: the limit was reached (the oldest go first), or a file was damaged."""
     damaged: int
     """Files that could not be read. They were renamed."""
     error: str | None
     """Why the disk is not used now. It is tried again; meanwhile events stay in memory."""
-    waiting_s: float
-    """How long the disk has not answered; 0 if nothing waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class EmitterStatus:
     acknowledged: int
     """Written by every in-sync replica."""
     dropped: int
-    """Given up: the buffer or the spool was full, files of the spool were deleted or damaged, or the process ended while Kafka was down."""
+    """Given up: the buffer or the spool was full, a file of the spool was damaged, or the process ended while Kafka was down."""
     failed: int
     """Refused by the broker, too large, or not encodable. The log says why."""
     buffered: int

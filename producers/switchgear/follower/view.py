@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -121,9 +120,7 @@ UNAVAILABLE: Final = "the fleet's state is unavailable"
 class Views(dict[str, CircuitView]):
     """The last record of each circuit, by circuit id."""
 
-    __slots__ = ("look",)
-    look: Callable[[], object]
-    """Used by :class:`AgingViews`. It is here because an object can change its class only within one layout."""
+    __slots__ = ()
 
     def answer(self, kind: type[Views]) -> None:
         """Answer as ``kind`` from now on."""
@@ -133,18 +130,6 @@ class Views(dict[str, CircuitView]):
     def known(self, circuit_id: str) -> CircuitView | None:
         """Return the last record of a circuit, whatever calls are answered."""
         return dict.get(self, circuit_id)
-
-
-class AgingViews(Views):
-    """Views that check their age on each call, by ``look``: for a client without a background thread to check it."""
-
-    __slots__ = ()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the answer after the check."""
-        self.look()
-        kind: type[Views] = type(self)  # the check may have changed it
-        return dict.get(self, key, default) if kind is AgingViews else kind.get(self, key, default)
 
 
 class SilentViews(Views):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
@@ -76,15 +78,11 @@ class GuardPlan:
             return None
         if not self._shares and not session_stack.get():  # the hash is for the event alone
             return CallKey(parameters, None)
-        try:
-            return CallKey(parameters, f"{parameters} {self._keys.called(function, args)}")
-        except TypeError as error:
-            if self._shares:
-                self.runtime.complaints.warning(
-                    f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
-                    error,
-                )
-            return CallKey(parameters, None)
+        called = self.runtime.attempt(
+            f"calls of {self.tool} share nothing: add __weakref__ to the __slots__ of what they are methods of",
+            lambda: f"{parameters} {self._keys.called(function, args)}",
+        )
+        return CallKey(parameters, called)
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
@@ -119,8 +117,8 @@ class Call:
     """
 
     __slots__ = (
-        "acting", "age_s", "args", "blocks", "done", "function", "key", "kind", "kwargs", "noted_in", "permit", "plan",
-        "refusal", "repeats", "served_by", "stale", "tool", "value",
+        "_token", "acting", "age_s", "args", "done", "function", "key", "kind", "kwargs", "noted_in", "permit",
+        "plan", "repeats", "served_by", "stale", "tool", "value",
     )  # fmt: skip
 
     def __init__(
@@ -148,14 +146,11 @@ class Call:
         self.served_by: Literal["call", "fallback", "cache"] = "call"
         self.stale = False
         self.age_s = 0.0
-        self.blocks = False
-        """A function stands in for a coroutine function: it would block the event loop."""
         self.repeats = 0
         """How often this session made this very call lately; 0 if that isn't watched."""
         self.noted_in: str | None = None
         """The session in which it counts as a repeated call."""
-        self.refusal: Rejection | None = None
-        """Not reported yet: a function stands in, and if it fails there may be a cached result."""
+        self._token: Token[tuple[Call, ...]] | None = None
 
     # -- before the function ------------------------------------------------------------------------------------------
 
@@ -225,6 +220,18 @@ class Call:
         """Call the function."""
         return self.function(*self.args, **self.kwargs)
 
+    def __enter__(self) -> None:
+        """Begin to make it. The calls that a probe or a stand-in makes itself find it in :data:`running`."""
+        if self.permit is None or self.permit.probe:
+            self._token = running.set((*running.get(), self))
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if self._token is not None:
+            with contextlib.suppress(ValueError):  # ended in another context, where it was not set
+                running.reset(self._token)
+        if error is not None:
+            self.failed(error)
+
     # -- after the function -------------------------------------------------------------------------------------------
 
     def succeeded(self, result: Any) -> None:
@@ -232,15 +239,10 @@ class Call:
         self.value = result
         permit, acting = self.permit, self.acting
         if permit is None:
-            self.report_refusal("fallback")
             return
-        try:
-            usage = acting.used(result)
-            failure = acting.failure_in(result)
-            text = None if failure is None or _is_fine(result, failure) else result_text(result) or _NO_TEXT
-        except BaseException as stop:  # out of a user's function: Ctrl-C, an exit
-            self.left(stop, NOTHING)
-            raise
+        usage = acting.used(result)
+        failure = acting.failure_in(result)
+        text = None if failure is None or _is_fine(result, failure) else result_text(result) or _NO_TEXT
         if failure == IGNORE:
             self._report(text, failure, usage)
         elif failure is not None:
@@ -253,22 +255,17 @@ class Call:
         self._report(None, None, usage)
         self._keep_result()
 
-    def failed(self, error: BaseException, usage: Usage = NOTHING) -> bool:
-        """It ended with ``error``. Return whether ``value`` answers in place of the error."""
+    def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
+        """It ended with ``error``."""
         if self.permit is None:
-            return self._stand_in_failed(error)
+            self.take_back_repetition()
+            return
         if self.permit.reported:  # it was not made after all
-            return False
+            return
         if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
             self.permit.release()
-            return False
-        try:
-            classification = self.acting.classify(error)
-        except BaseException as stop:  # as above
-            self.left(stop, usage)
-            raise
-        self._report_failure(error, classification, usage)
-        return False
+            return
+        self._report_failure(error, self.acting.classify(error), usage)
 
     def left(self, error: BaseException, usage: Usage) -> None:
         """The caller abandoned the call; report it as cancelled."""
@@ -289,27 +286,9 @@ class Call:
         """Return the seconds that its duration is measured in."""
         return self.plan.runtime.clock()
 
-    def report_refusal(self, served_by: Literal["fallback", "cache"]) -> None:
-        """Report the refusal of the tool once it is known what served its caller."""
-        refusal, self.refusal = self.refusal, None
-        if refusal is not None:
-            named = self.tool if served_by == "fallback" else None
-            self.plan.runtime.refused(refusal, served_by=served_by, fallback_tool=named)
-
     def answer(self) -> Answer[Any]:
         """Return what the caller gets, with where it came from."""
         return Answer(self.value, self.tool, self.served_by, self.stale, self.age_s)
-
-    def _stand_in_failed(self, error: BaseException) -> bool:
-        """A user's own function failed. Return whether a cached result is served instead."""
-        if isinstance(error, Exception) and self.answer_from_cache(stale=True):
-            self.plan.runtime.complaints.warning(f"{self.tool} could not stand in for {self.plan.tool}", error)
-            self.tool = self.plan.tool
-            self.report_refusal("cache")
-            return True
-        self.take_back_repetition()
-        self.report_refusal("fallback")
-        return False
 
     def _keep_result(self) -> None:
         """Put the result of the tool itself into the cache, unless its first reader uses it up."""
@@ -331,6 +310,10 @@ class Call:
         if self.permit is not None:
             metadata = {"duplicates": self.repeats} if self.repeats > 1 else None
             self.permit.end(CallReport(error, classification, usage, 0, metadata))
+
+
+running: Final[ContextVar[tuple[Call, ...]]] = ContextVar("switchgear_running", default=())
+"""The probes and the users' own stand-in functions that the running code is part of."""
 
 
 def serves_once(result: Any) -> bool:

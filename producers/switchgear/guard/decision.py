@@ -31,13 +31,7 @@ class PendingProbe:
 
 
 class CircuitDecision:
-    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker.
-
-    Args:
-        local: The process's own circuits, or a session's.
-        reporter: Where the permits report to. It has the fleet's circuits, if there is a fleet.
-        of_session: ``local`` belongs to a session.
-    """
+    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker."""
 
     def __init__(self, local: LocalBreakers, reporter: Reporter, *, of_session: bool = False) -> None:
         self.local = local
@@ -79,7 +73,7 @@ class CircuitDecision:
             lease = (view.circuit_id, found.lease_id)
         elif found != "pass":
             pending.circuit.release(pending.breaker_permit, self.clock())
-            return fleet.rejection(view, self.is_open)
+            return fleet.rejection(view)
         return Permit(
             self.reporter,
             view.tool_name,
@@ -112,7 +106,7 @@ class CircuitDecision:
         elif fleet.answer(view) != "refuse":
             return None
         else:
-            refusal = fleet.rejection(view, self.is_open)
+            refusal = fleet.rejection(view)
         if refusal is not None and fleet is not None:
             fleet.refusals.refused(refusal, now)
         return refusal
@@ -138,10 +132,10 @@ class CircuitDecision:
         """Decide where the fleet's circuit is open, forced open or half-open."""
         found = fleet.answer(view)
         if found == "refuse":
-            return fleet.rejection(view, self.is_open)
+            return fleet.rejection(view)
         if isinstance(found, LeaseView):  # one call of this process uses it; the others wait for its outcome
             if not fleet.take_lease(view.circuit_id, found.lease_id):
-                return fleet.rejection(view, self.is_open)
+                return fleet.rejection(view)
             answer = self._locally(view.tool_name, view, caller, (view.circuit_id, found.lease_id))
             if isinstance(answer, Rejection):
                 fleet.give_lease_back(view.circuit_id, found.lease_id)
@@ -175,7 +169,7 @@ class CircuitDecision:
         breaker_permit = circuit.try_acquire(now)
         if isinstance(breaker_permit, BreakerRejection):
             return self._local_refusal(view.tool_name, breaker_permit, circuit, view)
-        refusal = fleet.rejection(view, self.is_open)
+        refusal = fleet.rejection(view)
         answer = fleet.request_probe(view)
         if answer is None:
             circuit.release(breaker_permit, self.clock())
@@ -187,20 +181,9 @@ class CircuitDecision:
         self, tool: str, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None
     ) -> Rejection:
         reason, error = circuit.words()
-        fallback = None if view is None or not view.fallback else view.fallback[0]
         generation = None if view is None else view.generation
         scope: Scope = "tool" if refused.circuit_id == tool else circuit.breaker.policy.scope
         if self._of_session:
             scope = "session"
-        return Rejection(
-            tool,
-            refused.state,
-            "local",
-            reason,
-            refused.retry_after_s,
-            error,
-            fallback,
-            generation,
-            scope,
-            refused.cause,
-        )
+        state, wait, cause = refused.state, refused.retry_after_s, refused.cause
+        return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import arguments
 from switchgear.arguments import OptionError
-from switchgear.fallback import FUNCTION_MAY_STAND_IN, MAY_STAND_IN
+from switchgear.fallback import MAY_STAND_IN
 from switchgear.guard.call import GuardPlan
 from switchgear.guard.fast_path import plain_async_guard, plain_guard
 from switchgear.guard.options import GuardOptions
@@ -36,13 +36,8 @@ def guarded(
 ) -> Any:
     """Return ``function`` behind ``tool``'s circuit, with its kind, name, signature and docs.
 
-    Args:
-        runtime: What the client's calls share.
-        tool: The circuit's name.
-        function: What to guard.
-        options: All options.
-        asked: The names of the options that were given here. The others are defaults, left out where they are impossible.
-        group: The functions that fall back on each other by name. This one is added.
+    The options in ``asked`` were given here; the others are defaults, left out where they are impossible. The functions in
+    ``group`` fall back on each other by name. This one is added.
 
     Raises:
         OptionError: An option is impossible for this kind of function, or ``function`` can't be guarded.
@@ -127,14 +122,13 @@ def _possible(tool: str, examined: ToolFunction, options: GuardOptions, asked: C
         why = "a generator that hangs can't be stopped."
         problems["timeout"] = f"The option timeout can't be used for {tool}: {why}", "Make it an async generator."
     if callable(options.fallback):
-        is_guarded = guarded_by(options.fallback) is not None
         kind = examine(options.fallback).kind
-        if kind not in (MAY_STAND_IN if is_guarded else FUNCTION_MAY_STAND_IN)[examined.kind]:
+        if kind not in MAY_STAND_IN[examined.kind]:
             problems["fallback"] = (
                 f"The fallback of {tool} can't be a {kind.replace('_', ' ')}.",
                 f"{tool} is a {examined.kind.replace('_', ' ')}.",
             )
-        elif not is_guarded and isinstance(options.adapt, Mapping):
+        elif guarded_by(options.fallback) is None and isinstance(options.adapt, Mapping):
             why = "its fallback is a function."
             problems["adapt"] = (
                 f"The option adapt of {tool} can't be a dict by tool: {why}",

@@ -40,8 +40,7 @@ def finish(call: Call, result: Any) -> None:
         call.value = result
         result.add_done_callback(lambda future: _report_future(call, future))
     else:
-        kind = DeferredContext if hasattr(type(result), "__aenter__") else DeferredResult
-        call.value = kind(call, result)
+        call.value = DeferredResult(call, result)
 
 
 def _report_future(call: Call, future: Any) -> None:
@@ -54,7 +53,10 @@ def _report_future(call: Call, future: Any) -> None:
 
 
 class DeferredResult(Coroutine[Any, Any, Any]):
-    """A coroutine in place of an awaitable, with the awaitable's other attributes."""
+    """A coroutine in place of an awaitable, with the awaitable's other attributes.
+
+    Some may be entered instead, as in ``async with session.get(url)``. Entering it is the call then.
+    """
 
     def __init__(self, call: Call, awaitable: Any) -> None:
         self._call = call
@@ -88,15 +90,6 @@ class DeferredResult(Coroutine[Any, Any, Any]):
                 self._awaitable.close()
             self._call.not_made()
 
-    def __del__(self) -> None:
-        if getcoroutinestate(self._steps) == CORO_CREATED:
-            self._steps.close()
-            self._call.not_made()
-
-
-class DeferredContext(DeferredResult):
-    """The same for what may be entered instead, as ``async with session.get(url)``: entering it is the call."""
-
     async def __aenter__(self) -> Any:
         self._steps.close()  # it is not awaited any more
         return await _awaited(self._call, self._awaitable.__aenter__(), self._returned_at)
@@ -104,13 +97,15 @@ class DeferredContext(DeferredResult):
     async def __aexit__(self, *error: object) -> Any:
         return await self._awaitable.__aexit__(*error)
 
+    def __del__(self) -> None:
+        if getcoroutinestate(self._steps) == CORO_CREATED:
+            self._steps.close()
+            self._call.not_made()
+
 
 async def _awaited(call: Call, awaitable: Awaitable[Any], returned_at: float) -> Any:
     call.paused(call.clock() - returned_at)
-    try:
+    with call:
         result = await awaitable
-    except BaseException as error:
-        call.failed(error)
-        raise
     call.succeeded(result)
     return result

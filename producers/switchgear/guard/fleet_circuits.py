@@ -115,13 +115,12 @@ class FleetCircuits:
             return view.generation
         return 0 if self.follower.loaded else None
 
-    def rejection(self, view: CircuitView, is_open: Callable[[str], bool]) -> Rejection:
-        """Return the refusal of a call by ``view``, with the first of its fallback tools that isn't open."""
+    def rejection(self, view: CircuitView) -> Rejection:
+        """Return the refusal of a call by ``view``."""
         wait = None
         if view.open_until is not None and view.state != "half_open":
             left = view.open_until - self.wall()
             wait = left if left > 0 else None
-        fallback = next((tool for tool in view.fallback if not is_open(tool)), None) if view.fallback else None
         return Rejection(
             tool=view.tool_name,
             state="forced_open" if view.forced else view.state,
@@ -129,7 +128,6 @@ class FleetCircuits:
             reason=view.reason,
             retry_after_s=wait,
             last_error=view.last_error,
-            fallback=fallback,
             generation=view.generation,
             scope=view.scope,
         )

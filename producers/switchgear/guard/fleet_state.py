@@ -8,8 +8,7 @@ The state is *stale* when the broker has answered no fetch for :data:`~switchgea
 * ``local``: the process's own breakers decide alone at once.
 * ``deny``: every call is refused, also before the state was ever read.
 
-No call checks this: the background thread does once a second, and exchanges what the calls read. A closed client has no
-background thread, so its calls check themselves.
+No call checks this: the background thread does once a second, and exchanges what the calls read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.follower.status import STALE_AFTER_S
-from switchgear.follower.view import AgingViews, DenyingViews, SilentViews, Views
+from switchgear.follower.view import DenyingViews, SilentViews, Views
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ def mode_of(
 
 
 class Availability:
-    """Checks the age of a follower's state, and makes its table answer accordingly.
-
-    The ``clock`` is monotonic: an age must not change when the machine's clock is set.
+    """Checks the age of a follower's state by a monotonic clock, and makes its table answer accordingly.
 
     Raises:
         SwitchgearError: ``state_max_age_s`` is less than :data:`~switchgear.follower.status.STALE_AFTER_S`.
@@ -79,19 +76,8 @@ class Availability:
         self._clock = clock
         self._fresh_at: float | None = None
         self._was_loaded = False
-        self._ended = False
-        self._mode: GuardMode = "loading"
-        self.look()
-
-    @property
-    def mode(self) -> GuardMode:
-        """Who decides, as of the last :meth:`look`. Without a background thread this looks now."""
-        return self.look() if self._ended else self._mode
-
-    def end(self) -> None:
-        """Let every call look from now on: the background thread has ended."""
-        self._ended = True
-        self._follower.table.views.look = self.look
+        self.mode: GuardMode = "loading"
+        """Who decides, as of the last :meth:`look`."""
         self.look()
 
     def look(self) -> GuardMode:
@@ -106,13 +92,13 @@ class Availability:
             if self._fresh_at is not None:  # also in the child of a fork, whose own connection has not answered yet
                 age = max(0.0, now - self._fresh_at)
         self._was_loaded = self._was_loaded or follower.loaded
-        mode = self._mode = mode_of(
+        mode = self.mode = mode_of(
             loaded=self._was_loaded,
             age_s=age,
             on_state_unavailable=self._wanted,
             state_max_age_s=self._max_age_s,
         )
-        follower.table.views.answer(_ANSWERS.get(mode, AgingViews if self._ended else Views))
+        follower.table.views.answer(_ANSWERS.get(mode, Views))
         # A call of a tool without a circuit has generation 0 once all circuits are known. Alone, the process doesn't know them.
         if mode == "local_only":
             follower.loaded = False

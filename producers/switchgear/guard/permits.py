@@ -67,19 +67,14 @@ class Permit(msgspec.Struct, eq=False):
     A report with an invalid argument raises ReportError (a SwitchgearError) and doesn't count: you can report again.
 
     Attributes:
-        reporter: Where the end of the call goes.
-        tool: The tool that may be called.
         circuit: This process's circuit; None if it wasn't asked.
-        breaker_permit: The permit of that circuit.
         started: When the call began, in monotonic seconds.
         generation: Generation of the fleet's circuit; None if it isn't known.
         caller: User, session and request.
         lease: Circuit and lease id of a probe for the fleet.
-        parameters_hash: Sent with the event.
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
         sessions: Those that the call counts in.
-        reported: The call has been reported or released.
     """
 
     reporter: Reporter
@@ -233,15 +228,7 @@ def _checked_class(classification: object) -> Classification | None:
 
 
 class Reporter:
-    """Takes what permits report. Thread-safe.
-
-    Args:
-        clock: Monotonic seconds.
-        fleet: None without Kafka.
-        classifier: The user's rule for exceptions, asked before the default one.
-        redactor: The user's rule for error messages, applied before they are kept, shown or sent.
-        hooks: None without any.
-    """
+    """Takes what permits report. Thread-safe. The user's ``classifier`` is asked before the default one."""
 
     def __init__(
         self,
@@ -265,12 +252,8 @@ class Reporter:
         error, classification, message, error_type = report.error, report.classification, None, None
         status: Status = "success"
         if error is not None:
-            try:
-                classification = classification or self.classify(error)
-                message = _message(error) if self._redactor is None else self._redactor(_message(error))
-            except BaseException:  # Ctrl-C in a rule of the user's: the call is over, and a probe's place is free
-                self._give_back(permit)
-                raise
+            classification = classification or self.classify(error)
+            message = _message(error) if self._redactor is None else self._redactor(_message(error))
             status = status_of(classification.error_class)
             error_type = None if isinstance(error, str) else type(error).__name__
         error_class = None if classification is None else classification.error_class
@@ -336,7 +319,10 @@ class Reporter:
 
     def release(self, permit: Permit) -> None:
         """Give back what the permit of a call holds that wasn't made."""
-        self._give_back(permit)
+        if permit.circuit is not None and permit.breaker_permit is not None:
+            permit.circuit.release(permit.breaker_permit, self.clock())
+        if permit.lease is not None and self.fleet is not None:
+            self.fleet.give_lease_back(*permit.lease)
         for session in permit.sessions:
             session.add_calls(-1)
 
@@ -351,12 +337,6 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
-
-    def _give_back(self, permit: Permit) -> None:
-        if permit.circuit is not None and permit.breaker_permit is not None:
-            permit.circuit.release(permit.breaker_permit, self.clock())
-        if permit.lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*permit.lease)
 
 
 def _message(error: BaseException | str) -> str:

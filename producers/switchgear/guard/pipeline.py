@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from contextvars import Token
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from switchgear.caching.call_key import token_of
 from switchgear.guard.call import Call, GuardPlan, serves_once
@@ -18,14 +17,9 @@ from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
-from switchgear.guard.rerouting import Waits, find_fallback, running
-from switchgear.guard.time_limit import in_task, within
+from switchgear.guard.rerouting import Waits, find_fallback
+from switchgear.guard.time_limit import within
 from switchgear.sessions import session_of
-from switchgear_schemas.errors import SwitchgearError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 
 Function = Callable[..., Any]
 Args = tuple[Any, ...]
@@ -84,46 +78,24 @@ def _serves_many(call: Call) -> bool:
 
 def _run(call: Call) -> Call:
     prepare(call)
-    if call.done:
-        return call
-    token = _enter(call) if call.permit is None or call.permit.probe else None
-    try:
-        result = _called(call)
-    except BaseException as error:
-        if not call.failed(error):
-            raise
-        return call
-    finally:
-        if token is not None:
-            _leave(token)
-    finish(call, result)
+    if not call.done:
+        with call:
+            result = _called(call)
+        finish(call, result)
     return call
 
 
 async def _arun(call: Call) -> Call:
     await aprepare(call)
-    if call.done:
-        return call
-    token = _enter(call) if call.permit is None or call.permit.probe else None
-    try:
-        result = await _acalled(call)
-    except BaseException as error:
-        if not call.failed(error):
-            raise
-        return call
-    finally:
-        if token is not None:
-            _leave(token)
-    call.succeeded(result)
+    if not call.done:
+        with call:
+            result = await _acalled(call)
+        call.succeeded(result)
     return call
 
 
 def prepare(call: Call) -> None:
-    """Take ``call`` to where it is made, or done. Wait for a probe if one was requested.
-
-    Raises:
-        CircuitOpenError: The call is refused, and nothing else serves the caller.
-    """
+    """Take ``call`` to where it is made, or done. Wait for a probe if one was requested."""
     found = call.begin()
     if found is None:
         return
@@ -135,11 +107,7 @@ def prepare(call: Call) -> None:
 
 
 async def aprepare(call: Call) -> None:
-    """:func:`prepare` without blocking the event loop.
-
-    Raises:
-        SwitchgearError: The call has a time limit and there is no task to cancel, so it is not made.
-    """
+    """:func:`prepare` without blocking the event loop."""
     runtime = call.plan.runtime
     await runtime.astart()
     found = call.begin()
@@ -149,12 +117,6 @@ async def aprepare(call: Call) -> None:
             pending = next(waits)
             while True:
                 pending = waits.send(await runtime.until(pending))
-    if time_limit(call) is not None and not in_task():
-        call.not_made()
-        raise SwitchgearError(
-            f"{call.tool} was not called: its time limit needs an asyncio task to cancel, and none runs here.",
-            hint="Leave out timeout, and use the time limit of your event loop.",
-        )
 
 
 def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
@@ -178,16 +140,6 @@ def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
     raise refusal.error()
 
 
-def _enter(call: Call) -> Token[tuple[Call, ...]]:
-    """Note a probe, or a function that stands in, for the calls that it makes itself."""
-    return running.set((*running.get(), call))
-
-
-def _leave(token: Token[tuple[Call, ...]]) -> None:
-    with contextlib.suppress(ValueError):  # ended in another context, where it was not set
-        running.reset(token)
-
-
 # -- the function within its time limit -------------------------------------------------------------------------------
 
 
@@ -207,31 +159,11 @@ def _called(call: Call) -> Any:
 
 async def _acalled(call: Call) -> Any:
     limit = time_limit(call)
-    if limit is None:
-        made = call.make()
-        return await made if inspect.isawaitable(made) else made
-    started = await _astarted(call, limit) if call.blocks else None
-    return await within(call.tool, limit, _made(call, started))
+    return await (_made(call) if limit is None else within(call.tool, limit, _made(call)))
 
 
-async def _astarted(call: Call, limit: float) -> Future[Any]:
-    asked_at = call.clock()
-    try:
-        started = await call.plan.runtime.threads.astart(call.tool, limit, call.make)
-    except BaseException:  # as above
-        call.not_made()
-        raise
-    call.paused(call.clock() - asked_at)
-    return started
-
-
-async def _made(call: Call, started: Future[Any] | None) -> Any:
-    if started is None:
-        made = call.make()
-    else:
-        import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-        made = await asyncio.wrap_future(started)
+async def _made(call: Call) -> Any:
+    made = call.make()
     return await made if inspect.isawaitable(made) else made
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from switchgear.fallback import DIFFERENT, FUNCTION_MAY_STAND_IN, candidates
-from switchgear.guard.call import Call, GuardPlan
+from switchgear.fallback import DIFFERENT, MAY_STAND_IN, candidates
+from switchgear.guard.call import Call, GuardPlan, running
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
 """Yields what to wait for and gets the answer. Returns the refusal that stands, or None if the call goes on."""
-
-running: Final[ContextVar[tuple[Call, ...]]] = ContextVar("switchgear_running", default=())
-"""The probes and the users' own stand-in functions that the running code is part of."""
 
 
 def find_fallback(call: Call, refusal: Rejection) -> Waits:
@@ -38,13 +34,8 @@ def find_fallback(call: Call, refusal: Rejection) -> Waits:
 
 def _is_part_of_probe(call: Call) -> bool:
     """Return whether the running probe of the same tool makes this call, a recursive one: the probe's end decides."""
-    return any(
-        other.permit is not None
-        and not other.permit.reported
-        and other.tool == call.tool
-        and other.plan.runtime is call.plan.runtime
-        for other in running.get()
-    )
+    probes = (each for each in running.get() if each.permit is not None and not each.permit.reported)
+    return any(each.tool == call.tool and each.plan.runtime is call.plan.runtime for each in probes)
 
 
 def _call_unguarded(call: Call) -> Rejection | None:
@@ -79,13 +70,8 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         if isinstance(answer, Permit):
             call.tool, call.function, call.served_by, call.acting = name, found.tool.call, "fallback", found.plan
             call.args, call.kwargs = arguments
-            call.blocks = found.tool.kind != call.kind
             call.permitted(answer)
-            try:
-                runtime.refused(refusal, served_by="fallback", fallback_tool=name)
-            except BaseException:  # a hook that exits
-                call.not_made()
-                raise
+            runtime.refused(refusal, served_by="fallback", fallback_tool=name)
             return None
     return refusal if named is None else msgspec.structs.replace(refusal, fallback=named)
 
@@ -103,13 +89,10 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     from switchgear.guard.tool_function import examine  # noqa: PLC0415 - refusals alone need it
 
     plan, target = call.plan, examine(fallback)
-    called_its_tool = any(
-        other.permit is None and other.plan.tool == plan.tool and other.plan.runtime is plan.runtime
-        for other in running.get()
-    )
-    if called_its_tool:
+    stand_ins = (each.plan for each in running.get() if each.permit is None)
+    if any(each.tool == plan.tool and each.runtime is plan.runtime for each in stand_ins):  # it has called its own tool
         return False
-    if target.kind not in FUNCTION_MAY_STAND_IN[call.kind]:
+    if target.kind not in MAY_STAND_IN[call.kind]:
         why = f"a {target.kind} in place of a {call.kind}"
         plan.runtime.complaints.warning(f"{target.name} can't stand in for {call.tool}: {why}")
         return False
@@ -120,9 +103,7 @@ def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection)
     args, call.kwargs = adapted
     call.args = (*receiver, *args) if target.receiver else args
     call.function, call.tool, call.served_by = fallback, target.name, "fallback"
-    call.refusal = refusal
-    if plan.options.cache is None:
-        call.report_refusal("fallback")
+    plan.runtime.refused(refusal, served_by="fallback", fallback_tool=target.name)
     return True
 
 
@@ -130,7 +111,7 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
     """Return what to call ``target`` with, the fallback called ``name``; None, and log it, if it can't stand in."""
     plan = call.plan
     receiver = call.args[:1] if plan.receiver else ()
-    adapted = _adapt_along(call, name, (call.args[len(receiver) :], call.kwargs))
+    adapted = _adapt(plan, name, (call.args[len(receiver) :], call.kwargs))
     if adapted is None:
         return None
     found = fitted(target, receiver, adapted)
@@ -138,18 +119,6 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
         plan.runtime.complaints.warning(f"{name} can't stand in for {plan.tool}: {found}")
         return None
     return found
-
-
-def _adapt_along(call: Call, name: str, given: Arguments) -> Arguments | None:
-    """Adapt arguments for ``name``: by the call's own adapter, or step by step along the fallbacks that lead there."""
-    plan, runtime = call.plan, call.plan.runtime
-    adapt = plan.options.adapt
-    via = runtime.fallbacks.chain(plan.tool, plan.options.chain, plan.group).get(name, plan.tool)
-    if via == plan.tool or callable(adapt) or (adapt is not None and name in adapt):
-        return _adapt(plan, name, given)
-    found = _adapt_along(call, via, given)
-    between = runtime.stand_ins.find(via, call.kind, plan.group)
-    return found if found is None or not isinstance(between, Guarded) else _adapt(between.plan, name, found)
 
 
 def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:

@@ -37,12 +37,7 @@ T = TypeVar("T")
 class Runtime:
     """Asks for permits, reports refusals, and keeps what the guards' options need.
 
-    Args:
-        decision: Decides about calls outside of sessions.
-        start: Starts the client at its first call, which may wait; later calls cost nothing.
-        astart: The same without blocking the event loop.
-        probe_wait: Seconds.
-        parameters_key: None to send no hash of the parameters.
+    ``start`` starts the client at its first call, which may wait. ``astart`` does so without blocking the event loop.
     """
 
     def __init__(
@@ -178,14 +173,14 @@ class Runtime:
         """
         if refusal.source in {"local", "fleet"}:
             named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
-            if named is not None and named != refusal.fallback:
+            if named is not None:
                 refusal = msgspec.structs.replace(refusal, fallback=named)
         self.refused(refusal, caller=caller)
         return refusal
 
     def chain(self, tool: str, own: tuple[str, ...] = (), group: Group = NO_GROUP) -> tuple[str, ...]:
         """Return the fallback tools of ``tool`` in order; those of the fleet's policy if it has no chain here."""
-        return tuple(self.fallbacks.chain(tool, own, group)) or self.decision.fleet_fallback(tool)
+        return self.fallbacks.chain(tool, own, group) or self.decision.fleet_fallback(tool)
 
     def attempt(self, subject: str, function: Callable[[], T]) -> T | None:
         """Call a user's function. If it fails, log the ``subject`` and return None: the call must go on."""
@@ -194,10 +189,6 @@ class Runtime:
         except Exception as error:  # noqa: BLE001 - it may fail in any way
             self.complaints.warning(subject, error)
             return None
-
-    def session_left(self, session_id: str) -> None:
-        """Forget the repeated calls of a session that has ended."""
-        self.duplicates.forget(session_id)
 
     def _make_lock(self) -> None:
         """Make the lock, again in the child of a fork: another thread of the parent may hold it."""

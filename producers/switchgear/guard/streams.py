@@ -7,14 +7,13 @@ reader does between two items is not part of the duration.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from switchgear.guard.call import Call
 from switchgear.guard.pipeline import aprepare, prepare, time_limit
 from switchgear.guard.time_limit import within
 from switchgear.usage import NOTHING
-from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.guard.call import GuardPlan
@@ -27,7 +26,7 @@ def guarded_stream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[..
         call = Call(plan, "generator", function, args, kwargs)
         prepare(call)
         if call.permit is None:  # a function stands in
-            return (yield from _items(call.make()))
+            return (yield from call.make())
         reported = _ReportedStream(call)
         try:
             items = call.make()
@@ -65,8 +64,6 @@ def guarded_astream(plan: GuardPlan, function: Callable[..., Any]) -> Callable[.
         limit = time_limit(call)
         try:
             items = call.make()
-            if call.permit is None and not isinstance(items, AsyncGenerator):  # a function stands in
-                items = _async_items(items)
             coming = items.__anext__()
             while True:
                 item = await (coming if limit is None else within(call.tool, limit, coming))
@@ -126,25 +123,3 @@ class _ReportedStream:
             self._call.left(error, self._usage)
         else:
             self._call.failed(error, self._usage)
-
-
-def _items(returned: Any) -> Any:
-    """Return what to iterate: a generator as it is, so that everything passes both ways, and a text as one item.
-
-    Raises:
-        SwitchgearError: There is nothing to iterate.
-    """
-    if isinstance(returned, (str, bytes)):
-        return (returned,)
-    if isinstance(returned, Iterable):
-        return returned
-    raise SwitchgearError(f"A fallback of a generator returned {returned!r:.100}, which has no items.")
-
-
-async def _async_items(returned: Any) -> AsyncGenerator[Any, None]:
-    if isinstance(returned, AsyncIterable):
-        async for item in returned:
-            yield item
-    else:
-        for item in _items(returned):
-            yield item

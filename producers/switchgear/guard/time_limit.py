@@ -21,8 +21,6 @@ from switchgear.redaction import MOST_NAME, one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SwitchgearError
 
-POLL_S: Final = 0.005
-"""How often a coroutine that waits for a thread looks for one."""
 IDLE_S: Final = 60.0
 """A thread ends after this many seconds without work."""
 
@@ -57,11 +55,7 @@ def _copied(kind: type[_ToolCallError], args: tuple[Any, ...]) -> _ToolCallError
 
 
 class CallTimeoutError(_ToolCallError, TimeoutError):
-    """The call took longer than the guard's ``timeout``.
-
-    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` is for operators and logs. ``tool`` and
-    ``limit_s`` say which tool exceeded which limit.
-    """
+    """The call took longer than the guard's ``timeout``: ``tool`` and ``limit_s`` say which tool exceeded which limit."""
 
     def __init__(self, tool: str, limit_s: float) -> None:
         late = f"did not answer within {limit_s:g} s."
@@ -76,8 +70,7 @@ class CallTimeoutError(_ToolCallError, TimeoutError):
 class ThreadsBusyError(_ToolCallError):
     """No thread was free for a call with a time limit, so it was not made. It counts against no circuit.
 
-    ``text``, ``str(error)`` and ``args[0]`` are one text, for the model. ``message`` and ``hint`` are for operators: they name
-    the tools that hold the threads and say what to do. A traceback shows them as a note.
+    ``message`` and ``hint`` name the tools that hold the threads, and say what to do. A traceback shows them as a note.
     """
 
     def __init__(self, tool: str, why: str = "no thread was free for it", *, hint: str = "") -> None:
@@ -91,23 +84,13 @@ class ThreadsBusyError(_ToolCallError):
         self.add_note(f"{self.message} {hint}".strip())
 
 
-def in_task() -> bool:
-    """Return whether an asyncio task runs. In other event loops, in callbacks, and in coroutines driven by hand, none does."""
-    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
-
-    try:
-        return asyncio.current_task() is not None
-    except RuntimeError:  # no event loop runs
-        return False
-
-
 async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
     """Await ``coming`` for at most ``limit_s`` seconds, then cancel it.
 
     Raises:
         CallTimeoutError: It did not end in time, whatever it made of its cancellation.
     """
-    import asyncio  # noqa: PLC0415 - as above
+    import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
     scope = asyncio.timeout(limit_s)
     try:
@@ -123,12 +106,9 @@ async def within(tool: str, limit_s: float, coming: Awaitable[Any]) -> Any:
 
 
 class TimedThreads:
-    """Call functions in daemon threads: one that never returns doesn't keep the interpreter from ending. Thread-safe.
+    """Call functions in at most ``limit`` daemon threads: one that never returns doesn't keep the interpreter from ending.
 
-    A thread starts when none is idle.
-
-    Args:
-        limit: The most threads, counting those whose call has exceeded its limit.
+    Thread-safe. A thread starts when none is idle.
     """
 
     def __init__(self, limit: int) -> None:
@@ -146,19 +126,6 @@ class TimedThreads:
             if not self._changed.wait_for(self._has_room, limit_s):
                 raise self._busy_error(tool)
             return self._started(tool, limit_s, call)
-
-    async def astart(self, tool: str, limit_s: float, call: Callable[[], Any]) -> Future[Any]:
-        """:meth:`start` without blocking the event loop."""
-        import asyncio  # noqa: PLC0415 - as above
-
-        give_up_at = time.monotonic() + limit_s
-        while True:
-            with self._changed:
-                if self._has_room():
-                    return self._started(tool, limit_s, call)
-                if time.monotonic() >= give_up_at:
-                    raise self._busy_error(tool)
-            await asyncio.sleep(POLL_S)
 
     def result(self, started: Future[Any], tool: str, limit_s: float) -> Any:
         """Wait for the result of a call.

@@ -120,10 +120,7 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
 def fitted(target: ToolFunction, receiver: tuple[Any, ...], arguments: Arguments) -> Arguments | str:
     """Return what to call ``target`` with, or why it can't be called so.
 
-    Args:
-        target: The function that stands in.
-        receiver: The object that the tool is a method of; empty for a function.
-        arguments: Those of the call, without the receiver.
+    The ``receiver`` is the object that the tool is a method of. It is not among the ``arguments``.
     """
     args, kwargs = arguments
     if target.receiver:

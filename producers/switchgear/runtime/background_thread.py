@@ -25,8 +25,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
-START_AGAIN_S: Final = 1.0
-"""Pause after a failed start. Until then :meth:`Background.loop` raises at once."""
 WORKER: Final = "switchgear-worker"
 """Name of the threads that do what would block the loop."""
 _FIRST_PAUSE_S: Final = 0.1
@@ -42,7 +40,7 @@ class NotStartedError(SwitchgearError):
     """The background thread can't be started now, for example because no file or thread is left."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"The background thread can't be started: {why}.", hint="It is tried again once a second.")
+        super().__init__(f"The background thread can't be started: {why}.", hint="The next event tries again.")
 
 
 class Background:
@@ -54,8 +52,6 @@ class Background:
         self._lock = threading.RLock()  # a signal handler may close, or call a tool, during the start
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._failed: tuple[str, float] | None = None
-        """Why the last start failed, and when to try again."""
         self.closed = False
         """It was closed. No job runs again."""
         self.deaths: dict[str, str] = {}
@@ -144,8 +140,6 @@ class Background:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         """Start the thread, with the lock held. The loop is made here, so that it can take work before the thread runs."""
-        if self._failed is not None and time.monotonic() < self._failed[1]:
-            raise NotStartedError(self._failed[0])
         loop: asyncio.AbstractEventLoop | None = None
         thread: threading.Thread | None = None
         try:
@@ -161,10 +155,7 @@ class Background:
                 loop.close()
             if not isinstance(error, Exception):
                 raise
-            why = f"{type(error).__name__}: {error}"
-            self._failed = (why, time.monotonic() + START_AGAIN_S)
-            raise NotStartedError(why) from error
-        self._failed = None
+            raise NotStartedError(f"{type(error).__name__}: {error}") from error
         return loop
 
     def _run_here(self, done: Callable[[], bool], deadline: float) -> None:
@@ -212,7 +203,7 @@ class Background:
 
     def _reset_in_child(self) -> None:
         _inherited.append((self._thread, self._loop))
-        self._thread = self._loop = self._failed = None
+        self._thread = self._loop = None
         self._lock = threading.RLock()
 
 

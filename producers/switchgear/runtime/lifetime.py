@@ -189,7 +189,6 @@ class Housekeeping:
         self._hooks = hooks
         self._reported_drops = 0
         emitter.before_close.append(functools.partial(self._refusals.sweep, everything=True))
-        emitter.before_close.append(availability.end)
 
     async def run(self) -> None:
         """Call :meth:`look` every second until cancelled."""

@@ -10,12 +10,12 @@ thread, so move long work to your own thread.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from switchgear import arguments
@@ -179,36 +179,13 @@ class HookList:
                 return
             self.on_transition(_change(transition))
 
+    def traceparent(self) -> str | None:
+        """Return the trace context of the first hook that has one, or None."""
+        return next((str(found) for found in self._run("traceparent") if found is not None), None)
+
     def on_transition(self, change: CircuitChange) -> None:
         """Call every ``on_transition``."""
         self._run("on_transition", change, background=change.source == "fleet")
-
-    def on_rejected(self, rejection: Rejection) -> None:
-        """Call every ``on_rejected``."""
-        self._run("on_rejected", rejection)
-
-    def on_fallback(self, rejection: Rejection, tool: str) -> None:
-        """Call every ``on_fallback``."""
-        self._run("on_fallback", rejection, tool)
-
-    def on_cached(self, tool: str, rejection: Rejection | None) -> None:
-        """Call every ``on_cached``."""
-        self._run("on_cached", tool, rejection)
-
-    def on_outcome(self, outcome: CallOutcome) -> None:
-        """Call every ``on_outcome``."""
-        self._run("on_outcome", outcome)
-
-    def on_drop(self, count: int) -> None:
-        """Call every ``on_drop``."""
-        self._run("on_drop", count, background=True)
-
-    def traceparent(self) -> str | None:
-        """Return the trace context of the first hook that has one, or None."""
-        for found in self._run("traceparent"):
-            if found is not None:
-                return str(found)
-        return None
 
     def _run(self, name: str, *given: object, background: bool = False) -> list[Any]:
         """Return what the hooks return. With ``background`` this is the client's own thread, which no ``sys.exit()`` may end."""
@@ -216,14 +193,16 @@ class HookList:
         found: list[Any] = []
         for method in self._methods.get(name, ()):
             try:
-                result = method(*given)
-                if inspect.iscoroutine(result):
-                    result.close()
-                    raise TypeError("The hook returned a coroutine. Hooks aren't awaited.")
-                found.append(result)
+                found.append(method(*given))
             except caught as error:
                 self._failed(name, method, error)
         return found
+
+    on_rejected = partialmethod(_run, "on_rejected")
+    on_fallback = partialmethod(_run, "on_fallback")
+    on_cached = partialmethod(_run, "on_cached")
+    on_outcome = partialmethod(_run, "on_outcome")
+    on_drop = partialmethod(_run, "on_drop", background=True)
 
     def _failed(self, name: str, method: Callable[..., Any], error: BaseException) -> None:
         self.failures += 1

@@ -1,15 +1,13 @@
-"""Export the status of clients as Prometheus metrics. It is read when Prometheus scrapes, so calls don't become slower.
+"""Export the status of a client as Prometheus metrics. It is read when Prometheus scrapes, so calls don't become slower.
 
 Needs ``prometheus-client`` (extra ``prometheus``).
 """
 
 from __future__ import annotations
 
-import re
-import threading
-from collections import Counter, defaultdict
+from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from switchgear.arguments import impossible
 from switchgear.client import Switchgear
@@ -17,78 +15,76 @@ from switchgear.emitter.status import EmitterStatus, SpoolStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
-from switchgear.runtime.fork import call_in_child
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
 
 
 MOST_CIRCUITS: Final = 1_000
 """The most circuits to export by name. The number by state is always complete."""
+MOST_TOOLS: Final = 1_000
+"""The most tools that :class:`CallCounts` counts by name. The others are added up as :data:`OTHER`."""
 OTHER: Final = "(other)"
-"""The name for all tools beyond the limit."""
-_LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
-
-
-_COUNTED: Final = {
-    "calls": ("Calls that were made.", ("tool", "status")),
-    "call_seconds": ("Seconds spent in calls.", ("tool",)),
-    "rejections": ("Calls that were refused.", ("tool", "source")),
-    "fallbacks": ("Fallbacks that were called instead.", ("tool", "fallback")),
-    "transitions": ("Changes of state.", ("tool", "source", "state")),
-}
+_NOT_INSTALLED: Final = "prometheus-client isn't installed."
+_INSTALL: Final = 'Run `pip install "switchgear[prometheus]"`.'
 
 
 class CallCounts(Hooks):
-    """Count calls since the start of the process: ``Switchgear(..., hooks=[counts])``. Thread-safe.
+    """Count calls by tool, from now on: ``Switchgear(..., hooks=[CallCounts()])``.
 
     With a hook for outcomes a guarded call is slower. Without it, :class:`SwitchgearCollector` exports everything but these counts.
 
     Args:
-        most_tools: The most tools with their own counts. The others are added up as :data:`OTHER`.
+        registry: The registry of the counters, the global one by default. It takes one ``CallCounts``, which clients may share.
+
+    Raises:
+        SwitchgearError: prometheus-client isn't installed.
     """
 
-    def __init__(self, *, most_tools: int = 1_000) -> None:
-        self._most_tools = most_tools
-        self._tools: set[str] = set()
-        self._counts: dict[str, dict[tuple[str, ...], float]] = {name: defaultdict(float) for name in _COUNTED}
-        self._replace_lock()
-        call_in_child(self._replace_lock)
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        try:
+            from prometheus_client import REGISTRY, Counter  # noqa: PLC0415 - optional
+        except ImportError:
+            raise SwitchgearError(_NOT_INSTALLED, hint=_INSTALL) from None
 
-    def values(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the ``calls``, ``call_seconds``, ``rejections``, ``fallbacks`` or ``transitions`` by their labels."""
-        with self._lock:
-            return dict(self._counts[name])
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"switchgear_guard_{name}", text, labels, registry=registry or REGISTRY)
+
+        self._tools: set[str] = set()
+        self._calls = counter("calls", "Calls that were made.", "tool", "status")
+        self._seconds = counter("call_seconds", "Seconds spent in calls.", "tool")
+        self._rejections = counter("rejections", "Calls that were refused.", "tool", "source")
+        self._fallbacks = counter("fallbacks", "Fallbacks that were called instead.", "tool", "fallback")
+        self._transitions = counter("transitions", "Changes of state.", "tool", "source", "state")
 
     def on_outcome(self, outcome: CallOutcome) -> None:
         """Count the call."""
-        self._add("calls", outcome.tool, outcome.status)
-        self._add("call_seconds", outcome.tool, amount=outcome.duration_ms / 1000)
+        tool = self._label(outcome.tool)
+        self._calls.labels(tool, outcome.status).inc()
+        self._seconds.labels(tool).inc(outcome.duration_ms / 1000)
 
     def on_rejected(self, rejection: Rejection) -> None:
         """Count the refusal."""
-        self._add("rejections", rejection.tool, rejection.source)
+        self._rejections.labels(self._label(rejection.tool), rejection.source).inc()
 
     def on_fallback(self, rejection: Rejection, tool: str) -> None:
         """Count the fallback."""
-        self._add("fallbacks", rejection.tool, tool)
+        self._fallbacks.labels(self._label(rejection.tool), self._label(tool)).inc()
 
     def on_transition(self, change: CircuitChange) -> None:
         """Count the change."""
-        self._add("transitions", change.tool, change.source, change.state)
+        self._transitions.labels(self._label(change.tool), change.source, change.state).inc()
 
-    def _add(self, name: str, tool: str, *labels: str, amount: float = 1) -> None:
-        with self._lock:
-            if len(self._tools) < self._most_tools:
-                self._tools.add(tool)
-            self._counts[name][tool if tool in self._tools else OTHER, *labels] += amount
-
-    def _replace_lock(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
+    def _label(self, tool: str) -> str:
+        """Return the tool's label. Names that callers invent must not make metrics without end."""
+        if len(self._tools) < MOST_TOOLS:
+            self._tools.add(tool)
+        return tool if tool in self._tools else OTHER
 
 
 class _Reading(NamedTuple):
@@ -101,7 +97,7 @@ class _Reading(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-def _readings(status: SwitchgearStatus, counts: CallCounts | None) -> Iterator[_Reading]:
+def _readings(status: SwitchgearStatus) -> Iterator[_Reading]:
     """Return the metrics of one client."""
     modes = {(mode,): mode == status.mode for mode in get_args(GuardMode)}
     yield _Reading("switchgear_guard_mode", "1 for the mode: what decides about calls.", modes, ("mode",))
@@ -118,14 +114,11 @@ def _readings(status: SwitchgearStatus, counts: CallCounts | None) -> Iterator[_
     yield _Reading("switchgear_guard_hook_failures_total", "Exceptions of hooks.", status.hook_failures)
     deaths = len(status.background_deaths)
     yield _Reading("switchgear_guard_background_failed_jobs", "Background jobs that were restarted.", deaths)
-    if counts is not None:
-        for name, (text, labels) in _COUNTED.items():
-            yield _Reading(f"switchgear_guard_{name}_total", text, counts.values(name), labels)
 
 
 def _circuits(source: str, states: Mapping[str, CircuitState]) -> Iterator[_Reading]:
     name = f"switchgear_guard_{source}_circuit"
-    by_state = {(state,): count for state, count in Counter(states.values()).items()}
+    by_state = {(state,): count for state, count in Tally(states.values()).items()}
     text = "Circuits by state. Of the process's own circuits, those that aren't closed."
     yield _Reading(f"{name}s", text, by_state, ("state",))
     listed = [each for each in states.items() if each[1] != "closed"][:MOST_CIRCUITS]
@@ -164,65 +157,27 @@ def _spool(status: SpoolStatus) -> Iterator[_Reading]:
     yield _Reading("switchgear_spool_damaged_total", "Unreadable parts of the spool.", status.damaged)
 
 
-_OWN_LABELS: Final = frozenset({"circuit", "fallback", "mode", "result", "source", "state", "status", "tool"})
-
-
-class _Client(NamedTuple):
-    gear: Switchgear
-    counts: CallCounts | None
-    labels: Mapping[str, str]
-
-
 class SwitchgearCollector:
-    """A collector for a registry: ``REGISTRY.register(SwitchgearCollector(gear))``.
-
-    A registry takes one collector. Several clients of a process share it, each with its own labels:
-    ``SwitchgearCollector(one, labels={"client": "planner"}).add(other, labels={"client": "writer"})``.
+    """A collector of one client for a registry: ``REGISTRY.register(SwitchgearCollector(gear))``.
 
     Args:
         gear: The client.
-        counts: Counts of calls and refusals by tool. It must also be one of the client's hooks.
-        labels: Fixed labels of every metric, such as ``{"client": "planner"}``.
 
     Raises:
-        SwitchgearError: An argument is impossible. The message names it.
+        SwitchgearError: ``gear`` isn't a client.
     """
 
-    def __init__(
-        self, gear: Switchgear, counts: CallCounts | None = None, *, labels: Mapping[str, str] | None = None
-    ) -> None:
-        self._clients: tuple[_Client, ...] = ()
-        self.add(gear, counts, labels=labels)
-
-    def add(
-        self, gear: Switchgear, counts: CallCounts | None = None, *, labels: Mapping[str, str] | None = None
-    ) -> Self:
-        """Add another client. Its labels have the same names, and at least one has another value.
-
-        Raises:
-            SwitchgearError: An argument is impossible, or the labels don't distinguish the client from the others.
-        """
+    def __init__(self, gear: Switchgear) -> None:
         if not isinstance(gear, Switchgear):
             impossible("gear", "a Switchgear", gear)
-        if counts is not None and not isinstance(counts, CallCounts):
-            impossible("counts", "a CallCounts", counts)
-        labels = {} if labels is None else labels
-        _check(labels)
-        for client in self._clients:
-            if client.labels.keys() != labels.keys() or client.labels == labels:
-                raise SwitchgearError(
-                    f"The labels {labels} don't distinguish this client from the one with {client.labels}.",
-                    hint='Give each client the same names with other values: labels={"client": "planner"}.',
-                )
-        self._clients = (*self._clients, _Client(gear, counts, dict(labels)))
-        return self
+        self._gear = gear
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics. The registry calls it. No client starts."""
+        """Return the metrics, so that a registry takes each from one collector. The client doesn't start."""
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        """Return each metric once, with the current values of every client.
+        """Return each metric with its current values.
 
         Raises:
             SwitchgearError: prometheus-client isn't installed.
@@ -230,30 +185,11 @@ class SwitchgearCollector:
         try:
             from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - optional
         except ImportError:
-            raise SwitchgearError(
-                "prometheus-client isn't installed.", hint='Run `pip install "switchgear[prometheus]"`.'
-            ) from None
-        names = list(self._clients[0].labels)
-        found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for client in self._clients:
-            fixed = [client.labels[name] for name in names]
-            for reading in _readings(client.gear.status(), client.counts):
-                if reading.name not in found:
-                    kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
-                    labels = [*names, *reading.labels]
-                    found[reading.name] = kind(reading.name, reading.description, labels=labels)
-                values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}
-                for key, value in values.items():
-                    found[reading.name].add_metric([*fixed, *key], float(value))
-        return found.values()
-
-
-def _check(labels: Mapping[str, str]) -> None:
-    if not isinstance(labels, Mapping):
-        impossible("labels", "a dict", labels, 'For example labels={"client": "planner"}.')
-    for name, value in labels.items():
-        if not isinstance(name, str) or not _LABEL.fullmatch(name) or name in _OWN_LABELS:
-            own = ", ".join(sorted(_OWN_LABELS))
-            impossible("The name of a label", f"of letters, digits and _, and none of {own}", name)
-        if not isinstance(value, str):
-            impossible(f"The value of the label {name}", "a string", value)
+            raise SwitchgearError(_NOT_INSTALLED, hint=_INSTALL) from None
+        for reading in _readings(self._gear.status()):
+            kind = CounterMetricFamily if reading.name.endswith("_total") else GaugeMetricFamily
+            family = kind(reading.name, reading.description, labels=reading.labels)
+            values = reading.value if isinstance(reading.value, Mapping) else {(): reading.value}
+            for labels, value in values.items():
+                family.add_metric(labels, float(value))
+            yield family

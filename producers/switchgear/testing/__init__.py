@@ -11,7 +11,7 @@ For pytest: ``pytest_plugins = ["switchgear.testing.pytest_plugin"]``.
 """
 
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
-from switchgear.testing.fleet import FakeClock, InMemoryFleet, memory_gear
+from switchgear.testing.fleet import FakeClock, InMemoryFleet
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker
 
@@ -22,5 +22,4 @@ __all__ = [
     "MemoryFollower",
     "MemoryLog",
     "MemoryWorker",
-    "memory_gear",
 ]

@@ -103,25 +103,17 @@ class InMemoryFleet:
     Args:
         policies: The policies of the fleet's circuits; see :data:`FleetPolicies`.
         clock: The clock of every client, circuit and session. A new :class:`FakeClock` by default.
-        topic_prefix: The prefix of the topic names.
 
     Raises:
         SwitchgearError: An argument is out of range. The message names it.
     """
 
-    def __init__(
-        self,
-        policies: FleetPolicies | None = None,
-        *,
-        clock: FakeClock | None = None,
-        topic_prefix: str = "switchgear.",
-    ) -> None:
+    def __init__(self, policies: FleetPolicies | None = None, *, clock: FakeClock | None = None) -> None:
         arguments.policies("policies", policies)
-        arguments.beginning("topic_prefix", topic_prefix)
         if clock is not None and not isinstance(clock, FakeClock):
             arguments.impossible("clock", "a FakeClock", clock)
         self.clock = clock or FakeClock()
-        self.names = TopicNames(prefix=topic_prefix)
+        self.names = TopicNames()
         self.log = MemoryLog(self.clock.wall)
         create_topics(self.log, self.names, _PARTITIONS)
         self._worker = MemoryWorker(self.log, ByTool(policies), names=self.names)
@@ -296,11 +288,3 @@ class InMemoryFleet:
             hint = "Make it with fleet.gear(...) or Switchgear(fleet)."
             arguments.impossible("gear", "a client of this fleet", gear, hint)
         return self._members[gear]
-
-
-def memory_gear(
-    service: str = "", *, policies: FleetPolicies | None = None, **options: Any
-) -> tuple[Switchgear, InMemoryFleet]:
-    """Return a client and its fleet, which has no other members. ``options`` are arguments of :class:`~switchgear.Switchgear`."""
-    fleet = InMemoryFleet(policies)
-    return fleet.gear(service, **options), fleet

@@ -5,8 +5,6 @@ They aren't registered automatically, because your tests may have a fixture with
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from switchgear.testing.fleet import FakeClock, InMemoryFleet
@@ -22,9 +20,3 @@ def fake_clock() -> FakeClock:
 def switchgear_fleet(fake_clock: FakeClock) -> InMemoryFleet:
     """Return a fleet in memory. Pass it to ``Switchgear`` in place of the address of the brokers."""
     return InMemoryFleet(clock=fake_clock)
-
-
-@pytest.fixture
-def open_circuit(switchgear_fleet: InMemoryFleet) -> Callable[..., None]:
-    """Return :meth:`InMemoryFleet.open_circuit`: ``open_circuit("tool")`` or ``open_circuit("tool", for_s=60)``."""
-    return switchgear_fleet.open_circuit

@@ -1,9 +1,9 @@
-"""The stream worker without Faust and Kafka. It folds with the same code and can crash at the same points."""
+"""The stream worker without Faust and Kafka. It folds with the same code."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, Literal
+from typing import Final
 
 from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_published
 from switchgear.fleet.registry import Policies
@@ -13,18 +13,14 @@ from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.topics import TopicNames
 
-CrashPoint = Literal["before_rows", "during_rows", "after_rows", "after_outputs"]
-"""Where in a batch a worker crashes: before or during the rows, before the records that follow from them, or before the offset."""
 LATE_AFTER_S: Final = 300.0
 """The default of the worker: an execution that is older on arrival doesn't count."""
 
 
 def create_topics(log: MemoryLog, names: TopicNames, partitions: int) -> None:
     """Create the topics that guards, workers and operators share."""
-    for topic in (names.executions, names.commands, names.dead):
+    for topic in (names.executions, names.commands, names.dead, names.circuits, names.changelog):
         log.create(topic, partitions)
-    for topic in (names.circuits, names.changelog):
-        log.create(topic, partitions, compact=True)
 
 
 class MemoryWorker:
@@ -62,7 +58,7 @@ class MemoryWorker:
         for number in self.owned:
             self._recover(number)
         self.fold.take_over(self._known())
-        self._write(self.fold.take())
+        self.write(self.fold.take())
 
     def step(self, partitions: Collection[int] | None = None) -> int:
         """Fold the new commands and write what follows from them, then the new executions. Return the number of both.
@@ -74,10 +70,7 @@ class MemoryWorker:
         return commands + self.finish(self.hold(partitions, topics=[self.names.executions]))
 
     def hold(self, partitions: Collection[int] | None = None, *, topics: Iterable[str] | None = None) -> Changes:
-        """Fold the new records without writing, as a worker in the middle of a batch.
-
-        Then call :meth:`finish` or :meth:`die`.
-        """
+        """Fold the new records without writing, as a worker in the middle of a batch. Then call :meth:`finish`."""
         self._held.clear()
         numbers = self.owned if partitions is None else sorted(set(partitions) & set(self.owned))
         for topic in topics or (self.names.commands, self.names.executions):
@@ -91,18 +84,10 @@ class MemoryWorker:
 
     def finish(self, changes: Changes) -> int:
         """Write the changes that :meth:`hold` returned, acknowledge their records, and return the number of these."""
-        self._write(changes)
+        self.write(changes)
         acknowledged = sum(offset - self.log.committed.get(place, 0) for place, offset in self._held.items())
         self.log.committed.update(self._held)
         return acknowledged
-
-    def die(self, changes: Changes, crash: CrashPoint) -> None:
-        """Write as much of the changes as a worker that crashes there, perhaps after it was replaced. It then owns nothing."""
-        if crash == "during_rows":  # the first ones, in their order
-            changes.rows = dict(list(changes.rows.items())[: len(changes.rows) // 2])
-        if crash != "before_rows":
-            self._write(changes, outputs=crash == "after_outputs")
-        self.revoke()
 
     def revoke(self) -> None:
         """Give up all partitions."""
@@ -134,7 +119,8 @@ class MemoryWorker:
     def _ends(self, topic: str) -> dict[int, int]:
         return {number: self.log.end(topic, number) for number in range(self.partitions)}
 
-    def _write(self, changes: Changes, *, outputs: bool = True) -> None:
+    def write(self, changes: Changes, *, outputs: bool = True) -> None:
+        """Write the rows, and with ``outputs`` the records that follow from them."""
         for key, (tool_name, row) in changes.rows.items():
             if row is None:
                 self.rows.pop(key, None)

@@ -168,7 +168,7 @@ async def narrow(kafka):
     return settings
 
 
-async def test_a_topic_that_takes_small_batches_is_sent_small_ones_from_then_on(kafka, caplog):
+async def test_a_topic_that_takes_only_small_batches_gets_every_event_once(kafka):
     settings = await narrow(kafka)
     with Switchgear(kafka.bootstrap, topic_prefix=settings.topic_prefix) as gear:
         search = gear.guard("search")(lambda: "found")
@@ -177,16 +177,14 @@ async def test_a_topic_that_takes_small_batches_is_sent_small_ones_from_then_on(
         for _ in range(3):
             for _ in range(2_000):
                 search()
-            assert await asyncio.to_thread(gear.flush, 20)
+            assert await asyncio.to_thread(gear.flush, 60)
         assert gear.status().emitter.acknowledged == 6_001
-    refused = [each for each in caplog.messages if "MessageSizeTooLarge" in each]
-    assert 1 <= len(refused) <= 3, "786 to 196, 49, 12 KiB: learnt once"
     found = [json.loads(record.value)["metric_id"] for record in await read(settings)]
     assert len(found) == len(set(found)) == 6_001
 
 
 async def test_the_record_that_the_topic_refuses_is_found_among_small_ones(kafka):
-    """The topic's limit is below a batch: batches get smaller until they fit, and a record that never fits is refused."""
+    """The topic's limit is below a batch: its records go one by one, and the one that is too large is refused."""
     settings = await narrow(kafka)
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix)
     records = [execution("t", number) for number in range(100)]

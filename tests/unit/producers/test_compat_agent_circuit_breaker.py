@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 
+from switchgear import SwitchgearError
 from switchgear.compat import AgentCircuitBreaker
 from switchgear.guard.options import OptionError
 from switchgear.guard.rejections import CircuitOpenError
@@ -267,7 +267,7 @@ def test_interrupted_probe_lets_the_next_call_probe(breaker, clock):
 
 
 def test_probe_that_never_returns_counts_as_lost_after_its_limit(clock):
-    breaker = AgentCircuitBreaker(1, 60, clock=clock, max_probe_seconds=100)
+    breaker = AgentCircuitBreaker(1, 60, clock=clock)
     fail(breaker)
     clock.now += 60
     started, release = threading.Event(), threading.Event()
@@ -279,13 +279,13 @@ def test_probe_that_never_returns_counts_as_lost_after_its_limit(clock):
     stuck = threading.Thread(target=lambda: breaker.call(hung))
     stuck.start()
     started.wait(20)
-    clock.now += 99
+    clock.now += 599
     with pytest.raises(CircuitOpenError):
         breaker.call(down)
     clock.now += 1  # it counts as lost: the cooldown starts again
     with pytest.raises(CircuitOpenError):
         breaker.call(down)
-    assert breaker.opened_at == 1_160.0
+    assert breaker.opened_at == 1_660.0
     release.set()
     stuck.join(20)
     assert breaker.state == "open"  # its late success is not believed
@@ -350,7 +350,6 @@ def test_raises_and_counts_an_exception_whose_text_fails(breaker):
             ({"cooldown_seconds": wrong}, "cooldown_seconds")
             for wrong in (-1, float("nan"), 10**400, "60", None, MINUTE)
         ),
-        *(({"max_probe_seconds": wrong}, "max_probe_seconds") for wrong in (0, float("inf"), "x", True, MINUTE)),
         ({"clock": 3}, "clock"),
     ],
 )
@@ -364,68 +363,10 @@ def test_repr_shows_state_and_failures(breaker):
     assert repr(breaker) == "<AgentCircuitBreaker closed, 1 of 3 failures>"
 
 
-# -- generators -------------------------------------------------------------------------------------------------------
+def test_refuses_a_generator_with_an_error(breaker):
+    def numbers():
+        yield 1
 
-
-def numbers(until, fails=False):
-    yield from range(until)
-    if fails:
-        raise DownError
-    return "all"
-
-
-def test_counts_a_generator_when_it_ends(breaker):
-    for _ in range(3):
-        with pytest.raises(DownError):
-            list(breaker.call(numbers, 2, fails=True))
-    assert breaker.state == "open"
-    with pytest.raises(CircuitOpenError, match="tool disabled"):
-        next(breaker.call(numbers, 2))
-
-
-def test_refuses_a_generator_when_its_first_item_is_read(breaker):
-    early = breaker.call(numbers, 2)
-    fail(breaker, 3)
-    with pytest.raises(CircuitOpenError):
-        next(early)
-
-
-def test_generator_that_is_closed_early_lets_the_next_call_probe(breaker, clock):
-    fail(breaker, 3)
-    clock.now += 60
-    breaker.call(numbers, 2)  # never read
-    left = breaker.call(numbers, 2)
-    assert next(left) == 0
-    with pytest.raises(CircuitOpenError):
-        next(breaker.call(numbers, 2))
-    left.close()
-    assert (breaker.state, breaker.failure_count) == ("half_open", 3)
-    assert list(breaker.call(numbers, 2)) == [0, 1]
-    assert (breaker.state, breaker.failure_count) == ("closed", 0)
-
-
-def test_passes_sent_values_and_exceptions_to_the_generator(breaker):
-    def echo():
-        heard = yield "ready"
-        try:
-            yield heard
-        except KeyError as error:
-            yield error.args
-        return "end"
-
-    talk = breaker.call(echo)
-    assert [next(talk), talk.send("hello"), talk.throw(KeyError("x"))] == ["ready", "hello", ("x",)]
-    with pytest.raises(StopIteration) as ended:
-        next(talk)
-    assert ended.value.value == "end"
-
-
-def test_ignores_exceptions_of_the_generators_reader(breaker):
-    @contextmanager
-    def connection():
-        yield from breaker.call(numbers, 1)
-
-    for _ in range(4):
-        with pytest.raises(KeyError), connection():
-            raise KeyError("my bug")
-    assert (breaker.state, breaker.failure_count) == ("closed", 0)
+    with pytest.raises(SwitchgearError, match="generator"):
+        breaker.call(numbers)
+    assert breaker.failure_count == 0

@@ -1,4 +1,4 @@
-"""AgentCircuitBreaker counts coroutines, futures and async generators when they end."""
+"""AgentCircuitBreaker counts coroutines and futures when they end."""
 
 from __future__ import annotations
 
@@ -156,24 +156,3 @@ async def test_counts_any_awaitable_when_it_ends(breaker):
         with pytest.raises(DownError):
             await breaker.call(Query)
     assert breaker.state == "open"
-
-
-async def test_counts_an_async_generator_when_it_ends(breaker):
-    async def words(fails):
-        yield "one"
-        yield "two"
-        if fails:
-            raise DownError
-
-    assert [word async for word in breaker.call(words, False)] == ["one", "two"]
-    for _ in range(3):
-        with pytest.raises(DownError):
-            [word async for word in breaker.call(words, True)]
-    with pytest.raises(CircuitOpenError):
-        await anext(breaker.call(words, True))
-    now[0] += 60
-    left = breaker.call(words, False)
-    await anext(left)
-    await left.aclose()
-    assert [word async for word in breaker.call(words, False)] == ["one", "two"]
-    assert breaker.state == "closed"

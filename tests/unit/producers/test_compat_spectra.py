@@ -1,4 +1,4 @@
-"""from_spectra and wrap_tools keep what Spectra's page on tool resilience promises."""
+"""from_spectra keeps what Spectra's page on tool resilience promises."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
-from switchgear.compat import FallbackUsed, SpectraOptions, from_spectra, wrap_tools
+from switchgear.compat import FallbackUsed, SpectraOptions, from_spectra
 from tests.support.waiting import until
 
 COOLDOWN = 0.1
@@ -52,7 +52,7 @@ def test_options_set_threshold_and_cooldown():
         opts.cooldown_period = timedelta(seconds=30)
 
     down = Tool()
-    tools = wrap_tools(from_spectra(configure), {"external_search": down})
+    tools = from_spectra(configure).guard_all({"external_search": down})
     fail(tools["external_search"], 3)
     with pytest.raises(CircuitOpenError) as refused:
         tools["external_search"]()
@@ -63,7 +63,7 @@ def test_options_set_threshold_and_cooldown():
 def test_each_tool_has_its_own_circuit():
     down, up = Tool(), Tool()
     up.error = None
-    tools = wrap_tools(from_spectra(quick), {"down": down, "up": up})
+    tools = from_spectra(quick).guard_all({"down": down, "up": up})
     fail(tools["down"])
     with pytest.raises(CircuitOpenError):
         tools["down"]()
@@ -85,7 +85,7 @@ def test_defaults_are_those_of_spectra():
 def test_opens_after_five_consecutive_failures_for_sixty_seconds_by_default():
     down = Tool()
     gear = from_spectra()
-    (tool,) = wrap_tools(gear, {"t": down}).values()
+    (tool,) = gear.guard_all({"t": down}).values()
     fail(tool, 4)
     down.error = None
     tool()  # a success ends the run of failures
@@ -99,7 +99,7 @@ def test_opens_after_five_consecutive_failures_for_sixty_seconds_by_default():
 def test_every_failure_counts():
     down = Tool()
     down.error = ValueError("no such city")
-    (tool,) = wrap_tools(from_spectra(quick), {"t": down}).values()
+    (tool,) = from_spectra(quick).guard_all({"t": down}).values()
     for _ in range(3):
         with pytest.raises(ValueError, match="no such city"):
             tool()
@@ -117,7 +117,7 @@ def test_cooldown_may_be_a_number_of_seconds():
 def test_successful_probe_closes_the_circuit_after_the_cooldown():
     flaky = Tool()
     gear = from_spectra(quick)
-    (tool,) = wrap_tools(gear, {"t": flaky}).values()
+    (tool,) = gear.guard_all({"t": flaky}).values()
     fail(tool)
     after_cooldown(gear, "t")
     flaky.error = None
@@ -128,7 +128,7 @@ def test_successful_probe_closes_the_circuit_after_the_cooldown():
 def test_failed_probe_opens_the_circuit_again():
     down = Tool()
     gear = from_spectra(quick)
-    (tool,) = wrap_tools(gear, {"t": down}).values()
+    (tool,) = gear.guard_all({"t": down}).values()
     fail(tool)
     after_cooldown(gear, "t")
     fail(tool, 1)
@@ -179,8 +179,7 @@ def with_fallbacks(opts):
 def test_calls_the_fallback_while_the_circuit_is_open():
     primary, backup = Tool(), Tool("from the backup")
     backup.error = None
-    tools = wrap_tools(
-        from_spectra(with_fallbacks),
+    tools = from_spectra(with_fallbacks).guard_all(
         {"mcp:weather-api:get_forecast": primary, "mcp:backup-weather:get_forecast": backup},
     )
     fail(tools["mcp:weather-api:get_forecast"])
@@ -193,7 +192,7 @@ def test_probes_the_primary_tool_after_the_cooldown():
     primary, backup = Tool("from the primary"), Tool("from the backup")
     backup.error = None
     gear = from_spectra(with_fallbacks)
-    tools = wrap_tools(gear, {"external_search": primary, "local_search": backup})
+    tools = gear.guard_all({"external_search": primary, "local_search": backup})
     fail(tools["external_search"])
     assert tools["external_search"]() == "from the backup"
     primary.error = None
@@ -218,7 +217,7 @@ def test_event_sink_receives_changes_and_fallbacks(as_function):
     primary, backup = Tool(), Tool()
     backup.error = None
     gear = from_spectra(with_fallbacks, event_sink=sink.publish if as_function else sink)
-    tools = wrap_tools(gear, {"external_search": primary, "local_search": backup})
+    tools = gear.guard_all({"external_search": primary, "local_search": backup})
     fail(tools["external_search"])
     tools["external_search"]()
     primary.error = None
@@ -240,7 +239,7 @@ def test_failing_event_sink_does_not_fail_the_call():
         raise RuntimeError("sink is full")
 
     gear = from_spectra(quick, event_sink=broken)
-    (tool,) = wrap_tools(gear, {"t": up}).values()
+    (tool,) = gear.guard_all({"t": up}).values()
     fail(tool)
     assert gear.status().local == {"t": "open"}
 
@@ -252,7 +251,7 @@ async def test_wraps_coroutine_functions():
     async def down():
         raise ConnectionError
 
-    (tool,) = wrap_tools(from_spectra(SpectraOptions(failure_threshold=1)), {"t": down}).values()
+    (tool,) = from_spectra(SpectraOptions(failure_threshold=1)).guard_all({"t": down}).values()
     with pytest.raises(ConnectionError):
         await tool()
     with pytest.raises(CircuitOpenError):
@@ -329,7 +328,7 @@ def test_configure_may_return_the_options_that_it_set():
         opts.failure_threshold = 1
         return opts
 
-    (tool,) = wrap_tools(from_spectra(configure), {"t": Tool()}).values()
+    (tool,) = from_spectra(configure).guard_all({"t": Tool()}).values()
     fail(tool, 1)
     with pytest.raises(CircuitOpenError):
         tool()
@@ -337,17 +336,17 @@ def test_configure_may_return_the_options_that_it_set():
 
 def test_rejects_tools_without_names():
     with pytest.raises(OptionError, match=r"tools must be a dict of functions by their tools' names, not \[<built-in"):
-        wrap_tools(from_spectra(), [len])
+        from_spectra().guard_all([len])
 
 
 def test_wraps_tools_with_other_options_of_the_client():
-    assert wrap_tools(from_spectra().with_options(single_flight=True), {"a": len})["a"]("four") == 4
+    assert from_spectra().with_options(single_flight=True).guard_all({"a": len})["a"]("four") == 4
 
 
 def test_fallback_is_the_function_of_the_same_agent():
     def tools_of(gear, user):
         down = Tool()
-        return wrap_tools(gear, {"external_search": down, "local_search": lambda: f"data of {user}"})
+        return gear.guard_all({"external_search": down, "local_search": lambda: f"data of {user}"})
 
     gear = from_spectra(with_fallbacks)
     ana, bob = tools_of(gear, "ana"), tools_of(gear, "bob")
@@ -358,6 +357,6 @@ def test_fallback_is_the_function_of_the_same_agent():
 def test_fallback_may_be_guarded_elsewhere():
     gear = from_spectra(with_fallbacks)
     gear.guard("local_search")(lambda: "guarded elsewhere")
-    (tool,) = wrap_tools(gear, {"external_search": Tool()}).values()
+    (tool,) = gear.guard_all({"external_search": Tool()}).values()
     fail(tool)
     assert tool() == "guarded elsewhere"

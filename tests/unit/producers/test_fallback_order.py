@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from switchgear import BreakerPolicy, CachePolicy, CircuitOpenError, OptionError, Switchgear
-from switchgear.telemetry.hooks import FunctionHooks
+from switchgear import BreakerPolicy, CachePolicy, CircuitOpenError, OptionError
 from switchgear.testing import InMemoryFleet
 
 STALE = CachePolicy(ttl_s=0, stale_for_s=600)
@@ -64,42 +63,6 @@ async def test_a_coroutine_function_is_served_in_the_same_order(gear, open_circu
 # -- functions --------------------------------------------------------------------------------------------------------
 
 
-def failing(_city):
-    raise ConnectionError("the fallback is down too")
-
-
-async def afailing(_city):
-    raise ConnectionError("the fallback is down too")
-
-
-@pytest.mark.parametrize("kind", ["function", "coroutine"])
-async def test_a_cached_result_is_served_if_the_fallback_function_fails(kind, caplog):
-    notified = []
-    hooks = FunctionHooks(
-        on_rejected=lambda refusal: notified.append(refusal.tool),
-        on_fallback=lambda refusal, tool: notified.append((refusal.tool, tool)),
-    )
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), hooks=[hooks])
-
-    async def acall(city):
-        return city
-
-    if kind == "function":
-        primary = gear.guard("a", fallback=failing, cache=STALE)(lambda city: city)
-        primary("Oslo")
-    else:
-        aprimary = gear.guard("a", fallback=afailing, cache=STALE)(acall)
-        await aprimary("Oslo")
-    gear.try_acquire("a").failure(ConnectionError())
-    found = gear.answer(primary, "Oslo") if kind == "function" else await gear.aanswer(aprimary, "Oslo")
-    assert (found.value, found.served_by, found.tool) == ("Oslo", "cache", "a")
-    assert notified == ["a"]
-    assert "could not stand in for a: ConnectionError: the fallback is down too" in caplog.text
-    with pytest.raises(ConnectionError):
-        primary("Bergen") if kind == "function" else await aprimary("Bergen")
-    assert notified[1:] == ["a", ("a", "failing" if kind == "function" else "afailing")]
-
-
 def test_fallback_functions_that_call_each_other_in_a_circle_end_in_the_refusal(gear, open_circuit):
     tools = {}
     tools["a"] = gear.guard("a", fallback=lambda: f"b: {tools['b']()}")(lambda: "a")
@@ -151,44 +114,3 @@ def test_arguments_are_adapted_for_a_function_too(gear, open_circuit, caplog):
 def test_rejects_adapters_by_tool_for_a_fallback_function(gear):
     with pytest.raises(OptionError, match="The option adapt of a can't be a dict by tool: its fallback is a function"):
         gear.guard("a", fallback=print, adapt={"b": print})(str)
-
-
-# -- adapters along a chain -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def chain(gear, open_circuit):
-    """a names b, b names c, c names d; each with arguments of its own; a and b are open."""
-
-    def b_of_a(city):
-        return (), {"q": city}
-
-    def d_of_c(q):
-        return (), {"words": [q]}
-
-    gear.guard("b", fallback="c")(lambda *, q: ("b", q))
-    gear.guard("c", fallback="d", adapt={"d": d_of_c})(lambda *, q: ("c", q))
-    gear.guard("d")(lambda *, words: ("d", words))
-    for tool in "ab":
-        open_circuit(tool)
-    return b_of_a
-
-
-def test_arguments_are_adapted_step_by_step_along_a_chain(gear, open_circuit, chain):
-    primary = gear.guard("a", fallback="b", adapt={"b": chain})(lambda city: ("a", city))
-    assert primary("Oslo") == ("c", "Oslo")
-    open_circuit("c")
-    assert primary("Oslo") == ("d", ["Oslo"])
-
-
-def test_an_adapter_for_the_tool_itself_goes_before_those_along_the_chain(gear, chain):
-    named = gear.guard("a", fallback="b", adapt={"b": chain, "c": lambda city: ((), {"q": city.upper()})})(str)
-    for_all = gear.guard("a", fallback="b", adapt=lambda city: ((), {"q": city.lower()}))(str)
-    assert (named("Oslo"), for_all("Oslo")) == (("c", "OSLO"), ("c", "oslo"))
-
-
-def test_an_adapter_that_fails_along_the_chain_skips_all_tools_after_it(gear, chain, caplog):
-    primary = gear.guard("a", fallback="b", adapt={"b": lambda: None})(lambda city: city)
-    with pytest.raises(CircuitOpenError):
-        primary("Oslo")
-    assert "the arguments of a could not be adapted for b" in caplog.text

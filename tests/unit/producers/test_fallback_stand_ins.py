@@ -11,7 +11,6 @@ import threading
 import pytest
 
 from switchgear import CachePolicy, CircuitOpenError, Switchgear
-from switchgear import fallback as stand_ins
 from switchgear.fallback import same_function
 
 
@@ -181,16 +180,6 @@ def test_a_method_falls_back_on_methods_of_its_own_class_alone(gear, open_circui
     assert "foreign can't stand in for x: a " in caplog.text
     assert gear.status().local.keys() == {"a", "x", "m"}, "the foreign circuit is not to blame"
     assert Foreign().get() == "secret"
-
-
-def test_remembers_a_bounded_number_of_guarded_tools(gear, open_circuit, monkeypatch):
-    monkeypatch.setattr(stand_ins, "MOST_TOOLS", 3)
-    for number in range(10):
-        gear.guard(f"tool-{number}")(lambda number=number: number)
-    assert len(gear._runtime.stand_ins._by_tool) == 3
-    primary = gear.guard("a", fallback=["tool-0", "tool-9"])(lambda: "a")
-    open_circuit("a")
-    assert primary() == 9
 
 
 def test_functions_that_threads_guard_under_one_name_at_once_are_not_fallbacks(gear, open_circuit, caplog):

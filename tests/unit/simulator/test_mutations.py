@@ -104,13 +104,13 @@ def test_a_generation_that_does_not_rise_is_noticed(monkeypatch):
 
 
 def test_a_record_that_is_never_published_is_noticed(monkeypatch):
-    write = MemoryWorker._write
+    write = MemoryWorker.write
 
     def forgetful(self, changes, *, outputs=True):
         changes.circuits = [published for published in changes.circuits if published.version % 3]
         write(self, changes, outputs=outputs)
 
-    monkeypatch.setattr(MemoryWorker, "_write", forgetful)
+    monkeypatch.setattr(MemoryWorker, "write", forgetful)
     error = broken(worker_crash_every_s=0.0, worker_outage_every_s=0.0, zombie_every_s=0.0)
     assert error.invariant in {"versions-rise", "at-most-n-probes", "recovered-closes", "no-call-while-open"}
 

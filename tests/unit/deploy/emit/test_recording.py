@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from switchgear.replay.history import parse_line
 from switchgear_cli.emit.recording import prepare, recorded_at
+from switchgear_cli.replay.history import parse_line
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
 

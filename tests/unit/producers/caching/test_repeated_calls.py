@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.caching.repeated_calls import MOST_COUNTED, DuplicateCounter
-from switchgear_schemas.errors import SettingsError
 from tests.support.clock import Clock
 
 
@@ -97,18 +96,6 @@ def test_counts_exactly_the_calls_within_the_window(waits):
 def test_counts_at_most_a_thousand_calls(counter):
     counts = [counter.noted("s", "search", "k") for _ in range(MOST_COUNTED + 5)]
     assert counts[-6:] == [MOST_COUNTED] * 6
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        *(("limit", wrong) for wrong in (0, 2.5, True, "5", None)),
-        *(("window_s", wrong) for wrong in (0, float("nan"), float("inf"), 10**400, "5", None, True)),
-    ],
-)
-def test_names_an_argument_that_is_out_of_range(name, wrong):
-    with pytest.raises(SettingsError, match=name):
-        DuplicateCounter(**{"clock": Clock(), name: wrong})
 
 
 def test_call_that_is_taken_back_does_not_count(counter, clock):

@@ -121,17 +121,6 @@ async def test_a_task_that_waited_too_long_makes_the_call_itself():
         await hung
 
 
-async def test_a_task_started_within_the_flight_makes_its_call_at_once(flights):
-    async def inner():
-        return "inner"
-
-    async def outer():
-        shared = await asyncio.wait_for(asyncio.create_task(flights.ado("k", inner)), LIMIT)
-        return shared.value + " and outer"
-
-    assert await flights.ado("k", outer) == ("inner and outer", True)
-
-
 async def test_after_its_own_flight_a_task_follows_others(flights):
     await flights.ado("k", lambda: asyncio.sleep(0))
     gate = asyncio.Event()

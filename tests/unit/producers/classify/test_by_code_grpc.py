@@ -32,11 +32,7 @@ def _answer(request, context):
         while context.is_active():
             time.sleep(0.01)
         return b""
-    if trailing == "odd-pushback":
-        context.set_trailing_metadata((("grpc-retry-pushback-ms", "9" * 400),))
-    elif trailing == "pushback":
-        context.set_trailing_metadata((("grpc-retry-pushback-ms", "1500"),))
-    elif trailing == "retry-info":
+    if trailing == "retry-info":
         context.set_trailing_metadata((("grpc-status-details-bin", details(12, 500_000_000)),))
     elif trailing == "garbage":
         context.set_trailing_metadata((("grpc-status-details-bin", b"\x1a\xff\xff\xff"),))
@@ -97,14 +93,11 @@ async def test_classifies_every_status_code(address, code, expected):
     assert classify(await raised_async(address, code)) == Classification(expected)
 
 
-@pytest.mark.parametrize(
-    ("trailing", "wait"),
-    [("pushback", 1.5), ("garbage", None), ("odd-pushback", None), ("", None)],
-)
-async def test_reads_the_wait_in_the_trailing_metadata(address, trailing, wait):
+@pytest.mark.parametrize("trailing", ["garbage", ""])
+async def test_asks_for_no_wait_without_readable_metadata(address, trailing):
     request = f"RESOURCE_EXHAUSTED {trailing}"
-    assert classify(raised(address, request)) == Classification("rate_limited", wait)
-    assert classify(await raised_async(address, request)) == Classification("rate_limited", wait)
+    assert classify(raised(address, request)) == Classification("rate_limited")
+    assert classify(await raised_async(address, request)) == Classification("rate_limited")
 
 
 async def test_reads_retry_info_over_the_wire(address):
@@ -147,7 +140,7 @@ class OverloadedError(grpc.RpcError):
 @pytest.mark.parametrize(
     "trailing",
     [
-        (("grpc-retry-pushback-ms", b"\xff"),),
+        (("grpc-status-details-bin", "text"),),
         (("alone",),),
         5,
         RuntimeError("no metadata yet"),

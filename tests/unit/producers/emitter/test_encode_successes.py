@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.emitter.encode import ClockOffset, encode_event, encode_items, encode_successes
+from switchgear.emitter.encode import encode_event, encode_items, encode_successes
 from switchgear.emitter.event import Event
 from switchgear.emitter.record_batch import singles
 from switchgear_schemas.execution import ToolExecution
@@ -19,16 +19,9 @@ WHO = {"emitter_id": "planner@host-1", "service": "planner"}
 OFFSET = 1_800_000_000.0
 
 
-def clock_offset():
-    return ClockOffset(clock=lambda: 0.0, wall=lambda: OFFSET)
-
-
-def encoded(items, clocks=None, who=None):
+def encoded(items, who=None):
     """Return the encoded plain successes in order."""
-    return [
-        each.values[0]
-        for each in singles(encode_successes(items, clock_offset=clocks or clock_offset(), **(who or WHO)))
-    ]
+    return [each.values[0] for each in singles(encode_successes(items, clock_offset=OFFSET, **(who or WHO)))]
 
 
 @given(
@@ -66,7 +59,7 @@ def test_calls_of_each_tool_keep_their_order():
         ("b", 0.0, 6.0, 1),
         ("a", 0.0, 7.0, 1),
     ]
-    found = singles(encode_items(items, clock_offset=clock_offset(), failed=pytest.fail, **WHO))
+    found = singles(encode_items(items, clock_offset=OFFSET, failed=pytest.fail, **WHO))
     executions = [ToolExecution.model_validate_json(each.values[0]) for each in found]
     assert [each.tool for each in found] == [each.tool_name for each in executions]
     of = {tool: [each for each in executions if each.tool_name == tool] for tool in "abc"}
@@ -81,7 +74,7 @@ def test_calls_of_each_tool_keep_their_order():
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 3), st.floats(0, 2e3), st.sampled_from([None, 0, 7]))))
 def test_encodes_calls_of_several_tools_generations_and_seconds(calls):
     items = [(tool, ended - took, ended, generation) for tool, ended, took, generation in calls]
-    runs = encode_successes(items, clock_offset=clock_offset(), **WHO)
+    runs = encode_successes(items, clock_offset=OFFSET, **WHO)
     assert len({run.tool for run in runs}) == len(runs)
     for run in runs:
         wanted = [each for each in items if each[0] == run.tool]
@@ -94,9 +87,7 @@ def test_encodes_calls_of_several_tools_generations_and_seconds(calls):
 
 
 def test_plain_successes_of_one_tool_stay_together():
-    runs = encode_items(
-        [("a", 0.0, 1.0, 1), ("b", 0.0, 1.0, 1)] * 5, clock_offset=clock_offset(), failed=pytest.fail, **WHO
-    )
+    runs = encode_items([("a", 0.0, 1.0, 1), ("b", 0.0, 1.0, 1)] * 5, clock_offset=OFFSET, failed=pytest.fail, **WHO)
     assert [(batch.tool, len(batch.values)) for batch in runs] == [("a", 5), ("b", 5)]
 
 
@@ -104,14 +95,14 @@ def test_a_call_that_cannot_be_encoded_is_reported_and_the_others_are_encoded():
     broken = [({"tool_name": "t", "status": "no such status"}, OFFSET), (Event("t\ud800", "error"), OFFSET)]
     errors = []
     items = [("a", 0.0, 1.0, 1), *broken, ("b", 0.0, 1.0, 1)]
-    found = singles(encode_items(items, clock_offset=clock_offset(), failed=errors.append, **WHO))
+    found = singles(encode_items(items, clock_offset=OFFSET, failed=errors.append, **WHO))
     assert [each.tool for each in found] == ["a", "b"]
     assert len(errors) == 2
     assert errors[0].field == "status"
 
 
 def test_encoding_no_items_returns_no_batches():
-    assert encode_items([], clock_offset=clock_offset(), failed=pytest.fail, **WHO) == []
+    assert encode_items([], clock_offset=OFFSET, failed=pytest.fail, **WHO) == []
 
 
 @pytest.mark.parametrize("ended", [0.0, 0.999999, 1.0, 59.9999994, 60.0, 86_399.999999])
@@ -122,20 +113,9 @@ def test_an_instant_is_exact_to_the_microsecond_at_the_turn_of_seconds(ended):
         assert at == pytest.approx(OFFSET + ended + shift, abs=2e-6)
 
 
-def test_calls_before_and_after_the_machine_slept_keep_their_own_time_in_one_batch():
-    now, wall = [100.0], [OFFSET]
-    clocks = ClockOffset(clock=lambda: now[0], wall=lambda: wall[0])
-    now[0], wall[0] = 110.0, OFFSET + 10 + 3_600
-    clocks.look()
-    ends = [105.0, 110.5, 105.1, 110.6]
-    values = encoded([("t", 0.0, ended, 1) for ended in ends], clocks)
-    times = [ToolExecution.model_validate_json(value).recorded_at.timestamp() - OFFSET for value in values]
-    assert times == pytest.approx([5.0, 3_610.5, 5.1, 3_610.6], abs=1e-5)
-
-
 def test_a_thousand_calls_have_a_thousand_ids_in_order():
     now = time.monotonic()
-    values = encoded([("t", now, now, 1)] * 10_000, ClockOffset())
+    values = encoded([("t", now, now, 1)] * 10_000)
     ids = [json.loads(value)["metric_id"] for value in values]
     assert len(set(ids)) == 10_000
     assert ids == sorted(ids)

@@ -98,7 +98,7 @@ class OnePartition(Link):
 @pytest.mark.parametrize("error", [None, InvalidMessageError()], ids=["acknowledged", "refused"])
 async def test_a_record_counts_before_a_flush_sees_its_answer(outbox, error):
     """A flush in another thread ends by the mark: its caller then reads the counts."""
-    outbox._link = OnePartition(Answering(error), "executions", 1)
+    outbox._link = OnePartition(Answering(error), "executions")
     seen = []
     record = RecordBatch("a", [b"1"], lambda _reason: seen.append((outbox.pending, mark.answered)))
     outbox.offer([record])

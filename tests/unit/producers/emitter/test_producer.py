@@ -15,7 +15,7 @@ async def test_a_retired_producer_is_closed_when_its_last_batch_is_answered():
         async def stop(self):
             closed.append(True)
 
-    link = Link(Closing(None), "executions", 1)
+    link = Link(Closing(None), "executions")
     async with link.slots:
         closing = asyncio.create_task(link.close_when_idle())
         await asyncio.sleep(0.01)
@@ -25,7 +25,7 @@ async def test_a_retired_producer_is_closed_when_its_last_batch_is_answered():
 
 
 async def test_a_batch_waits_when_the_most_are_in_flight():
-    link = Link(None, "executions", 1)
+    link = Link(None, "executions")
     for _ in range(MOST_IN_FLIGHT):
         await link.slots.acquire()
     assert link.slots.locked()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import aiokafka.errors as kafka
 import pytest
 
-from switchgear.emitter.send_failure import _NOT_WRITTEN, _OUTAGE, _REFUSED, _TOO_LARGE, Verdict, is_outage, judge
+from switchgear.emitter.send_failure import _NOT_WRITTEN, _OUTAGE, _REFUSED, Verdict, is_outage, judge
 
 
-@pytest.mark.parametrize("error", [kafka.MessageSizeTooLargeError(), kafka.RecordListTooLargeError()])
-def test_a_batch_that_is_too_large_for_the_topic_is_made_smaller(error):
-    assert judge(error, 1) is Verdict.REFUSE
-    assert judge(error, 2) is Verdict.SMALLER
-
-
-@pytest.mark.parametrize("error", [kafka.CorruptRecordException(), kafka.InvalidTimestampError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        kafka.CorruptRecordException(),
+        kafka.InvalidTimestampError(),
+        kafka.MessageSizeTooLargeError(),
+        kafka.RecordListTooLargeError(),
+    ],
+)
 def test_a_refused_batch_is_split_and_a_refused_record_is_given_up(error):
     assert judge(error, 1) is Verdict.REFUSE
     assert judge(error, 2) is Verdict.SPLIT
@@ -50,11 +52,11 @@ def test_a_batch_that_may_have_been_written_is_sent_again_marked(error):
 
 def test_every_error_name_exists_in_the_pinned_aiokafka():
     known = {name for name in dir(kafka) if isinstance(getattr(kafka, name), type)}
-    assert (_REFUSED | _TOO_LARGE) - known == set()
+    assert _REFUSED - known == set()
     assert _NOT_WRITTEN - known == {"AssertionError"}
 
 
-@pytest.mark.parametrize("name", sorted(_REFUSED | _TOO_LARGE | (_NOT_WRITTEN - {"AssertionError"})))
+@pytest.mark.parametrize("name", sorted(_REFUSED | (_NOT_WRITTEN - {"AssertionError"})))
 def test_verdicts_are_for_errors_that_aiokafka_does_not_retry(name):
     retried_by_aiokafka = getattr(kafka, name).retriable
     assert not retried_by_aiokafka or name in {

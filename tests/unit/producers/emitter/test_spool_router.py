@@ -153,19 +153,18 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
     assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
 
 
-def test_a_disk_that_hangs_holds_up_no_call_and_shows_in_the_status(
-    make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    really, hang = Spool.append, threading.Event()
+def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch) -> None:
+    really, hang, hangs = Spool.append, threading.Event(), threading.Event()
 
     def append(self: Spool, events: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
+        hangs.set()
         hang.wait(30)
         return really(self, events, in_flight=in_flight)
 
     monkeypatch.setattr(Spool, "append", append)
     emitter = make(buffer_size=1_000)
     emit(emitter, 0, 100)
-    until(lambda: spool_of(emitter).waiting_s > 0.1)
+    assert hangs.wait(30)
     began = time.perf_counter()
     emit(emitter, 100, 500)
     assert time.perf_counter() - began < 5
@@ -269,6 +268,20 @@ def test_takes_over_one_dead_process_at_a_time(make: Callable[..., Emitter], tmp
 def test_a_spool_below_16_mib_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SwitchgearError, match="spool_bytes is 1000"):
         Emitter(NO_BROKER, spool_dir=tmp_path, spool_bytes=1_000)
+
+
+def test_a_relative_folder_stays_when_the_working_directory_changes(
+    make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    emitter = make(spool_dir="events")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    emit(emitter, 0, 10)
+    emitter.close(0)
+    assert emitter.status().spooled == 10
+    assert left_in(tmp_path / "events") == list(range(10))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_the_status_has_no_spool_without_spool_dir() -> None:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Event, Switchgear
-from switchgear.emitter.encode import ClockOffset, encode_items
+from switchgear.emitter.encode import encode_items
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.execution import ToolExecution
 
@@ -222,7 +222,11 @@ def test_a_success_leaves_a_tuple_and_the_background_makes_the_event_of_it(conne
     ((value,),) = (
         run.values
         for run in encode_items(
-            [second], emitter_id="me", service="planner", clock_offset=ClockOffset(), failed=pytest.fail
+            [second],
+            emitter_id="me",
+            service="planner",
+            clock_offset=time.time() - time.monotonic(),
+            failed=pytest.fail,
         )
     )
     found = ToolExecution.model_validate_json(value)

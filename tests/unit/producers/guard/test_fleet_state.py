@@ -8,7 +8,7 @@ import pytest
 
 from switchgear import Permit, Rejection, SwitchgearError
 from switchgear.follower.follower import CircuitFollower
-from switchgear.follower.view import UNAVAILABLE, AgingViews, DenyingViews, SilentViews, Views
+from switchgear.follower.view import UNAVAILABLE, DenyingViews, SilentViews, Views
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
@@ -175,43 +175,10 @@ def test_the_dict_that_calls_hold_stays_the_same_object() -> None:
     scene = Scene()
     scene.load()
     assert scene.views is scene.follower.table.views
-    scene.views.look = lambda: None  # type: ignore[attr-defined]
-    for kind in (SilentViews, DenyingViews, AgingViews, Views):
+    for kind in (SilentViews, DenyingViews, Views):
         scene.follower.table.views.answer(kind)
         assert type(scene.views) is kind
         assert len(scene.views) == 1
-
-
-@pytest.mark.parametrize(("wanted", "then"), [("deny", "deny"), ("local", "local_only"), ("last_known", "last_known")])
-def test_when_the_background_has_ended_every_call_sees_the_age_itself(wanted: OnStateUnavailable, then: str) -> None:
-    scene = Scene(wanted)
-    scene.load()
-    scene.availability.end()
-    assert (scene.availability.mode, bool(scene.ask("fine")), bool(scene.ask("broken"))) == ("fleet", True, False)
-    assert scene.ask("fine").generation == 0
-    scene.age = 15.0
-    assert bool(scene.ask("fine")) == (wanted != "deny")
-    assert bool(scene.ask("broken")) == (wanted == "local")
-    assert scene.availability.mode == then
-    assert scene.decision.is_open("fine") == (wanted == "deny")
-
-
-def test_an_outdated_last_known_state_is_ignored_after_the_end_of_the_background() -> None:
-    scene = Scene()
-    scene.load()
-    scene.availability.end()
-    scene.age = STATE_MAX_AGE_S
-    assert isinstance(scene.ask("broken"), Permit)
-    assert scene.ask("fine").generation is None
-    assert scene.availability.mode == "local_only"
-
-
-def test_circuits_that_were_never_read_stay_unavailable_after_the_end_of_the_background() -> None:
-    for wanted, mode in (("deny", "deny"), ("last_known", "loading")):
-        scene = Scene(wanted)  # type: ignore[arg-type]
-        scene.availability.end()
-        assert scene.availability.mode == mode
-        assert bool(scene.ask("fine")) == (mode == "loading")
 
 
 def test_a_state_max_age_below_the_age_of_a_stale_state_is_refused() -> None:

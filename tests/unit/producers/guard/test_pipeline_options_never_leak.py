@@ -59,6 +59,10 @@ RESULTS_ONLY = st.fixed_dictionaries(
 ENDINGS = ("returns", "raises", "hangs", "is cancelled")
 
 
+async def a_stream():
+    yield "function"
+
+
 async def behave(ending):
     if ending == "raises":
         raise DownError
@@ -70,6 +74,8 @@ async def behave(ending):
 def tool_of(gear, kind, ending, options):
     """A guarded coroutine function that makes one call of ``kind`` to its ``ending``."""
     if kind == "stream":
+        if callable(options.get("fallback")):
+            options = {**options, "fallback": a_stream}
 
         @gear.guard("tool", **options)
         async def stream():

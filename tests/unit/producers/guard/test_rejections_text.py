@@ -26,7 +26,6 @@ from switchgear import (
     Switchgear,
     ThreadsBusyError,
     from_spectra,
-    wrap_tools,
 )
 from switchgear.testing import InMemoryFleet
 
@@ -101,7 +100,7 @@ def by_the_agent_circuit_breaker() -> BaseException:
 
 def by_spectra() -> BaseException:
     gear = from_spectra(SpectraOptions(failure_threshold=1))
-    registered = wrap_tools(gear, {TOOL: down})
+    registered = gear.guard_all({TOOL: down})
     caught(registered[TOOL])
     return caught(registered[TOOL])
 

@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, SwitchgearError, Usage
+from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
 from switchgear.telemetry.hooks import FunctionHooks
 
 PROBING = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.05)
@@ -235,21 +235,6 @@ def test_a_generator_does_not_fall_back_on_a_guarded_function(gear, open_circuit
     assert "function can't stand in for a: a function in place of a generator" in caplog.text
 
 
-async def test_a_function_that_returns_an_iterable_stands_in_for_a_generator(gear, open_circuit):
-    @gear.guard("a", fallback=lambda: iter(["x"]))
-    def primary():
-        yield "a"
-
-    @gear.guard("b", fallback=lambda: anumbers())  # noqa: PLW0108 - a function of its own
-    async def aprimary():
-        yield "b"
-
-    for tool in ("a", "b"):
-        open_circuit(tool)
-    assert list(primary()) == ["x"]
-    assert await items(aprimary()) == [0, 1, 2]
-
-
 # -- arguments that don't fit, and errors of the reader ---------------------------------------------------------------
 
 
@@ -322,25 +307,6 @@ async def test_an_error_in_the_async_with_block_of_a_guarded_context_manager_cou
 
 
 # -- functions that stand in ------------------------------------------------------------------------------------------
-
-
-def test_a_text_that_stands_in_for_a_stream_is_one_item_and_a_number_is_an_error(gear, open_circuit):
-    made = {"text": "sorry", "bytes": b"sorry", "list": ["a", "b"], "number": 3}
-    streams = {name: gear.guard("t", fallback=lambda value=value: value)(numbers) for name, value in made.items()}
-    open_circuit("t")
-    assert list(streams["text"]()) == ["sorry"]
-    assert list(streams["bytes"]()) == [b"sorry"]
-    assert list(streams["list"]()) == ["a", "b"]
-    with pytest.raises(SwitchgearError, match="A fallback of a generator returned 3, which has no items"):
-        list(streams["number"]())
-
-
-async def test_a_plain_iterable_stands_in_for_an_async_generator(gear, open_circuit):
-    streams = [gear.guard("t", fallback=lambda value=value: value)(anumbers) for value in ("sorry", ["a", "b"], 3)]
-    open_circuit("t")
-    assert [await items(stream()) for stream in streams[:2]] == [["sorry"], ["a", "b"]]
-    with pytest.raises(SwitchgearError, match="which has no items"):
-        await items(streams[2]())
 
 
 async def test_values_and_exceptions_pass_through_an_async_generator_that_stands_in(gear, open_circuit):

@@ -185,23 +185,3 @@ def test_a_call_that_no_thread_takes_within_its_limit_is_not_made(one_thread, ou
 
 
 # -- a function in place of a coroutine -------------------------------------------------------------------------------
-
-
-def fallback_of(gear, function, limit):
-    """A coroutine function whose tool is open; ``function`` stands in for it."""
-    gear.guard("b", timeout=limit)(function)
-
-    @gear.guard("a", fallback="b")
-    async def tool():
-        return "never"
-
-    gear.try_acquire("a").failure(ConnectionError())
-    return tool
-
-
-async def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_coroutine_call(one_thread, outcomes):
-    taken = Taken(one_thread)
-    taken.let_go_after(1.2)
-    assert await fallback_of(one_thread, lambda: "fine", LONG)() == "fine"
-    assert of(outcomes, "b") == [("success", None)]
-    assert not one_thread.is_open("b")

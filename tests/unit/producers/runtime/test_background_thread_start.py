@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from switchgear import Switchgear
-from switchgear.runtime.background_thread import START_AGAIN_S, Background, NotStartedError
+from switchgear.runtime.background_thread import Background, NotStartedError
 from tests.support.waiting import until
 
 really_start = threading.Thread.start
@@ -51,19 +51,6 @@ def test_loop_raises_the_reason_when_no_thread_can_be_started(background, no_thr
     with pytest.raises(NotStartedError, match="RuntimeError: can't start new thread"):
         background.loop()
     assert not background.alive
-
-
-def test_no_start_is_tried_for_a_second_after_a_failed_one(background, no_threads, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("switchgear.runtime.background_thread.time.monotonic", lambda: now[0])
-    for _ in range(5):
-        with pytest.raises(NotStartedError, match="can't start new thread"):
-            background.loop()
-    assert len(no_threads) == 1
-    now[0] += START_AGAIN_S
-    with pytest.raises(NotStartedError):
-        background.loop()
-    assert len(no_threads) == 2
 
 
 def test_the_thread_is_started_when_threads_are_available_again(background, no_threads, monkeypatch):

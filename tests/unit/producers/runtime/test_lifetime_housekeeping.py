@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
+from switchgear import BreakerPolicy, Switchgear
 from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.spooling import databases, events_in
 from tests.support.waiting import until
@@ -88,24 +88,3 @@ def test_housekeeping_runs_in_the_background(dropped: list[int]) -> None:
         assert sum(dropped) == 10, "in one or more reports"
         assert gear.status().background_deaths == {}
         gear._emitter.close(0)  # type: ignore[union-attr]
-
-
-def test_calls_of_a_closed_client_check_the_age_of_the_fleets_state() -> None:
-    """Its background is gone: until its status was asked for it went by a picture of any age."""
-    gear = Switchgear(NO_BROKER, on_state_unavailable="deny")
-    follower = gear._follower
-    assert follower is not None
-    age = 0.0
-    follower.age_s = lambda: age  # type: ignore[method-assign]
-    follower.loaded = True
-    assert gear._availability is not None
-    gear._availability.look()
-    gear.close(0)
-    assert gear.call("t", lambda: 1) == 1
-    age = 3_600.0
-    assert not gear.try_acquire("t")
-    with pytest.raises(CircuitOpenError, match="unavailable"):
-        gear.call("t", int)
-    assert gear.is_open("t")
-    assert gear.status().mode == "deny"
-    assert not gear.try_acquire("t")

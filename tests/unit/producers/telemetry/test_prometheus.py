@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -88,37 +87,44 @@ def test_exports_waiting_events_while_kafka_is_down(away: Switchgear) -> None:
 
 
 def test_prometheus_parser_reads_the_export(away: Switchgear) -> None:
-    counts = CallCounts()
-    for client in (away, Switchgear.local(local_policies=POLICY, hooks=[counts])):
+    counted = CollectorRegistry()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[CallCounts(counted)])
+    counted.register(SwitchgearCollector(gear))  # type: ignore[arg-type]
+    for client, registry in ((away, registry_of(SwitchgearCollector(away))), (gear, counted)):
         client.call("search", lambda: 1)
-        text = generate_latest(registry_of(SwitchgearCollector(client, counts))).decode()
+        text = generate_latest(registry).decode()
         names = [family.name for family in text_string_to_metric_families(text)]
         assert len(names) == len(set(names)) > 5
         assert all(name.startswith("switchgear_") for name in names)
 
 
 def test_exports_calls_by_tool_with_call_counts() -> None:
-    counts = CallCounts()
-    gear = Switchgear.local(local_policies=POLICY, hooks=[counts])
+    registry = CollectorRegistry()
+    gear = Switchgear.local(local_policies=POLICY, hooks=[CallCounts(registry)])
     gear.call("search", lambda: 1)
     opened(gear, "search")
     assert not gear.try_acquire("search")
-    registry = registry_of(SwitchgearCollector(gear, counts, labels={"client": "planner"}))
     value = registry.get_sample_value
-    client = {"client": "planner"}
-    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "success"}) == 1
-    assert value("switchgear_guard_calls_total", client | {"tool": "search", "status": "error"}) == 2
-    assert value("switchgear_guard_rejections_total", client | {"tool": "search", "source": "local"}) == 1
-    assert (value("switchgear_guard_call_seconds_total", client | {"tool": "search"}) or 0) > 0
-    moved = client | {"tool": "search", "source": "local", "state": "open"}
-    assert value("switchgear_guard_transitions_total", moved) == 1
+    assert value("switchgear_guard_calls_total", {"tool": "search", "status": "success"}) == 1
+    assert value("switchgear_guard_calls_total", {"tool": "search", "status": "error"}) == 2
+    assert value("switchgear_guard_rejections_total", {"tool": "search", "source": "local"}) == 1
+    assert (value("switchgear_guard_call_seconds_total", {"tool": "search"}) or 0) > 0
+    assert value("switchgear_guard_transitions_total", {"tool": "search", "source": "local", "state": "open"}) == 1
 
 
-def test_adds_up_tools_beyond_the_limit() -> None:
-    counts = CallCounts(most_tools=2)
+def test_adds_up_tools_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchgear.telemetry.prometheus.MOST_TOOLS", 2)
+    registry = CollectorRegistry()
+    counts = CallCounts(registry)
     for number in range(5):
         counts.on_outcome(CallOutcome(f"t{number}", "success", 1.0))
-    assert counts.values("calls") == {("t0", "success"): 1, ("t1", "success"): 1, (OTHER, "success"): 3}
+    found = {
+        sample.labels["tool"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "switchgear_guard_calls_total"
+    }
+    assert found == {"t0": 1, "t1": 1, OTHER: 3}
 
 
 def test_registering_does_not_start_the_client() -> None:
@@ -129,17 +135,10 @@ def test_registering_does_not_start_the_client() -> None:
     assert not status.emitter.alive
 
 
-def test_two_clients_share_a_collector_with_one_family_per_metric(away: Switchgear) -> None:
-    counts = CallCounts()
-    other = Switchgear.local(local_policies=POLICY, hooks=[counts])
-    other.call("search", lambda: 1)
+def test_each_metric_is_one_family(away: Switchgear) -> None:
     opened(away, "search")
-    collector = SwitchgearCollector(away, labels={"client": "planner", "zone": "a"})
-    registry = registry_of(collector.add(other, counts, labels={"zone": "a", "client": "writer"}))
-    value = registry.get_sample_value
-    assert value("switchgear_guard_mode", {"client": "planner", "zone": "a", "mode": "loading"}) == 1
-    assert value("switchgear_guard_mode", {"client": "writer", "zone": "a", "mode": "local_only"}) == 1
-    assert value("switchgear_emitter_emitted_total", {"client": "planner", "zone": "a"}) == 2
+    registry = registry_of(SwitchgearCollector(away))
+    CallCounts(registry).on_outcome(CallOutcome("search", "success", 1.0))
     text = generate_latest(registry).decode()
     helped = [line for line in text.splitlines() if line.startswith("# HELP")]
     assert len(helped) == len(set(helped)) > 20
@@ -151,44 +150,12 @@ def test_two_clients_share_a_collector_with_one_family_per_metric(away: Switchge
 def test_registry_takes_one_collector_only() -> None:
     registry = registry_of(SwitchgearCollector(Switchgear.local()))
     with pytest.raises(ValueError, match="Duplicated"):
-        registry.register(SwitchgearCollector(Switchgear.local(), labels={"client": "b"}))  # type: ignore[arg-type]
+        registry.register(SwitchgearCollector(Switchgear.local()))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("first", [None, {"client": "a"}, {"zone": "a"}])
-def test_rejects_a_second_client_with_the_same_labels(first: dict[str, str] | None) -> None:
-    collector = SwitchgearCollector(Switchgear.local(), labels=first)
-    with pytest.raises(SwitchgearError, match=r"labels=\{"):
-        collector.add(Switchgear.local(), labels={"client": "a"})
-    with pytest.raises(SwitchgearError, match=r"labels=\{"):
-        collector.add(Switchgear.local(), labels=first)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {"mode": "x"},
-        {"tool": "x"},
-        {"client": 5},
-        {"a b": "x"},
-        {"__x": "y"},
-        {"": "x"},
-        {5: "x"},
-        ["client"],
-        "client",
-        5,
-    ],
-    ids=repr,
-)
-def test_rejects_impossible_labels(labels: Any) -> None:
-    with pytest.raises(SwitchgearError, match="label"):
-        SwitchgearCollector(Switchgear.local(), labels=labels)
-
-
-def test_rejects_what_is_not_a_client_or_call_counts() -> None:
+def test_rejects_what_is_not_a_client() -> None:
     with pytest.raises(SwitchgearError, match="Switchgear"):
         SwitchgearCollector("gear")  # type: ignore[arg-type]
-    with pytest.raises(SwitchgearError, match="CallCounts"):
-        SwitchgearCollector(Switchgear.local(), {"search": 1})  # type: ignore[arg-type]
 
 
 def test_error_without_prometheus_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +163,9 @@ def test_error_without_prometheus_client_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
         list(collector.collect())
+
+
+def test_call_counts_without_prometheus_client_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(SwitchgearError, match=r"pip install \"switchgear\[prometheus\]\""):
+        CallCounts()

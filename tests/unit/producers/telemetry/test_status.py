@@ -11,9 +11,7 @@ import pytest
 from switchgear import EmitterStatus, FollowerStatus, Switchgear, SwitchgearStatus
 from switchgear.emitter.status import SpoolStatus
 
-SPOOL = SpoolStatus(
-    in_use=False, records=0, bytes=0, limit_bytes=10, taken_over=0, dropped=0, damaged=0, error=None, waiting_s=0
-)
+SPOOL = SpoolStatus(in_use=False, records=0, bytes=0, limit_bytes=10, taken_over=0, dropped=0, damaged=0, error=None)
 EMITTER = EmitterStatus(
     emitted=5, acknowledged=5, dropped=0, failed=0, buffered=0, connected=True, alive=True, last_error=None, spool=SPOOL
 )

@@ -1,7 +1,6 @@
 import pytest
 
 from switchgear.testing import FakeClock, MemoryLog
-from switchgear.testing import log as log_module
 from switchgear.testing.log import NoSuchPartitionError
 from switchgear_schemas.partitioner import owner_partition
 
@@ -48,34 +47,11 @@ def test_read_starts_at_an_offset_and_may_be_bounded(log):
     assert log.end("calls", 0) == 5
 
 
-def test_retention_removes_the_oldest_and_keeps_offsets(log):
-    for number in range(5):
-        log.append("calls", b"k", b"%d" % number, partition=0)
-    log.forget_before("calls", 0, 3)
-    assert [message.offset for message in log.read("calls", 0, 0)] == [3, 4]
-    assert log.append("calls", b"k", b"5", partition=0).offset == 5
-    log.forget_before("calls", 0, 100)
-    assert log.read("calls", 0, 0) == []
-    assert log.append("calls", b"k", b"6", partition=0).offset == 6
-
-
 def test_compacted_returns_the_newest_record_of_each_key(log):
-    log.create("states", 2, compact=True)
+    log.create("states", 2)
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None), (None, b"x")):
         log.append("states", key, value, partition=1)
     assert {key: message.value for key, message in log.compacted("states").items()} == {b"a": b"2"}
-
-
-def test_compaction_keeps_the_newest_record_of_each_key_at_its_offset(log, monkeypatch):
-    monkeypatch.setattr(log_module, "_DIRTY", 10)
-    log.create("states", 1, compact=True)
-    for number in range(100):
-        log.append("states", b"%d" % (number % 3), b"%d" % number, partition=0)
-    kept = log.read("states", 0, 0)
-    assert len(kept) < 20
-    assert [message.value for message in kept[-3:]] == [b"97", b"98", b"99"]
-    assert [message.offset for message in log.read("states", 0, 98)] == [98, 99]
-    assert log.end("states", 0) == 100
 
 
 def test_error_names_the_missing_topic_and_the_existing_ones(log):

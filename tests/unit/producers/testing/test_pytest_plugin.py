@@ -10,9 +10,9 @@ USERS_TEST = """
     from switchgear import CircuitOpenError, Switchgear
     import pytest
 
-    def test_my_agent_does_without_the_weather(switchgear_fleet, open_circuit, fake_clock):
+    def test_my_agent_does_without_the_weather(switchgear_fleet, fake_clock):
         gear = Switchgear(switchgear_fleet, service="agent")
-        open_circuit("mcp:weather:get_forecast", for_s=60)
+        switchgear_fleet.open_circuit("mcp:weather:get_forecast", for_s=60)
         with pytest.raises(CircuitOpenError):
             gear.call("mcp:weather:get_forecast", lambda: "sunny")
         switchgear_fleet.advance(61)

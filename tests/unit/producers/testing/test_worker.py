@@ -1,4 +1,4 @@
-"""MemoryWorker crashes at the points of the real worker, and its successor recovers."""
+"""MemoryWorker folds as the real worker. It may crash at any point, and its successor recovers."""
 
 import msgspec
 import pytest
@@ -10,6 +10,7 @@ from switchgear.testing.worker import create_topics
 from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
+from tests.support.crashes import crash
 
 NAMES = TopicNames(prefix="t.")
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
@@ -62,15 +63,15 @@ def test_worker_folds_new_records_and_acknowledges_them(place):
     assert worker.step() == 0
 
 
-@pytest.mark.parametrize("crash", CRASHES)
-def test_next_worker_counts_each_call_once_after_a_crash(place, crash):
+@pytest.mark.parametrize("point", CRASHES)
+def test_next_worker_counts_each_call_once_after_a_crash(place, point):
     worker = place.worker()
     place.say()
     worker.step()
     for _ in range(2):
         place.say()
     place.say("success", tool="other")
-    worker.die(worker.hold(), crash)
+    crash(worker, worker.hold(), point)
     assert worker.owned == ()
     place.clock.advance(8)
     place.worker().step()
@@ -83,7 +84,7 @@ def test_takeover_publishes_a_record_that_a_crash_lost(place):
     worker = place.worker()
     for _ in range(3):
         place.say()
-    worker.die(worker.hold(), "after_rows")
+    crash(worker, worker.hold(), "after_rows")
     assert place.records() == []
     place.worker()
     assert [(record["state"], record["version"]) for record in place.records()] == [("open", 1)]
@@ -101,7 +102,7 @@ def test_replaced_worker_that_resumes_changes_nothing_for_readers(place):
     place.say("rejected", probe_requested=True, emitter_id="p1", error_class=None)
     successor.step()
     assert place.circuits()["search"].version == 2
-    paused.die(changes, "after_outputs")
+    crash(paused, changes, "after_outputs")
     assert paused.owned == ()
     circuit = place.circuits()["search"]
     assert (circuit.version, circuit.state, circuit.leases[0].emitter_id) == (2, "half_open", "p1")

@@ -13,7 +13,7 @@ from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Trans
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import circuit_id_of
 from switchgear.fleet.log import result_of
-from switchgear.replay.history import HistoryLine
+from switchgear_cli.replay.history import HistoryLine
 from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy

@@ -4,8 +4,8 @@ import json
 import pytest
 
 from switchgear.policies import PolicySet
-from switchgear.replay import UndatedCallError, replay
-from switchgear.replay.history import read_history
+from switchgear_cli.replay import UndatedCallError, replay
+from switchgear_cli.replay.history import read_history
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=10)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchgear.replay.history import HistoryError, read_history
+from switchgear_cli.replay.history import HistoryError, read_history
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 
 GOOD = b'{"tool_name":"search","status":"success","colour":"blue"}'
