@@ -127,8 +127,8 @@ def renamer(argument: str, names: Any) -> Callable[[str], str]:
 
 
 def policies(name: str, value: object) -> None:
-    """Check for a policy, policies by tool name, a function from the name to the policy, or None."""
-    if value is None or is_policy(value):
+    """Check for a policy, policies by tool name, a function from the name to the policy, a policy set, or None."""
+    if value is None or is_policy(value) or (hasattr(value, "effective_family") and not isinstance(value, type)):
         return
     hint = f'{name}=BreakerPolicy(...), or {{"tool": BreakerPolicy(...)}}'
     if isinstance(value, Mapping):

@@ -41,6 +41,7 @@ class LocalOptions(TypedDict, total=False):
     """The arguments of :meth:`Switchgear.local`."""
 
     service: str
+    family_pattern: str
     local_policies: LocalPolicies | None
     classify: Classifier | None
     parameters_key: bytes | None
@@ -69,7 +70,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         service: The name of this service, on every event.
         topic_prefix: The prefix of every topic name.
         family_pattern: Which tools belong to a family, the tools of one server. Give it the same value in all processes.
-        local_policies: Policies of the process's own breakers. The default opens after five failures in a row.
+        local_policies: Policies of the process's own breakers. The default opens after five failures in a row. Those of families
+            have their default, unless this is a policy set.
         probe_wait: The longest wait for a probe lease, in seconds.
         fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
         buffer_size: The most events to hold while Kafka is down. When it is full, the oldest are dropped.
@@ -168,7 +170,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self.housekeeping = Housekeeping(fleet, self._availability, self._hooks)
         own_redactor = None if redact is None else redactor(redact)
         reporter = Reporter(clock, fleet, classifier=classify, redactor=own_redactor, hooks=self._hooks)
-        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter)
+        self._family_pattern = family_pattern
+        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter, family_pattern=family_pattern)
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
             self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
@@ -275,7 +278,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,
-            decision=CircuitDecision(breakers, self._decision.reporter, of_session=True),
+            decision=CircuitDecision(
+                breakers, self._decision.reporter, of_session=True, family_pattern=self._family_pattern
+            ),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,
@@ -309,11 +314,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""
-        fleet = self._decision.fleet
+        fleet, families = self._decision.fleet, self._decision.families
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
-            local=self._decision.local.not_closed(),
+            local={**self._decision.local.not_closed(), **({} if families is None else families.not_closed())},
             mode="local_only" if self._availability is None else self._availability.look(),
             owner_silent_s={} if fleet is None else fleet.owner_silent_s(),
             hook_failures=0 if self._hooks is None else self._hooks.failures,

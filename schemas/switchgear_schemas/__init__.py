@@ -17,13 +17,21 @@ if TYPE_CHECKING:
     from switchgear_schemas.dead_letter import DeadLetter
     from switchgear_schemas.execution import ErrorClass, ServedBy, Status, ToolExecution, ToolMetric
     from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
-    from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
+    from switchgear_schemas.policy import (
+        FAMILY_DEFAULT,
+        FLEET_DEFAULT,
+        LOCAL_DEFAULT,
+        LOCAL_FAMILY_DEFAULT,
+        BreakerPolicy,
+        Cusum,
+    )
     from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
 
 __all__ = [
     "FAMILY_DEFAULT",
     "FLEET_DEFAULT",
     "LOCAL_DEFAULT",
+    "LOCAL_FAMILY_DEFAULT",
     "BreakerPolicy",
     "BrokerUnavailableError",
     "Cause",
@@ -71,6 +79,7 @@ _MODULES: Final[dict[str, str]] = {
     "FLEET_DEFAULT": "policy",
     "HealthStatus": "health",
     "LOCAL_DEFAULT": "policy",
+    "LOCAL_FAMILY_DEFAULT": "policy",
     "Lease": "circuit",
     "Mode": "circuit",
     "Scope": "circuit",

@@ -45,6 +45,16 @@ def family_circuit_id(family: str) -> str:
     return f"{family}{_SUFFIX}"
 
 
+def is_family_circuit(circuit_id: str) -> bool:
+    """Return whether the id is that of a family's circuit."""
+    return circuit_id.endswith(_SUFFIX)
+
+
+def tool_of_circuit(circuit_id: str) -> str:
+    """Return the tool, or the family, that a circuit's id begins with."""
+    return circuit_id.removesuffix(_SUFFIX).partition("|user=")[0].partition("|session=")[0]
+
+
 def is_family(name: str, pattern: str = DEFAULT_PATTERN) -> bool:
     """Return whether some tool can belong to a family of this name."""
     return family_of(f"{name}:x", pattern) == name

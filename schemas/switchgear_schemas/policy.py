@@ -29,6 +29,7 @@ __all__ = [
     "FAMILY_DEFAULT",
     "FLEET_DEFAULT",
     "LOCAL_DEFAULT",
+    "LOCAL_FAMILY_DEFAULT",
     "BreakerPolicy",
     "Cusum",
 ]
@@ -241,3 +242,8 @@ FAMILY_DEFAULT: Final = BreakerPolicy(
     counted_error_classes=frozenset({"transport", "timeout"}),
 )
 """The default of the circuits of families. Failures without an answer from the server count, if they come from more than one tool."""
+
+LOCAL_FAMILY_DEFAULT: Final = BreakerPolicy(
+    consecutive_failures=5, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})
+)
+"""The default of one process's own circuits of families: open after five failures in a row, if more than one tool failed."""

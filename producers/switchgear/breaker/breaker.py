@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -61,7 +61,8 @@ class Breaker:
         on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
         quiet: The permit of a closed circuit in which one more success would change no decision, else None. You may read it
             without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
-            success: they change only the number of calls in :meth:`counts`.
+            success: they change only the number of calls in :meth:`counts`. Of a policy with ``minimum_tools``, that holds for tools
+            that were noted with :meth:`note_tools`.
     """
 
     def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
@@ -143,6 +144,10 @@ class Breaker:
         if permit is None or permit is self._pass:  # the permit of a closed circuit leaves nothing to check
             return self.record_event(now, result, None, None)
         return self.record_event(now, result, permit.generation, permit.lease_id, permit.started_at)
+
+    def note_tools(self, names: Iterable[str]) -> None:
+        """Note that these tools were called, also if no result of them is recorded. For the circuit of a family."""
+        self._evidence.note_tools(names)
 
     # ---- deciding for the fleet
 

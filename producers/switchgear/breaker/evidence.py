@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -76,17 +77,23 @@ class Evidence:
         self.called: dict[str, None] = {}
         """Tools that were called since the evidence was cleared, up to the number that the policy asks for."""
         self.failing_tools = Reporters(limits.minimum_tools)
-        several = max(limits.minimum_reporters, limits.minimum_tools) > 1
-        compares = min(limits.rate, limits.slow_rate, limits.slow_ms) < math.inf or several
+        compares = min(limits.rate, limits.slow_rate, limits.slow_ms) < math.inf or limits.minimum_reporters > 1
         moves = policy.sliding_window_type == "count" and min(limits.count, limits.tokens) < math.inf
         self._forgiving = not compares and not moves
-        """Whether a success can only end a run of failures or lower a sum: no rule compares failures with all calls or all
-        callers or tools, and none has a window of calls, which successes push failures out of."""
+        """Whether the success of a noted tool can only end a run of failures or lower a sum: no rule compares failures with all
+        calls or all callers, and none has a window of calls, which successes push failures out of."""
 
     @property
     def clean(self) -> bool:
-        """Whether one more success would change no decision, now or later."""
+        """Whether one more success of a tool in :attr:`called` would change no decision, now or later."""
         return self._forgiving and self.streak == 0 and self.cusum == 0
+
+    def note_tools(self, names: Iterable[str]) -> None:
+        """Count tools among those that were called."""
+        for name in names:
+            if len(self.called) >= self.limits.minimum_tools:
+                return
+            self.called[name] = None
 
     def clear(self) -> None:
         """Forget everything."""

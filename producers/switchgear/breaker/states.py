@@ -46,6 +46,16 @@ STALE_S: Final = 86_400.0
 """The same for a closed circuit with an empty window that still has a run of failures."""
 
 
+COUNTED_S: Final = 60.0
+"""How long before a circuit opened its outage began, if its policy counts calls and not seconds."""
+
+
+def outage_began(policy: BreakerPolicy, opened_at: float) -> float:
+    """Return when the outage began that opened a circuit under ``policy``: at the earliest, as its window is."""
+    timed = policy.sliding_window_type == "time"
+    return opened_at - (float(policy.sliding_window_size) if timed else COUNTED_S)
+
+
 class IllegalTransitionError(SwitchgearError):
     """A closed circuit cannot become half-open. Every other change of state is legal, as with resilience4j."""
 

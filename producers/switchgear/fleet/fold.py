@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
-from switchgear.breaker.states import PASSING
+from switchgear.breaker.states import PASSING, outage_began
 from switchgear.breaker.values import MAX_COUNT
 from switchgear.breaker.values import Cause as BreakerCause
 from switchgear.fleet.circuit import LiveCircuit
@@ -35,8 +35,6 @@ from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
-COUNTED_S: Final = 60.0
-"""How long before a family opened its outage began, if its policy counts calls and not seconds."""
 
 
 class _Moved(NamedTuple):
@@ -303,9 +301,7 @@ class FleetFold:
         """Note when an outage of a family began. At its end, let the circuits that opened since then be probed at once."""
         row, now = family.row, family.row.clock
         if moved.state == "open" and moved.previous == "closed":
-            policy = family.policy
-            timed = policy.sliding_window_type == "time"
-            row.outage_at = max(0.0, moved.at - (float(policy.sliding_window_size) if timed else COUNTED_S))
+            row.outage_at = max(0.0, outage_began(family.policy, moved.at))
         elif moved.state == "closed":
             since, row.outage_at = row.outage_at, None
             if since is None:

@@ -12,6 +12,7 @@ from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
+from switchgear.guard.families import FamilyPermit
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
@@ -75,6 +76,7 @@ class Permit(msgspec.Struct, eq=False):
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
         sessions: Those that the call counts in.
+        family: What it holds of the tool's family; None without one.
     """
 
     reporter: Reporter
@@ -90,6 +92,7 @@ class Permit(msgspec.Struct, eq=False):
     usage: list[Usage] = []
     sessions: tuple[Session, ...] = ()
     reported: bool = False
+    family: FamilyPermit | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:
@@ -102,12 +105,15 @@ class Permit(msgspec.Struct, eq=False):
     @property
     def lease_id(self) -> str | None:
         """The fleet's probe lease of this call; None if it isn't a probe for the fleet."""
-        return None if self.lease is None else self.lease[1]
+        lease = self.lease or (None if self.family is None else self.family.lease)
+        return None if lease is None else lease[1]
 
     @property
     def probe(self) -> bool:
         """Whether the call tests if the tool has recovered, for this process or for the fleet."""
-        return self.lease is not None or (self.breaker_permit is not None and self.breaker_permit.probe)
+        if self.lease is not None or (self.breaker_permit is not None and self.breaker_permit.probe):
+            return True
+        return self.family is not None and self.family.probe
 
     def success(self, *, output_size: int | None = 0, **values: Unpack[CallValues]) -> None:
         """Report that the tool answered.
@@ -260,13 +266,17 @@ class Reporter:
         retry_after_s = None if classification is None else classification.retry_after_s
         duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
         usage = sum(permit.usage, report.usage) if permit.usage else report.usage
-        circuit = permit.circuit
+        circuit, family = permit.circuit, permit.family
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
             shown = f"{error_type}: {message}" if error_type and message else error_type or message
             circuit.record(
                 now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown
             )
+        if family is not None:
+            result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool)
+            shown = f"{error_type}: {message}" if error_type and message else error_type or message
+            family.record(now, result, status, error_class, shown)
         hooks = self.hooks
         if self.fleet is not None:
             user_id, session_id, request_id = permit.caller
@@ -295,8 +305,11 @@ class Reporter:
                 metadata=None if report.metadata is None else dict(report.metadata),
                 traceparent=None if hooks is None else hooks.traceparent(),
             )
+            if family is not None:
+                event.family_generation = family.generation
+                event.family_lease_id = None if family.lease is None else family.lease[1]
             # The fleet's next probe waits for one that failed or was ignored.
-            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease is not None)
+            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
         if hooks is not None:
             if "on_outcome" in hooks.wants:
                 outcome = CallOutcome(
@@ -323,6 +336,11 @@ class Reporter:
             permit.circuit.release(permit.breaker_permit, self.clock())
         if permit.lease is not None and self.fleet is not None:
             self.fleet.give_lease_back(*permit.lease)
+        family = permit.family
+        if family is not None:
+            family.release(self.clock())
+            if family.lease is not None and self.fleet is not None:
+                self.fleet.give_lease_back(*family.lease)
         for session in permit.sessions:
             session.add_calls(-1)
 

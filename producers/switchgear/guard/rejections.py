@@ -49,6 +49,8 @@ _WHAT: Final = {
     "duplicate": "The same call of {0.tool} was made again and again",
 }
 """The message for operators, by what refused. The default names the circuit."""
+_CIRCUIT: Final = "The {0.source} circuit of {0.tool} is {0.state}"
+_FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, is {0.state}"
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -73,9 +75,11 @@ class Rejection(msgspec.Struct, frozen=True):
     generation: int | None = None
     """Generation of the fleet's circuit."""
     scope: CircuitScope = "tool"
-    """Whether the circuit is the whole tool's, a user's or a session's."""
+    """Whether the circuit is the whole tool's, a user's, a session's, or the family's."""
     cause: Cause | None = None
     """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""
+    family: str | None = None
+    """The tool's family, if its circuit refused: the server is down. Then all values but ``tool`` are about the family."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -87,7 +91,14 @@ class Rejection(msgspec.Struct, frozen=True):
         advice = _ADVICE.get(self.source)
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
-        words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
+        circuit = f"(circuit {self.state.replace('_', ' ')})"
+        if self.family is None:
+            words, it = [f"The tool {tool} is unavailable {circuit}."], "it again"
+        else:
+            server = one_line(self.family, MOST_NAME)
+            wrong = "must not be used" if self.state == "forced_open" else "does not answer"
+            words = [f"The tool {tool} is unavailable: its server {server} {wrong} {circuit}."]
+            it = f"any tool of {server}"
         last_error = self.last_error or ""
         if self.source == "fleet":  # another language's emitter may have left secrets in it
             last_error = redact(last_error)
@@ -95,10 +106,10 @@ class Rejection(msgspec.Struct, frozen=True):
         if last_error:
             words.append(f"Its last error was: {last_error}.")
         if self.retry_after_s is None:
-            words.append("Do not call it again now.")
+            words.append(f"Do not call {it} now.")
         else:
             wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early
-            words.append(f"Do not call it again within the next {max(1, wait)} s.")
+            words.append(f"Do not call {it} within the next {max(1, wait)} s.")
         if self.fallback:
             words.append(f"Use {one_line(self.fallback, MOST_NAME)} instead.")
         return " ".join(words)
@@ -130,6 +141,7 @@ class CircuitOpenError(SwitchgearError):
     retry_after_s: float | None
     last_error: str | None
     fallback: str | None
+    family: str | None
 
     if TYPE_CHECKING:
 
@@ -174,7 +186,7 @@ class CircuitOpenError(SwitchgearError):
     def _sentence(self, rejection: Rejection) -> str:
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        what = _WHAT.get(rejection.source, "The {0.source} circuit of {0.tool} is {0.state}").format(rejection)
+        what = _WHAT.get(rejection.source, _CIRCUIT if rejection.family is None else _FAMILY_CIRCUIT).format(rejection)
         return f"{what}{why}{wait}."
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:

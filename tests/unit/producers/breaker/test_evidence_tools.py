@@ -84,9 +84,23 @@ def test_refuses_a_snapshot_with_more_tools_than_it_counts():
         decode(encode(saved))
 
 
-def test_a_policy_of_a_family_is_never_quiet():
-    assert breaker_of(minimum_tools=2).quiet is None
-    assert breaker_of().quiet is not None
+def test_a_policy_of_a_family_that_compares_rates_is_never_quiet():
+    assert breaker_of(minimum_tools=2, failure_rate_threshold=0.5).quiet is None
+    assert breaker_of(minimum_tools=2).quiet is not None
+
+
+def test_a_tool_that_was_noted_and_has_no_result_holds_the_failures_of_another_one_back():
+    breaker = breaker_of(minimum_tools=2)
+    breaker.note_tools(["idle"])
+    for now in range(9):
+        assert breaker.record(float(now), bad("broken")) is None
+    assert breaker.record(9.0, bad("idle")).cause.tools == 2
+
+
+def test_notes_no_more_tools_than_the_policy_asks_for():
+    breaker = breaker_of(minimum_tools=2)
+    breaker.note_tools(["a", "b", "c"])
+    assert list(decode(breaker.snapshot()).evidence.called) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
