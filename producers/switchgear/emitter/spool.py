@@ -122,11 +122,8 @@ class Spool:
         """Events on disk that Kafka has not answered for. For a moment it can be too low."""
         return max(0, self._events - len(self.answered))
 
-    def open(self) -> int:
+    def open(self) -> None:
         """Make a file. If there are no events in it, take over the oldest file of a process that is gone.
-
-        Returns:
-            The number of events taken over.
 
         Raises:
             OSError, sqlite3.Error: The folder or the file can't be made.
@@ -135,13 +132,12 @@ class Spool:
             self.more = False
             self._ensure()
             if self._events:
-                return 0
+                return
             for path in sorted(self.root.glob(f"*{SUFFIX}"), key=_age):
                 if path != self._path and self._take_over(path):
                     self.taken_over += self._events
                     log.warning("%d events of a process that is gone are taken over from %s", self._events, path)
-                    return self._events
-            return 0
+                    return
 
     def append(self, records: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         """Write batches of one at the end, in order.

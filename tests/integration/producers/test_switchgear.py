@@ -34,7 +34,8 @@ def make_gear(settings):
 
 @pytest.fixture
 def gear(make_gear):
-    return make_gear(service="planner")
+    """A client that waits long for its leases: a busy machine takes its time to play the owner."""
+    return make_gear(service="planner", probe_wait=10.0)
 
 
 def wait_for_producer(gear):
@@ -107,7 +108,7 @@ async def test_after_the_cooldown_one_call_asks_gets_a_lease_and_probes(settings
     waited = time.perf_counter() - began
     assert permit
     assert (permit.lease_id, permit.generation, permit.probe) == ("lease-1", 2, True)
-    assert waited < 0.25
+    assert waited < 5, "the lease ends the wait"
     assert not await gear.atry_acquire("t"), "the lease is for one call"
     (request,) = await playing
     assert (request.status, request.user_id, request.emitter_id) == ("rejected", "u", gear._emitter.emitter_id)
@@ -158,7 +159,7 @@ async def test_fifty_calls_at_the_end_of_the_cooldown_make_one_request_and_one_p
             settings,
             lambda event: circuit("t", "half_open", 2, until=0.0, leases=(lease(event.emitter_id),)),
             requests=2,
-            seconds=4.0,
+            seconds=8.0,
         )
     )
     await asyncio.sleep(1.0)
@@ -168,7 +169,7 @@ async def test_fifty_calls_at_the_end_of_the_cooldown_make_one_request_and_one_p
 
 
 async def test_two_clients_probe_exactly_once_when_one_lease_is_granted(settings, make_gear):
-    gears = [await asyncio.to_thread(make_gear, service=name) for name in ("a", "b")]
+    gears = [await asyncio.to_thread(make_gear, service=name, probe_wait=4.0) for name in ("a", "b")]
     await publish(settings, circuit("t", "open", 1, until=0.0))
     await eventually(lambda: all("t" in gear.circuits() for gear in gears))
     granted = []
@@ -179,7 +180,7 @@ async def test_two_clients_probe_exactly_once_when_one_lease_is_granted(settings
         granted.append(event.emitter_id)
         return circuit("t", "half_open", 2, until=0.0, leases=(lease(event.emitter_id),))
 
-    playing = asyncio.ensure_future(owner(settings, first_only, requests=2, seconds=6.0))
+    playing = asyncio.ensure_future(owner(settings, first_only, requests=2, seconds=12.0))
     await asyncio.sleep(1.0)
     answers = await asyncio.gather(*(gear.atry_acquire("t") for gear in gears for _ in range(10)))
     assert sum(map(bool, answers)) == 1
@@ -187,7 +188,8 @@ async def test_two_clients_probe_exactly_once_when_one_lease_is_granted(settings
     assert len(granted) == 1
 
 
-async def test_an_unanswered_request_is_a_refusal_after_the_wait_and_the_next_ones_do_not_wait(settings, gear):
+async def test_an_unanswered_request_is_a_refusal_after_the_wait_and_the_next_ones_do_not_wait(settings, make_gear):
+    gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=0.0))
     await eventually(lambda: "t" in gear.circuits())
     began = time.perf_counter()
@@ -197,11 +199,12 @@ async def test_an_unanswered_request_is_a_refusal_after_the_wait_and_the_next_on
     for _ in range(100):
         assert not await gear.atry_acquire("t")
     rest = time.perf_counter() - began
-    assert 0.2 <= first < 1.0
-    assert rest < 0.2
+    assert 0.2 <= first < 10
+    assert rest < 10, "a hundred waits would take 25 s"
 
 
-async def test_the_loop_is_free_while_a_call_waits_for_its_lease(settings, gear):
+async def test_the_loop_is_free_while_a_call_waits_for_its_lease(settings, make_gear):
+    gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=0.0))
     await eventually(lambda: "t" in gear.circuits())
     ticks = 0
@@ -248,8 +251,9 @@ async def test_the_local_breaker_takes_over_when_no_worker_owns_the_circuit(sett
     assert (await gear.atry_acquire("t")).source == "local"
 
 
-async def test_a_clock_that_is_wrong_by_seconds_makes_no_probe_of_its_own(settings, gear):
+async def test_a_clock_that_is_wrong_by_seconds_makes_no_probe_of_its_own(settings, make_gear):
     """Our clock is ahead: the owner, by the broker's clock, grants nothing yet. The call is refused, not let through."""
+    gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=2.0))
     await eventually(lambda: "t" in gear.circuits())
     gear._decision.fleet.wall = lambda: time.time() + 5
