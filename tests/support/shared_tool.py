@@ -42,7 +42,7 @@ class SharedTool:
         self.callers = 0
         self.last_call = time.monotonic()
         self._server: asyncio.Server | None = None
-        self._port = 0
+        self._dead = False
         self._open: set[asyncio.StreamWriter] = set()
 
     @property
@@ -58,21 +58,21 @@ class SharedTool:
         self.recovery = Recovery(expected)
         return self.recovery
 
-    async def die(self) -> None:
-        """End all connections, and refuse new ones until :meth:`rise`."""
-        assert self._server is not None
-        self._port = self.port
-        self._server.close()
+    def die(self) -> None:
+        """Reset all connections, also new ones, until :meth:`rise`."""
+        self._dead = True
         for writer in list(self._open):
-            writer.close()
+            writer.transport.abort()
 
-    async def rise(self, expected: int) -> Recovery:
-        """Listen again on the same port. The calls are held as by :meth:`mend`."""
-        recovery = self.mend(expected)
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        return recovery
+    def rise(self, expected: int) -> Recovery:
+        """Serve again. The calls are held as by :meth:`mend`."""
+        self._dead = False
+        return self.mend(expected)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._dead:
+            writer.transport.abort()
+            return
         self._open.add(writer)
         self.callers += 1
         try:

@@ -88,10 +88,10 @@ async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_pe
             await asyncio.to_thread(worker.wait_for_output, "ready  ")
             await all_see(children, {"answered": TOOLS})
             for _ in range(2):
-                await server.die()
+                server.die()
                 await all_see(children, {f"refused by {SERVER}": TOOLS})
                 await asyncio.sleep(3)  # at least one probe of the dead server has failed
-                recovery = await server.rise(probes)
+                recovery = server.rise(probes)
                 async with asyncio.timeout(40):
                     await recovery.over.wait()
                 assert (recovery.probes, recovery.plain) == (probes, 0)
