@@ -30,7 +30,7 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
     """Return the settings of a command that talks to a running system. ``api_url`` is never None.
 
     An address from an option, the environment or the settings file names the system. If a ``switchgear up`` with that address runs, it
-    completes the other address and the topic prefix. The same holds for a ``data_dir``. Without any of these, the command uses this
+    completes the other address, the topic prefix and the family pattern. The same holds for a ``data_dir``. Without any of these, the command uses this
     user's running ``up``. If several run, it asks the person at the terminal.
 
     Args:
@@ -60,8 +60,9 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
     for each in running:
         _check_one_system(each, addresses, use, default)
     update: dict[str, Any] = dict(addresses)
-    if found is not None and "topic_prefix" not in settings.model_fields_set and _is_of(found, KAFKA, addresses[KAFKA]):
-        update["topic_prefix"] = found.topic_prefix
+    if found is not None and _is_of(found, KAFKA, addresses[KAFKA]):
+        shared = {"topic_prefix": found.topic_prefix, "family_pattern": found.family_pattern}
+        update |= {name: value for name, value in shared.items() if name not in settings.model_fields_set}
     return settings.model_copy(update=update)
 
 

@@ -19,6 +19,7 @@ import msgspec
 from platformdirs import user_state_path
 
 from switchgear_cli.local.file_lock import FileLock
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.settings import Settings
 
 RECORD_NAME: Final = "up.json"
@@ -26,7 +27,7 @@ LOCK_NAME: Final = "up.lock"
 _MAX_PATH_BYTES: Final = 8192
 
 
-class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
+class UpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Addresses and process ids of one running system. ``data_dir`` is informative."""
 
     pid: int
@@ -35,6 +36,7 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
     api_url: str
     topic_prefix: str
     started_at: float
+    family_pattern: str = DEFAULT_PATTERN
     pids: dict[str, int] = {}
 
     def write(self, data_dir: Path) -> None:
@@ -104,6 +106,8 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.topic_prefix != Settings.model_fields["topic_prefix"].default:
             values["SWITCHGEAR_TOPIC_PREFIX"] = self.topic_prefix
+        if self.family_pattern != DEFAULT_PATTERN:
+            values["SWITCHGEAR_FAMILY_PATTERN"] = self.family_pattern
         return [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
 
 

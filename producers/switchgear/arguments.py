@@ -17,6 +17,7 @@ from switchgear.guard.tool_function import examine
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.enums import LONGEST_WAIT_S, MAX_NAME_LENGTH, SHORTEST_WAIT_S
 from switchgear_schemas.errors import SettingsError, SwitchgearError
+from switchgear_schemas.families import patterns_of
 
 if TYPE_CHECKING:
     from switchgear_schemas.settings import ClientSettings
@@ -126,8 +127,8 @@ def renamer(argument: str, names: Any) -> Callable[[str], str]:
 
 
 def policies(name: str, value: object) -> None:
-    """Check for a policy, policies by tool name, a function from the name to the policy, or None."""
-    if value is None or is_policy(value):
+    """Check for a policy, policies by tool name, a function from the name to the policy, a policy set, or None."""
+    if value is None or is_policy(value) or (hasattr(value, "effective_family") and not isinstance(value, type)):
         return
     hint = f'{name}=BreakerPolicy(...), or {{"tool": BreakerPolicy(...)}}'
     if isinstance(value, Mapping):
@@ -202,6 +203,7 @@ def sending(
     *,
     service: object,
     topic_prefix: object,
+    family_pattern: str,
     buffer_size: object,
     compression: object,
     spool_dir: object,
@@ -212,6 +214,8 @@ def sending(
     """Check the arguments of an emitter."""
     text("service", service)
     beginning("topic_prefix", topic_prefix)
+    text("family_pattern", family_pattern)
+    patterns_of(family_pattern)
     whole("buffer_size", buffer_size)
     if compression is not None:
         one_of("compression", compression, COMPRESSIONS)

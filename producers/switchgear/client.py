@@ -29,6 +29,7 @@ from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import FleetChanges, HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear.transport import Servers, connect
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_metric_id
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class LocalOptions(TypedDict, total=False):
     """The arguments of :meth:`Switchgear.local`."""
 
     service: str
+    family_pattern: str
     local_policies: LocalPolicies | None
     classify: Classifier | None
     parameters_key: bytes | None
@@ -76,7 +78,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
             :class:`switchgear.testing.InMemoryFleet`.
         service: The name of this service, on every event.
         topic_prefix: The prefix of every topic name.
-        local_policies: Policies of the process's own breakers. The default opens after five failures in a row.
+        family_pattern: Which tools belong to a family, the tools of one server. Give it the same value in all processes.
+        local_policies: Policies of the process's own breakers. The default opens after five failures in a row. Those of families
+            have their default, unless this is a policy set.
         probe_wait: The longest wait for a probe lease, in seconds.
         fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
         buffer_size: The most events to hold while Kafka is down. When it is full, the oldest are dropped.
@@ -106,7 +110,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     """
 
     _servers, _may_be_local = "bootstrap_servers", True
-    _settings = ("service", "topic_prefix", "spool_dir", "parameters_key", "start_wait_s")
+    _settings = ("service", "topic_prefix", "family_pattern", "spool_dir", "parameters_key", "start_wait_s")
     housekeeping: Housekeeping | None = None
 
     def __init__(
@@ -115,6 +119,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         *,
         service: str = "",
         topic_prefix: str = "switchgear.",
+        family_pattern: str = DEFAULT_PATTERN,
         local_policies: LocalPolicies | None = None,
         probe_wait: float = 0.25,
         fleet_silence: float = 30.0,
@@ -162,6 +167,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             bootstrap_servers,
             service=service,
             topic_prefix=topic_prefix,
+            family_pattern=family_pattern,
             buffer_size=buffer_size,
             compression=compression,
             spool_dir=spool_dir,
@@ -180,7 +186,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self.housekeeping = Housekeeping(fleet, self._availability, self._hooks)
         own_redactor = None if redact is None else redactor(redact)
         reporter = Reporter(clock, fleet, classifier=classify, redactor=own_redactor, hooks=self._hooks)
-        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter)
+        self._family_pattern = family_pattern
+        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter, family_pattern=family_pattern)
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
             self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
@@ -294,7 +301,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,
-            decision=CircuitDecision(breakers, self._decision.reporter, of_session=True),
+            decision=CircuitDecision(
+                breakers, self._decision.reporter, of_session=True, family_pattern=self._family_pattern
+            ),
             user_id=user_id,
             token_budget=token_budget,
             max_failures=max_failures,
@@ -327,18 +336,18 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         self._start()
         if self._board is None:
-            self._board = NoticeBoard(*self._clocks)
+            self._board = NoticeBoard(*self._clocks, self._decision.family_of)
         mode = "fleet" if self._availability is None else self._availability.mode
         circuits = {} if mode == "local_only" else self.circuits()
         return notice_now(self._runtime, self._board, mode, circuits, name_of)
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""
-        fleet = self._decision.fleet
+        fleet, families = self._decision.fleet, self._decision.families
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
             follower=None if self._follower is None else self._follower.status(),
-            local=self._decision.local.not_closed(),
+            local={**self._decision.local.not_closed(), **({} if families is None else families.not_closed())},
             mode="local_only" if self._availability is None else self._availability.look(),
             owner_silent_s={} if fleet is None else fleet.owner_silent_s(),
             hook_failures=0 if self._hooks is None else self._hooks.failures,

@@ -12,21 +12,31 @@ from switchgear_schemas.errors import (
 )
 
 if TYPE_CHECKING:
-    from switchgear_schemas.circuit import Cause, Circuit, CircuitState, Counts, Lease, Mode, Scope
+    from switchgear_schemas.circuit import Cause, Circuit, CircuitScope, CircuitState, Counts, Lease, Mode, Scope
     from switchgear_schemas.command import Command, Verb
     from switchgear_schemas.dead_letter import DeadLetter
     from switchgear_schemas.execution import ErrorClass, ServedBy, Status, ToolExecution, ToolMetric
     from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
-    from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
+    from switchgear_schemas.policy import (
+        FAMILY_DEFAULT,
+        FLEET_DEFAULT,
+        LOCAL_DEFAULT,
+        LOCAL_FAMILY_DEFAULT,
+        BreakerPolicy,
+        Cusum,
+    )
     from switchgear_schemas.topics import TopicDefinition, TopicNames, topic_definitions
 
 __all__ = [
+    "FAMILY_DEFAULT",
     "FLEET_DEFAULT",
     "LOCAL_DEFAULT",
+    "LOCAL_FAMILY_DEFAULT",
     "BreakerPolicy",
     "BrokerUnavailableError",
     "Cause",
     "Circuit",
+    "CircuitScope",
     "CircuitState",
     "Command",
     "Counts",
@@ -58,15 +68,18 @@ _MODULES: Final[dict[str, str]] = {
     "BreakerPolicy": "policy",
     "Cause": "circuit",
     "Circuit": "circuit",
+    "CircuitScope": "circuit",
     "CircuitState": "circuit",
     "Command": "command",
     "Counts": "circuit",
     "Cusum": "policy",
     "DeadLetter": "dead_letter",
     "ErrorClass": "execution",
+    "FAMILY_DEFAULT": "policy",
     "FLEET_DEFAULT": "policy",
     "HealthStatus": "health",
     "LOCAL_DEFAULT": "policy",
+    "LOCAL_FAMILY_DEFAULT": "policy",
     "Lease": "circuit",
     "Mode": "circuit",
     "Scope": "circuit",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from switchgear_schemas.enums import CircuitState, Mode, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState, Mode, Scope
 
-__all__ = ["Cause", "Circuit", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
+__all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 
 
 class _Record(BaseModel):
@@ -26,6 +26,9 @@ class Cause(_Record):
     )
     reporters: int | None = Field(
         default=None, description="Distinct processes among the failures, counted up to the policy's minimum_reporters."
+    )
+    tools: int | None = Field(
+        default=None, description="Distinct tools among the failures, counted up to the policy's minimum_tools."
     )
     actor: str | None = Field(default=None, description="Who commanded it.")
     reason: str | None = Field(default=None, description="The reason the actor gave, or the rule in words.")
@@ -71,10 +74,11 @@ class Circuit(_Record):
     """The whole state of a circuit. A reader needs no history: it keeps the record with the highest ``version``."""
 
     circuit_id: str = Field(
-        description="Equal to tool_name for scope tool, else tool_name|user=… or tool_name|session=…."
+        description="Equal to tool_name for scope tool, else tool_name|user=…, tool_name|session=… or family|family."
     )
-    tool_name: str
-    scope: Scope = "tool"
+    tool_name: str = Field(description="Name of the tool. Of a family's circuit: the family.")
+    family: str | None = Field(default=None, description="Family of the tool, such as mcp:weather. Null without one.")
+    scope: CircuitScope = "tool"
     state: CircuitState
     previous_state: CircuitState | None = Field(default=None, description="Null in the circuit's first record.")
     version: int = Field(ge=1, description="Rises with every record of this circuit.")

@@ -1,4 +1,4 @@
-"""The contract of the ``switchgear.commands`` topic: commands of an operator. The key is the tool name."""
+"""The contract of the ``switchgear.commands`` topic: commands of an operator. The key is the tool's family, or its name without one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from switchgear_schemas.enums import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
+from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
 
@@ -40,7 +41,8 @@ class Command(BaseModel):
         default=None,
         min_length=1,
         max_length=2 * MAX_NAME_LENGTH + 16,
-        description="Only this circuit of the tool (a user's or a session's). Null: all its circuits, also future ones.",
+        description="Only this circuit of the tool (a user's or a session's). Null: all its circuits, also future ones."
+        " A family has one circuit, family|family, and tool_name is the family.",
     )
 
     def to_bytes(self) -> bytes:
@@ -56,7 +58,7 @@ class Command(BaseModel):
             raise ValueError("until is allowed with force_open, disable and metrics_only")
         if self.until is not None and not EARLIEST <= self.until < LATEST:
             raise ValueError(f"until must lie between {EARLIEST.year} and {LATEST.year}")
-        if self.circuit_id is not None and self.verb == "set_policy":
+        if self.circuit_id not in {None, family_circuit_id(self.tool_name)} and self.verb == "set_policy":
             raise ValueError("set_policy takes no circuit_id, because a policy applies to the whole tool")
         if self.policy is not None and self.tool_name in self.policy.fallback:
             raise ValueError(OWN_FALLBACK)

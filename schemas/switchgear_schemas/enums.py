@@ -13,6 +13,9 @@ ServedBy = Literal["call", "fallback", "cache", "none"]
 
 CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
 Scope = Literal["tool", "user", "session"]
+"""What a policy keeps a circuit for."""
+CircuitScope = Literal["tool", "user", "session", "family"]
+"""What a circuit is kept for."""
 Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
 
 Verb = Literal["set_policy", "force_open", "close", "reset", "disable", "metrics_only", "auto"]

@@ -109,6 +109,14 @@ class ToolExecution(BaseModel):
         description="Generation of the circuit that permitted the call. Null if no guard asked.",
     )
     lease_id: str | None = Field(default=None, description="Probe lease the call was made under.")
+    family_generation: int | None = Field(
+        default=None,
+        ge=0,
+        description="Generation of the family's circuit when it permitted or refused the call. Null if no guard asked or knew it.",
+    )
+    family_lease_id: str | None = Field(
+        default=None, description="Probe lease of the family's circuit that the call was made under."
+    )
     probe_requested: bool = Field(default=False, description="The refused caller asks the owner for a probe lease.")
     traceparent: str | None = Field(default=None, description="W3C trace context.")
     metadata: dict[str, Any] = Field(

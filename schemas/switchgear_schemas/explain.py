@@ -63,9 +63,10 @@ def explain(cause: Part, counts: Part = None, *, state: str | None = None) -> st
     breach = _BREACHES.get(rule)
     if breach is None:
         return _OTHERS.get(rule, _unknown)(facts)
-    reporters = _get(cause, "reporters")
+    reporters, tools = _get(cause, "reporters"), _get(cause, "tools")
     prefix = f"{facts.reason}: " if facts.reason else ""
-    suffix = f"; reported by {_at_least(reporters)}" if reporters else ""
+    suffix = f"; reported by {_at_least(reporters, 'process', 'processes')}" if reporters else ""
+    suffix += f"; of {_at_least(tools, 'tool', 'tools')}" if tools else ""
     return f"{prefix}{breach(facts)}{suffix}"
 
 
@@ -201,6 +202,7 @@ _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "lease_granted": _lease_granted,
     "probe_returned": lambda _: "a probe call came back and decided nothing yet",
     "asked": _asked,
+    "family_recovered": lambda _: "the family's circuit closed, and a probe call may test the tool at once",
     "state_lost": lambda _: "the worker lost this circuit's state, and its evidence starts from zero",
     "command": _command,
     "set_policy": _set_policy,
@@ -272,9 +274,9 @@ def _because(facts: _Facts) -> str:
     return f": {facts.reason}" if facts.reason else ""
 
 
-def _at_least(reporters: int) -> str:
-    """Return ``at least …``, because the breaker counts reporters only up to the number that it needs."""
-    return "1 process" if reporters == 1 else f"at least {_number(reporters)} processes"
+def _at_least(number: int, one: str, many: str) -> str:
+    """Return ``at least …``, because the breaker counts reporters and tools only up to the number that it needs."""
+    return f"1 {one}" if number == 1 else f"at least {_number(number)} {many}"
 
 
 def _counted(number: int, noun: str) -> str:

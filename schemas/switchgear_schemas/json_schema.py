@@ -29,7 +29,7 @@ _MESSAGES: Final = {  # channel: (message, a client's action, key, summary)
     "executions": (
         "execution",
         "send",
-        "tool_name",
+        "the tool's family, or tool_name without one",
         "One call of one tool. Send it from any service; unknown fields are kept.",
     ),
     "circuits": (
@@ -41,7 +41,7 @@ _MESSAGES: Final = {  # channel: (message, a client's action, key, summary)
     "commands": (
         "command",
         "send",
-        "tool_name",
+        "the tool's family, or tool_name without one",
         "A command of an operator to a circuit; applied by its owner in the order of the log.",
     ),
 }

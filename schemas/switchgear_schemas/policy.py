@@ -23,7 +23,16 @@ from switchgear_schemas.enums import (
     Scope,
 )
 
-__all__ = ["DEFAULT_COUNTED", "DEFAULT_MAX_WAIT_S", "FLEET_DEFAULT", "LOCAL_DEFAULT", "BreakerPolicy", "Cusum"]
+__all__ = [
+    "DEFAULT_COUNTED",
+    "DEFAULT_MAX_WAIT_S",
+    "FAMILY_DEFAULT",
+    "FLEET_DEFAULT",
+    "LOCAL_DEFAULT",
+    "LOCAL_FAMILY_DEFAULT",
+    "BreakerPolicy",
+    "Cusum",
+]
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number. True, False and text are not numbers."""
@@ -137,6 +146,13 @@ class BreakerPolicy(BaseModel):
         le=64,
         description="Distinct processes the failures must come from, or all that called if fewer.",
     )
+    minimum_tools: int = Field(
+        default=1,
+        strict=True,
+        ge=1,
+        le=64,
+        description="Families: distinct tools the failures must come from, or all that were called if fewer.",
+    )
     counted_error_classes: frozenset[ErrorClass] = Field(
         default=DEFAULT_COUNTED, description="Failures of these classes count; others are ignored."
     )
@@ -216,3 +232,18 @@ FLEET_DEFAULT: Final = BreakerPolicy(
     failure_rate_threshold=0.5, minimum_number_of_calls=20, cusum=Cusum(), minimum_reporters=2
 )
 """The default of the fleet's circuits. It uses rates and a CUSUM: at 1,000 calls/s and 10 % errors, five failures in a row occur every 100 s."""
+
+FAMILY_DEFAULT: Final = BreakerPolicy(
+    failure_rate_threshold=0.5,
+    minimum_number_of_calls=20,
+    cusum=Cusum(),
+    minimum_reporters=2,
+    minimum_tools=2,
+    counted_error_classes=frozenset({"transport", "timeout"}),
+)
+"""The default of the circuits of families. Failures without an answer from the server count, if they come from more than one tool."""
+
+LOCAL_FAMILY_DEFAULT: Final = BreakerPolicy(
+    consecutive_failures=5, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})
+)
+"""The default of one process's own circuits of families: open after five failures in a row, if more than one tool failed."""

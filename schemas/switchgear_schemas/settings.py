@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from switchgear_schemas.connection import KafkaConnection, SaslMechanism, SecurityProtocol, is_address
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.families import DEFAULT_PATTERN, patterns_of
 from switchgear_schemas.settings_sources import (
     CONFIG_VARIABLE,
     PREFIX,
@@ -50,6 +51,11 @@ class ClientSettings(BaseModel):
 
     topic_prefix: str = Field(
         default="switchgear.", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Before every topic and group name."
+    )
+
+    family_pattern: str = Field(
+        default=DEFAULT_PATTERN,
+        description="Which tools belong to a family (the tools of one server), comma-separated; the same in all processes. Empty: none.",
     )
 
     service: str | None = Field(
@@ -92,6 +98,15 @@ class ClientSettings(BaseModel):
             _host_and_port(broker.strip())
             if not is_address(broker.strip()):
                 raise ValueError(f"must be host:port, got {broker.strip()!r}")
+        return value
+
+    @field_validator("family_pattern")
+    @classmethod
+    def _family_pattern(cls, value: str) -> str:
+        try:
+            patterns_of(value)
+        except SettingsError as error:
+            raise ValueError(str(error).removeprefix("family_pattern: ").rstrip(".")) from None
         return value
 
     @field_validator("parameters_key")

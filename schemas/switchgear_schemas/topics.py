@@ -29,7 +29,7 @@ class TopicNames:
 
     @property
     def executions(self) -> str:
-        """One event per call. The key is the tool name."""
+        """One event per call. The key is the tool's family, or its name without one."""
         return f"{self.prefix}executions"
 
     @property
@@ -39,7 +39,7 @@ class TopicNames:
 
     @property
     def commands(self) -> str:
-        """Commands of operators. The key is the tool name."""
+        """Commands of operators. The key is the tool's family, or its name without one."""
         return f"{self.prefix}commands"
 
     @property

@@ -50,6 +50,8 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     service: str | None = None
     generation: Count | None = None
     lease_id: str | None = None
+    family_generation: Count | None = None
+    family_lease_id: str | None = None
     probe_requested: bool | None = None
     traceparent: str | None = None
     metadata: dict[str, Any] | None = None

@@ -16,13 +16,14 @@ from faust.types.transports import ConsumerT
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
+from switchgear_stream.group import Assignor, PlacedApp
 from switchgear_stream.intake import Consumer, Transport
 
 TABLE: Final = "circuits"
 """Faust names the changelog ``{application id}-{table}-changelog``, which is ``settings.topics.changelog``."""
 
 
-class WorkerApp(faust.App):
+class WorkerApp(PlacedApp):
     """Faust's application without its data folders: the table is in memory."""
 
     async def on_first_start(self) -> None:
@@ -93,6 +94,7 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
         value_serializer="raw",
         store="memory://",
         processing_guarantee="at_least_once",
+        PartitionAssignor=Assignor,
         stream_wait_empty=False,
         stream_recovery_delay=0.0,
         stream_buffer_maxsize=64,  # batches, not messages
@@ -105,10 +107,12 @@ def build_app(settings: Settings, *, instance_id: str | None = None) -> tuple[Wo
         web_enabled=False,
         worker_redirect_stdouts=False,
     )
+    app.family_pattern = settings.family_pattern
     names = settings.topics
     app.transport = Transport(app, frozenset({names.executions, names.commands}))
     topic = app.topic(names.executions, names.commands, key_type=bytes, value_type=None)
     table = DurableTable(app, name=TABLE, key_type=bytes, value_type=bytes, partitions=settings.topic_partitions)
+    table.family_pattern = settings.family_pattern
     tables = cast("TableManager", app.tables)
     tables.add(table)
     tables._recovery = Recovery(app, tables, beacon=tables.beacon, loop=tables.loop)  # noqa: SLF001 - Faust offers no other place for a Recovery

@@ -14,7 +14,9 @@ import faust
 from faust.stores.memory import Store as MemoryStore
 from faust.types import TP, EventT
 
-from switchgear.fleet.rows import MARK, RowError, applied, check_row
+from switchgear.fleet.rows import MARK, Row, RowError, applied, check_row
+from switchgear_schemas.families import DEFAULT_PATTERN
+from switchgear_schemas.partitioner import may_have_owned
 
 
 class DurableTable(faust.Table[bytes, bytes]):
@@ -26,6 +28,8 @@ class DurableTable(faust.Table[bytes, bytes]):
     """Rows of the changelog that a former owner wrote after its successor. Recoveries ignore them."""
     read: int = 0
     """Rows of the changelog read so far."""
+    family_pattern: str = DEFAULT_PATTERN
+    """Which tools belong to a family, whose owner then has their rows."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -98,9 +102,12 @@ class DurableTable(faust.Table[bytes, bytes]):
             return
         if value is None:
             if self._partition_of.get(key, partition) != partition:
+                if may_have_owned(partition, Row.decode(self.rows[key]).tool_name, self.partition_count):
+                    return  # its new owner removed it here
                 raise RowError("A row of the changelog takes away another partition's.")
         else:
-            check_row(key, value, partition, self.partition_count)
+            if not check_row(key, value, partition, self.partition_count, self.family_pattern):
+                return  # another partition owns it now
             mark = applied(value)
             if mark < self._marks.get(key, b""):
                 self.stale_rows += 1

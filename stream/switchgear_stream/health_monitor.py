@@ -60,6 +60,8 @@ class HealthMonitor:
         self._moved_at = clock()
         self._recovered: object = None
         self._answered_at = clock()
+        self.waits_for: str | None = None
+        """What the worker waits for before it joins its group."""
 
     @property
     def unready_for(self) -> float:
@@ -90,6 +92,10 @@ class HealthMonitor:
             return f"The worker has not been ready, nor got nearer to it, for {self.unready_for:.0f} s."
         return None
 
+    def wait_for(self, reason: str | None) -> None:
+        """Note what the worker waits for, or None when the wait is over. A worker that waits is healthy, and not ready."""
+        self.waits_for = reason
+
     async def run(self) -> None:
         """Look every second until cancelled."""
         while True:
@@ -112,7 +118,12 @@ class HealthMonitor:
         metrics.stale_rows.set(self._table.stale_rows)
         metrics.observe_circuits(owner.states())
         recovered = (self._app.consumer_generation_id, self._table.read)
-        if owner.ready or recovered != self._recovered or self.silent_for > ANSWER_S + EVERY_S:
+        if (
+            owner.ready
+            or self.waits_for is not None
+            or recovered != self._recovered
+            or self.silent_for > ANSWER_S + EVERY_S
+        ):
             self._moved_at, self._recovered = self._clock(), recovered
         if not owner.ready:
             self._lagging_since = None

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
-from switchgear.fleet.rows import PolicyOverrides
+from switchgear.fleet.rows import Placement, PolicyOverrides
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -137,13 +137,16 @@ class Owner:
 
     def _store(self, changes: Changes) -> None:
         """Put the rows into the table in memory."""
-        for partition, rows in by_partition(changes, self._settings.topic_partitions).items():
+        for partition, rows in self._by_partition(changes).items():
             for key, value in rows:
                 self._table.write(partition, key, value)
 
+    def _by_partition(self, changes: Changes) -> dict[int, list[tuple[bytes, bytes | None]]]:
+        return by_partition(changes, self._settings.topic_partitions, self._settings.family_pattern)
+
     async def _publish(self, changes: Changes) -> None:
         """Write the rows first, then the circuit records, dead letters and copies. Wait for the broker after each step."""
-        rows = by_partition(changes, self._settings.topic_partitions)
+        rows = self._by_partition(changes)
         await asyncio.gather(*(self._write(partition, found) for partition, found in rows.items()))
         if changes.circuits or changes.dead or changes.rekeyed:
             self._report_lost(await self._publisher.outputs(changes))
@@ -189,6 +192,7 @@ class Owner:
                 self._store(changes)
                 self._report_refused(changes)
                 await self._publish(changes)
+                await self._take_over.finish()
             except (TimeoutError, KafkaError, SwitchgearError) as error:
                 await self._watchdog.die(f"The circuits could not be taken over: {error}", error)
             except Exception as error:  # noqa: BLE001 - Faust drops what this hook raises
@@ -236,7 +240,11 @@ class Owner:
         """Return the number of circuits that this worker owns, by state."""
         found = Counter(self._states.values())
         rows = self._table.rows
-        others = sum(PolicyOverrides(partition=partition).key in rows for partition in self.partitions)
+        others = sum(
+            row.key in rows
+            for partition in self.partitions
+            for row in (PolicyOverrides(partition=partition), Placement(partition=partition, pattern=""))
+        )
         found["closed"] = len(rows) - others - len(self._states)
         return dict(found)
 

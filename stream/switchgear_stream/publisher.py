@@ -15,7 +15,8 @@ from switchgear.fleet.log import dead_letter
 from switchgear.fleet.rows import MARK
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, refused_for_size, send_letters
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.families import partition_key
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 
 MAX_REQUEST_BYTES: Final = MAX_LETTER_BYTES
@@ -43,6 +44,7 @@ class Publisher:
     def __init__(self, settings: Settings) -> None:
         self._topics = settings.topics
         self._partitions = settings.topic_partitions
+        self._pattern = settings.family_pattern
         self._producer = _producer(settings, idempotent=True)
         self._plain = _producer(settings, idempotent=False)
 
@@ -127,15 +129,15 @@ class Publisher:
             self._topics.circuits,
             key=published.circuit_id.encode(),
             value=published.value,
-            partition=owner_partition(published.tool_name, self._partitions),
+            partition=partition_of(published.tool_name, self._partitions, self._pattern),
         )
 
     async def _rekeyed(self, copy: Rekeyed) -> asyncio.Future[Any]:
         sent: asyncio.Future[Any] = await self._plain.send(
             copy.topic,
-            key=copy.tool_name.encode(),
+            key=partition_key(copy.tool_name, self._pattern).encode(),
             value=copy.value,
-            partition=owner_partition(copy.tool_name, self._partitions),
+            partition=partition_of(copy.tool_name, self._partitions, self._pattern),
             headers=copy.headers,
         )
         return sent
@@ -156,9 +158,9 @@ def _producer(settings: Settings, *, idempotent: bool) -> AIOKafkaProducer:
     )
 
 
-def by_partition(changes: Changes, partitions: int) -> dict[int, list[tuple[bytes, bytes | None]]]:
+def by_partition(changes: Changes, partitions: int, family_pattern: str) -> dict[int, list[tuple[bytes, bytes | None]]]:
     """Return the rows of ``changes`` by the partition of the changelog that each belongs to."""
     found: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
     for key, (tool_name, value) in changes.rows.items():
-        found[owner_partition(tool_name, partitions)].append((key, value))
+        found[partition_of(tool_name, partitions, family_pattern)].append((key, value))
     return found

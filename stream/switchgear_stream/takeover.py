@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,10 +16,11 @@ from switchgear.fleet import Known, LogRecord, PublishedCircuit, read_published
 from switchgear.fleet.log import dead_letter
 from switchgear.fleet.rows import RowError
 from switchgear_schemas import DeadLetter, InvalidExecutionError
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import may_have_owned, partition_of
 from switchgear_schemas.records import check_readable, unreadable
 from switchgear_schemas.settings import Settings
 from switchgear_stream.durable_table import DurableTable
+from switchgear_stream.moving import RowMove
 from switchgear_stream.publisher import Publisher
 from switchgear_stream.topic_reader import read_bounds, read_to_end
 
@@ -60,6 +61,7 @@ class TakeOver:
         self._settings = settings
         self._publisher = publisher
         self._table = table
+        self._move = RowMove(settings, publisher, table)
         self.refused = RefusedRecords()
 
     def take_refused(self) -> RefusedRecords:
@@ -80,6 +82,15 @@ class TakeOver:
         if missing:
             await self._restore(missing)
         table.restored(ends)
+        await self._move.begin(ends)
+
+    async def finish(self) -> None:
+        """Complete the move of rows from other partitions, after the circuits are published.
+
+        Raises:
+            TimeoutError, KafkaError: The broker did not take the rows.
+        """
+        await self._move.finish()
 
     async def _restore(self, ends: dict[int, int]) -> None:
         """Read the rows up to ``ends``. The limit is on silence, not on the whole: millions of rows may not be compacted yet."""
@@ -98,7 +109,7 @@ class TakeOver:
                     silence.reschedule(loop.time() + LIMIT_S)
                     await asyncio.sleep(0)  # let the watchdog and the HTTP server run
 
-    async def read(self, partitions: Iterable[int]) -> Found:
+    async def read(self, partitions: Collection[int]) -> Found:
         """Return the newest record of each circuit of ``partitions``, and the bounds of the input topics.
 
         Raises:
@@ -106,31 +117,49 @@ class TakeOver:
             TimeoutError, KafkaError: The broker did not return the bounds within 60 s.
         """
         owned = sorted(partitions)
-        newest: dict[str, PublishedCircuit] = {}
-        async for record in read_to_end(self._settings, self._settings.topics.circuits, owned, timeout_s=LIMIT_S):
+        here: dict[str, PublishedCircuit] = {}
+        elsewhere: dict[str, PublishedCircuit] = {}
+        read = range(self._settings.topic_partitions) if self._move.partitions else owned
+        async for record in read_to_end(self._settings, self._settings.topics.circuits, read, timeout_s=LIMIT_S):
             circuit, why = read_published(record.value), unreadable(record)
-            if why is not None:
+            owner = None if circuit is None else self._owner(circuit, record)
+            if owner is not None and owner != record.partition:
+                if circuit is not None and owner in self._move.partitions:
+                    _keep_newest(elsewhere, circuit)
+            elif record.partition not in partitions:
+                pass  # another worker reads it
+            elif why is not None:
                 self.refused.add(record, why)
-            elif record.value and (circuit is None or not self._belongs(circuit, record)):
+            elif record.value and (circuit is None or owner is None):
                 self.refused.add(record, "the record isn't a circuit, or belongs to another partition")
             elif circuit is None:
-                newest.pop((record.key or b"").decode(errors="replace"), None)
-            elif circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
-                newest[circuit.circuit_id] = circuit
-        return await self._bounds(newest) if owned else Found(Known(newest), {})
+                here.pop((record.key or b"").decode(errors="replace"), None)
+            else:
+                _keep_newest(here, circuit)
+        return await self._bounds(here, elsewhere) if owned else Found(Known(here), {})
 
-    def _belongs(self, circuit: PublishedCircuit, record: LogRecord) -> bool:
-        owner = owner_partition(circuit.tool_name, self._settings.topic_partitions)
-        return circuit.key == record.key and owner == record.partition
+    def _owner(self, circuit: PublishedCircuit, record: LogRecord) -> int | None:
+        """Return the partition in which the record belongs. None if no worker wrote it to where it is."""
+        count = self._settings.topic_partitions
+        owner = partition_of(circuit.tool_name, count, self._settings.family_pattern)
+        written = owner == record.partition or may_have_owned(record.partition, circuit.tool_name, count)
+        return owner if written and circuit.key == record.key else None
 
-    async def _bounds(self, newest: dict[str, PublishedCircuit]) -> Found:
+    async def _bounds(self, here: dict[str, PublishedCircuit], elsewhere: dict[str, PublishedCircuit]) -> Found:
         names = self._settings.topics
         numbers = range(self._settings.topic_partitions)
         places = [TopicPartition(topic, number) for topic in (names.executions, names.commands) for number in numbers]
         starts, ends = await read_bounds(self._settings, places, timeout_s=LIMIT_S)
         known = Known(
-            newest,
+            here,
             {number: ends[TopicPartition(names.executions, number)] for number in numbers},
             {number: ends[TopicPartition(names.commands, number)] for number in numbers},
+            elsewhere,
         )
         return Found(known, {TP(*tp): offset for tp, offset in starts.items()})
+
+
+def _keep_newest(found: dict[str, PublishedCircuit], circuit: PublishedCircuit) -> None:
+    known = found.get(circuit.circuit_id)
+    if known is None or circuit.version >= known.version:
+        found[circuit.circuit_id] = circuit

@@ -26,6 +26,7 @@ from switchgear_schemas import BrokerUnavailableError, SettingsError, Switchgear
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.batching import BatchQueue
+from switchgear_stream.group import wait_for_group
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.http import build_http, serving
 from switchgear_stream.metrics import WorkerMetrics
@@ -77,6 +78,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         partitions=settings.topic_partitions,
         late_after_s=settings.late_after_s,
         limits=Limits(tool_idle_s=settings.executions_retention_hours * 3600.0),
+        family_pattern=settings.family_pattern,
     )
     owner = Owner(
         settings=settings,
@@ -101,7 +103,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         tasks = {
             asyncio.create_task(watchdog.run()): "watchdog",
             asyncio.create_task(monitor.run()): "health monitor",
-            asyncio.create_task(_run_faust(app)): "faust",
+            asyncio.create_task(_run_faust(app, settings, monitor)): "faust",
         }
         code = await wait_for_end(tasks, stop, watchdog)
         _exit_in_time(code)
@@ -134,8 +136,9 @@ def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     app.on_partitions_revoked.connect(revoked, weak=False)
 
 
-async def _run_faust(app: WorkerApp) -> None:
-    """Start Faust, and return when it has stopped or crashed."""
+async def _run_faust(app: WorkerApp, settings: Settings, monitor: HealthMonitor) -> None:
+    """Start Faust when the group is free, and return when it has stopped or crashed."""
+    await wait_for_group(settings, monitor.wait_for)
     await app.start()
     await app.wait_until_stopped()
     if app.crash_reason is not None:

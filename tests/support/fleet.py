@@ -11,8 +11,8 @@ import msgspec
 
 from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircuit, Row, read_published
 from switchgear.fleet.registry import Limits
-from switchgear_schemas import BreakerPolicy, Circuit, DeadLetter
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas import FAMILY_DEFAULT, BreakerPolicy, Circuit, DeadLetter
+from switchgear_schemas.partitioner import partition_of
 
 EXECUTIONS = "t.executions"
 COMMANDS = "t.commands"
@@ -23,13 +23,17 @@ Crash = Literal["before_rows", "during_rows", "after_rows", "after_outputs"]
 
 
 class OnePolicy:
-    """The same policy for every tool. A test may replace it."""
+    """The same policy for every tool, and one for every family. A test may replace it."""
 
-    def __init__(self, policy: BreakerPolicy = COUNTING) -> None:
+    def __init__(self, policy: BreakerPolicy = COUNTING, family_policy: BreakerPolicy = FAMILY_DEFAULT) -> None:
         self.policy = policy
+        self.family_policy = family_policy
 
     def effective(self, _tool_name: str) -> BreakerPolicy:
         return self.policy
+
+    def effective_family(self, _family: str) -> BreakerPolicy:
+        return self.family_policy
 
 
 def event(tool_name: str = "search", status: str = "success", **fields: Any) -> bytes:
@@ -90,7 +94,7 @@ class World:
         headers: list[tuple[str, bytes]] | None = None,
     ) -> Message:
         """Append a message as a producer does, by default to the partition that owns the tool."""
-        number = owner_partition(tool_name, self.partitions) if partition is None else partition
+        number = partition_of(tool_name, self.partitions) if partition is None else partition
         log = self.log[topic, number]
         message = Message(
             topic, number, len(log), START_MS + int(seconds * 1000), tool_name.encode(), value, headers or []

@@ -190,7 +190,7 @@ async def retry(
     found = await _meant(settings, chosen)
     letters = found if all_letters else _named(found, list(keys) or list(repairs))
     sent, refused = 0, 0
-    async with Retry(settings.kafka, settings.topics) as again:
+    async with Retry(settings.kafka, settings.topics, settings.family_pattern) as again:
         async for outcome in again.send(letters[:limit], repairs):
             if outcome.error is None:
                 sent += 1

@@ -81,6 +81,7 @@ async def run_agent(settings: Settings, service: str, began: float) -> None:
         settings.kafka,
         service=service,
         topic_prefix=settings.topic_prefix,
+        family_pattern=settings.family_pattern,
         local_policies=LOCAL_POLICY,
     )
     agent = Agent(gear, began, random.Random())  # noqa: S311 - traffic, not secrets

@@ -33,6 +33,7 @@ async def run_fleet(settings: Settings, *, seconds: float | None = None) -> None
     environment = os.environ | {
         f"{PREFIX}KAFKA_BOOTSTRAP_SERVERS": settings.kafka_bootstrap_servers,
         f"{PREFIX}TOPIC_PREFIX": settings.topic_prefix,
+        f"{PREFIX}FAMILY_PATTERN": settings.family_pattern,
     }
     began = str(time.time())
     agents = {service: _start(service, began, environment) for service in SERVICES}

@@ -19,7 +19,7 @@ from switchgear_schemas import DeadLetter
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
 from switchgear_schemas.explain import explain
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.unreadable import guard
@@ -161,7 +161,8 @@ class Confirmation:
             partitions: Number of partitions of the commands topic. The circuits topic has the same.
         """
         topics = self._settings.topics
-        owners = {owner_partition(command.tool_name, partitions) for command in self._commands.values()}
+        pattern = self._settings.family_pattern
+        owners = {partition_of(command.tool_name, partitions, pattern) for command in self._commands.values()}
         self._circuits = [TopicPartition(topics.circuits, owner) for owner in sorted(owners)]
         await self._consumer.start()
         guard(self._consumer)

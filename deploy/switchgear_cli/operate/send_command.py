@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from switchgear.policies.glob import is_glob
 from switchgear_cli.operate.command_result import CommandResult, Confirmation, Sent
 from switchgear_schemas import BrokerUnavailableError, Command
+from switchgear_schemas.families import partition_key
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 
@@ -72,9 +73,12 @@ async def _send(producer: AIOKafkaProducer, settings: Settings, commands: Sequen
     waiting = []
     for command in commands:
         by_glob = command.verb == "set_policy" and is_glob(command.tool_name)
-        partitions = range(count) if by_glob else [owner_partition(command.tool_name, count)]
-        key, value = command.tool_name.encode(), command.to_bytes()
-        waiting.append([await producer.send(topic, key=key, value=value, partition=number) for number in partitions])
+        key = partition_key(command.tool_name, settings.family_pattern)
+        partitions = range(count) if by_glob else [owner_partition(key, count)]
+        value = command.to_bytes()
+        waiting.append(
+            [await producer.send(topic, key=key.encode(), value=value, partition=number) for number in partitions]
+        )
     return [
         Sent(command, {answer.partition: answer.offset for answer in await asyncio.gather(*copies)})
         for command, copies in zip(commands, waiting, strict=True)

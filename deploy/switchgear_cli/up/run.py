@@ -255,6 +255,7 @@ class _System:
             kafka_bootstrap_servers=self._plan.bootstrap,
             api_url=self._plan.api_url,
             topic_prefix=self._plan.settings.topic_prefix,
+            family_pattern=self._plan.settings.family_pattern,
             started_at=self._started_at,
             pids=pids,
         )

@@ -11,6 +11,7 @@ from switchgear.breaker.values import (
     Result,
     ResultKind,
     Transition,
+    family_result_kind,
     result_kind,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Result",
     "ResultKind",
     "Transition",
+    "family_result_kind",
     "result_kind",
 ]

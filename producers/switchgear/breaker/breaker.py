@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,8 +10,18 @@ import msgspec
 from switchgear.breaker import snapshot
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
-from switchgear.breaker.states import COUNTING, PASSING, STATE_OF_MODE, STATES, IllegalTransitionError
+from switchgear.breaker.states import (
+    COUNTING,
+    IDLE_S,
+    PASSING,
+    STALE_S,
+    STATE_OF_MODE,
+    STATE_OF_VERB,
+    STATES,
+    IllegalTransitionError,
+)
 from switchgear.breaker.states import open_until as end_of_wait
+from switchgear.breaker.steady import Steady, steady
 from switchgear.breaker.values import (
     BreakerPermit,
     BreakerRejection,
@@ -51,7 +61,7 @@ class Breaker:
         on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
         quiet: The permit of a closed circuit in which one more success would change no decision, else None. You may read it
             without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
-            success: they change only the number of calls in :meth:`counts`.
+            success: they change only the number of calls in :meth:`counts`. With ``minimum_tools``, of noted tools only.
     """
 
     def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
@@ -134,6 +144,10 @@ class Breaker:
             return self.record_event(now, result, None, None)
         return self.record_event(now, result, permit.generation, permit.lease_id, permit.started_at)
 
+    def note_tools(self, names: Iterable[str]) -> None:
+        """Note that these tools were called, also if no result of them is recorded. For the circuit of a family."""
+        self._evidence.note_tools(names)
+
     # ---- deciding for the fleet
 
     @property
@@ -164,6 +178,15 @@ class Breaker:
         self._half_open.lease(self.generation, emitter_id)
         granted = Cause(rule="lease_granted", actor=emitter_id)
         return moved or self._transition(self.state, granted, self.counts(self.clock))
+
+    def end_wait_early(self, now: float, cause: Cause) -> Transition | None:
+        """Permit a probe of an open circuit at once. Return None if it is not open, an operator opened it, or its wait is over."""
+        self.advance(now)
+        commanded = self.cause is not None and self.cause.rule == "command"
+        if self.state != "open" or commanded or self.open_until is None or self.open_until <= self.clock:
+            return None
+        self.open_until = self.clock
+        return self._stay(cause)
 
     def record_event(  # noqa: PLR0911 - one return per reason not to count
         self,
@@ -205,6 +228,16 @@ class Breaker:
         elif generation != self.generation or self._half_open is None or not self._half_open.give_back(lease_id):
             return moved
         return self._count_probe(result) or moved
+
+    def steady(self) -> Steady | None:
+        """Return what holds for successes that :meth:`add_successes` may count. None if one may change a decision."""
+        return steady(self._evidence) if self.state == "closed" else None
+
+    def add_successes(self, now: float, count: int) -> None:
+        """Count successes up to ``now`` for which :meth:`steady` holds."""
+        self.clock = max(self.clock, now)
+        self._total_calls += count
+        self._evidence.window.add_many(count)
 
     # ---- both
 
@@ -281,7 +314,7 @@ class Breaker:
             if self.state in ("closed", "half_open") or (self.state == "open" and not commanded):
                 return None
             return self._move(STATE_OF_MODE[self.policy.mode], cause)
-        return self._move(_STATE_OF_VERB[verb], cause)
+        return self._move(STATE_OF_VERB[verb], cause)
 
     def transition_to(
         self, state: CircuitState, now: float, *, actor: str, reason: str = "", open_for_s: float | None = None
@@ -333,7 +366,8 @@ class Breaker:
                 cause=None if cause is None else cause[:7],
                 half_open=self._half_open,
                 evidence=snapshot.save_evidence(self._evidence),
-                cause_details=None if cause is None else cause[7:],
+                cause_details=None if cause is None else cause[7:12],
+                cause_tools=None if cause is None else cause[12],
             )
         )
 
@@ -352,7 +386,8 @@ class Breaker:
         breaker.changed_at, breaker.open_until = saved.changed_at, saved.open_until
         breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
         breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
-        breaker.cause = None if saved.cause is None else Cause(*saved.cause, *(saved.cause_details or ()))
+        if saved.cause is not None:
+            breaker.cause = Cause(*saved.cause, *(saved.cause_details or (None,) * 5), saved.cause_tools)
         breaker._half_open = saved.half_open
         breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
         breaker._settle()
@@ -463,18 +498,3 @@ class Breaker:
         return Transition(
             self.circuit_id, previous, self.state, self.generation, at, cause, self.open_until, self.attempt, counts
         )
-
-
-_STATE_OF_VERB: Final[dict[Verb, CircuitState]] = {
-    "force_open": "forced_open",
-    "close": "closed",
-    "reset": "closed",
-    "disable": "disabled",
-    "metrics_only": "metrics_only",
-}
-
-IDLE_S: Final = 3_600.0
-"""Seconds without a result after which a closed circuit without evidence may retire. It must not retire at once: the failure of a
-slow call that is still running would be lost."""
-STALE_S: Final = 86_400.0
-"""The same for a closed circuit with an empty window that still has a run of failures."""

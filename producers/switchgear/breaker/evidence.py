@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ class Thresholds(msgspec.Struct, frozen=True, gc=False):
     tokens: float
     cusum: Detector
     minimum_reporters: int
+    minimum_tools: int
 
 
 def _or_never(threshold: float | None) -> float:
@@ -50,11 +52,12 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
         tokens=_or_never(policy.wasted_tokens),
         cusum=OFF if policy.cusum is None else solve(policy.cusum),
         minimum_reporters=policy.minimum_reporters,
+        minimum_tools=policy.minimum_tools,
     )
 
 
 class Evidence:
-    """Window, run of failures, CUSUM and reporters of one circuit. Each call takes constant time."""
+    """Window, run of failures, CUSUM, reporters and tools of one circuit. Each call takes constant time."""
 
     def __init__(self, policy: BreakerPolicy, now: float) -> None:
         self.limits = limits = thresholds_of(policy)
@@ -71,16 +74,26 @@ class Evidence:
         """Calls since the sum was last zero, and how many of them failed. They have a meaning only while the sum is above zero."""
         self.callers = Reporters(limits.minimum_reporters)
         self.failers = Reporters(limits.minimum_reporters)
+        self.called: dict[str, None] = {}
+        """Tools that were called since the evidence was cleared, up to the number that the policy asks for."""
+        self.failing_tools = Reporters(limits.minimum_tools)
         compares = min(limits.rate, limits.slow_rate, limits.slow_ms) < math.inf or limits.minimum_reporters > 1
         moves = policy.sliding_window_type == "count" and min(limits.count, limits.tokens) < math.inf
         self._forgiving = not compares and not moves
-        """Whether a success can only end a run of failures or lower a sum: no rule compares failures with all calls or all
-        callers, and none has a window of calls, which successes push failures out of."""
+        """Whether the success of a noted tool can only end a run of failures or lower a sum: no rule compares failures with all
+        calls or all callers, and none has a window of calls, which successes push failures out of."""
 
     @property
     def clean(self) -> bool:
-        """Whether one more success would change no decision, now or later."""
+        """Whether one more success of a tool in :attr:`called` would change no decision, now or later."""
         return self._forgiving and self.streak == 0 and self.cusum == 0
+
+    def note_tools(self, names: Iterable[str]) -> None:
+        """Count tools among those that were called."""
+        for name in names:
+            if len(self.called) >= self.limits.minimum_tools:
+                return
+            self.called[name] = None
 
     def clear(self) -> None:
         """Forget everything."""
@@ -89,6 +102,8 @@ class Evidence:
         self.cusum = 0
         self.callers.seen.clear()
         self.failers.seen.clear()
+        self.called.clear()
+        self.failing_tools.seen.clear()
 
     def add(self, now: float, result: Result) -> bool:
         """Count a result that is not ignored. Return whether some rule is breached; :meth:`breach` then returns it."""
@@ -106,9 +121,15 @@ class Evidence:
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
                 self.cusum_calls += 1
         if limits.minimum_reporters > 1:
-            self.callers.add(result.reporter, window.stamp)
+            if limits.minimum_tools == 1 or not self.callers.suffice(window.stamp):  # families: see SteadyRun
+                self.callers.add(result.reporter, window.stamp)
             if failed or slow:
                 self.failers.add(result.reporter, window.stamp)
+        if limits.minimum_tools > 1:
+            if len(self.called) < limits.minimum_tools:
+                self.called[result.tool] = None
+            if failed or slow:
+                self.failing_tools.add(result.tool, window.stamp)
         if not window.failed and not window.slow:
             return False
         calls = window.calls
@@ -137,16 +158,23 @@ class Evidence:
     def breach(self, policy: BreakerPolicy) -> Cause | None:
         """Return the breached rule with what it measured.
 
-        Return None if no rule is breached, or if too few of the processes that called had bad calls.
+        Return None if no rule is breached, or if too few of the processes that called, or of the tools, had bad calls.
         """
         cause = self._first_breach(policy)
-        if cause is None or policy.minimum_reporters == 1:
-            return cause
         oldest = self.window.oldest
-        failing = self.failers.count(oldest)
-        if failing < min(policy.minimum_reporters, self.callers.count(oldest)):
-            return None
-        return msgspec.structs.replace(cause, reporters=failing)
+        if cause is not None and policy.minimum_reporters > 1:
+            failing = self.failers.count(oldest)
+            if failing < min(policy.minimum_reporters, self.callers.count(oldest)):
+                return None
+            cause = msgspec.structs.replace(cause, reporters=failing)
+        if cause is not None and policy.minimum_tools > 1:
+            failing = self.failing_tools.count(oldest)
+            if failing < len(
+                self.called
+            ):  # an idle tool counts: one broken tool must not open the circuit of its server
+                return None
+            cause = msgspec.structs.replace(cause, tools=failing)
+        return cause
 
     def _first_breach(self, policy: BreakerPolicy) -> Cause | None:  # noqa: PLR0911 - one return per rule
         """Return the first breached rule, in the order of the documentation."""
@@ -183,7 +211,7 @@ class Evidence:
 
 
 class Reporters:
-    """The last ``limit`` distinct reporters, each with the stamp (pane or call number) at which it last reported."""
+    """The last ``limit`` distinct reporters (processes or tools), each with the stamp (pane or call number) at which it last reported."""
 
     __slots__ = ("limit", "seen")
 
@@ -201,6 +229,10 @@ class Reporters:
         if last is None and len(seen) >= self.limit:
             del seen[next(iter(seen))]
         seen[name] = stamp
+
+    def suffice(self, stamp: int) -> bool:
+        """Return whether as many as are counted reported at ``stamp``. Another one then changes no decision."""
+        return len(self.seen) >= self.limit and all(each == stamp for each in self.seen.values())
 
     def count(self, oldest: int) -> int:
         """Forget those before ``oldest``, and return the number of the others."""

@@ -54,6 +54,9 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     callers: list[tuple[str, Count]]
     cusum_calls: Count = 0
     cusum_failed: Count = 0
+    tools: Annotated[int, Meta(ge=1, le=64)] = 1
+    failing_tools: list[tuple[str, Count]] = []
+    called: list[str] = []
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -78,6 +81,7 @@ class Saved(msgspec.Struct, array_like=True):
     half_open: HalfOpen | None
     evidence: SavedEvidence
     cause_details: tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None] | None = None
+    cause_tools: Count | None = None
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -110,6 +114,8 @@ def _check(saved: Saved, state: str) -> None:
         raise ValueError(f"it is {state} {'without' if saved.half_open is None else 'with'} probes")
     if max(len(evidence.failers), len(evidence.callers)) > evidence.reporters:
         raise ValueError(f"it has more reporters than {evidence.reporters}")
+    if max(len(evidence.failing_tools), len(evidence.called)) > evidence.tools:
+        raise ValueError(f"it has more tools than {evidence.tools}")
     is_possible = _is_pane if evidence.window_type == "time" else _is_call
     for entry in evidence.window:
         if not is_possible(entry):
@@ -145,6 +151,9 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         callers=list(evidence.callers.seen.items()),
         cusum_calls=evidence.cusum_calls if evidence.cusum else 0,
         cusum_failed=evidence.cusum_failed if evidence.cusum else 0,
+        tools=limits.minimum_tools,
+        failing_tools=list(evidence.failing_tools.seen.items()),
+        called=list(evidence.called),
     )
 
 
@@ -152,7 +161,7 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
     """Return the evidence under a policy, which may be another one than it was counted under.
 
     A run of failures stays. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,
-    slow calls and number of reporters.
+    slow calls and number of reporters and of tools.
     """
     evidence = Evidence(policy, now)
     empty = save_evidence(evidence)
@@ -166,8 +175,10 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
             evidence.window.ignored = saved.ignored
         evidence.failers.seen = dict(saved.failers)
         evidence.callers.seen = dict(saved.callers)
+        evidence.failing_tools.seen = dict(saved.failing_tools)
+        evidence.called = dict.fromkeys(saved.called)
     return evidence
 
 
 def _shape(saved: SavedEvidence) -> tuple[object, ...]:
-    return saved.window_type, saved.size, saved.panes, saved.slow_ms, saved.reporters
+    return saved.window_type, saved.size, saved.panes, saved.slow_ms, saved.reporters, saved.tools

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from switchgear_schemas.enums import CircuitState, Mode
+from switchgear_schemas.enums import CircuitState, Mode, Verb
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -29,6 +29,31 @@ STATE_OF_MODE: Final[Mapping[Mode, CircuitState]] = {
     "disabled": "disabled",
 }
 """The state in which a policy's mode starts a circuit."""
+
+STATE_OF_VERB: Final[Mapping[Verb, CircuitState]] = {
+    "force_open": "forced_open",
+    "close": "closed",
+    "reset": "closed",
+    "disable": "disabled",
+    "metrics_only": "metrics_only",
+}
+"""The state to which an operator's command moves a circuit."""
+
+IDLE_S: Final = 3_600.0
+"""Seconds without a result after which a closed circuit without evidence may retire. It must not retire at once: the failure of a
+slow call that is still running would be lost."""
+STALE_S: Final = 86_400.0
+"""The same for a closed circuit with an empty window that still has a run of failures."""
+
+
+COUNTED_S: Final = 60.0
+"""How long before a circuit opened its outage began, if its policy counts calls and not seconds."""
+
+
+def outage_began(policy: BreakerPolicy, opened_at: float) -> float:
+    """Return when the outage began that opened a circuit under ``policy``: at the earliest, as its window is."""
+    timed = policy.sliding_window_type == "time"
+    return opened_at - (float(policy.sliding_window_size) if timed else COUNTED_S)
 
 
 class IllegalTransitionError(SwitchgearError):

@@ -125,6 +125,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
         tokens: Tokens of input, output and cache creation. Cache reads don't count.
         reporter: ``emitter_id`` of the process that called. Empty if it is not known.
         retry_after_s: Seconds that a rate-limited tool asked to wait.
+        tool: The tool that was called, for the circuit of a family.
     """
 
     kind: ResultKind = ResultKind.SUCCESS
@@ -132,6 +133,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     tokens: int = 0
     reporter: str = ""
     retry_after_s: float | None = None
+    tool: str = ""
 
 
 def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
@@ -155,6 +157,26 @@ def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerP
     return ResultKind.SUCCESS if kind in ANSWERED else ResultKind.IGNORED
 
 
+FROM_SERVER: Final[frozenset[ErrorClass]] = ANSWERED | {"server", "rate_limited", "auth"}
+"""Errors in which the server answered, whatever it said of the tool."""
+
+
+def family_result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
+    """Return how a call of one of its tools counts for a family, under the family's ``policy``.
+
+    A class in ``counted_error_classes`` is a failure. Any other answer of the server is a success, also an error. The rest is
+    ignored: calls that were cancelled or never made, and errors that don't show whether the server answered.
+    """
+    if status == "success":
+        return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
+    if status in ("rejected", "cancelled"):
+        return ResultKind.IGNORED
+    kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
+    if kind in policy.counted_error_classes:
+        return ResultKind.FAILURE
+    return ResultKind.SUCCESS if kind in FROM_SERVER else ResultKind.IGNORED
+
+
 class Cause(msgspec.Struct, frozen=True):
     """The rule with its value, threshold and sample, or the actor with a reason. See the contract of the circuits topic."""
 
@@ -170,6 +192,7 @@ class Cause(msgspec.Struct, frozen=True):
     slow_call_duration_threshold_ms: float | None = None
     tolerable_failure_rate: float | None = None
     calls_between_false_opens: float | None = None
+    tools: int | None = None
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -212,6 +235,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     half_open_decision: Literal["first_failure", "rate"] = "first_failure"
     max_wait_duration_in_half_open_state_s: float = 30
     minimum_reporters: int = 1
+    minimum_tools: int = 1
     counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
     honor_retry_after: bool = True
     scope: Scope = "tool"

@@ -43,6 +43,16 @@ class CountWindow:
         """Count one failed call and the tokens it wasted."""
         self._enter(FAILED | SLOW if slow else FAILED, tokens)
 
+    @property
+    def pane_end(self) -> None:
+        """None: this window has no panes."""
+        return
+
+    def add_many(self, count: int) -> None:
+        """Count calls that did not fail."""
+        for _ in range(count):
+            self._enter(0, 0)
+
     def add_ignored(self, now: float) -> None:  # noqa: ARG002 - one signature for both windows
         """Count one ignored call."""
         self.ignored += 1
@@ -129,6 +139,16 @@ class TimeWindow:
         self.failed += 1
         self.newest[4] += tokens
         self.tokens += tokens
+
+    @property
+    def pane_end(self) -> float | None:
+        """The time until which calls count in the newest pane. None for a fixed window, whose calls are looked at one by one."""
+        return None if self.fixed else (self.stamp + 1) * self.width
+
+    def add_many(self, count: int) -> None:
+        """Count calls of the newest pane that did not fail."""
+        self.newest[0] += count
+        self.calls += count
 
     def add_ignored(self, now: float) -> None:
         """Count one ignored call."""

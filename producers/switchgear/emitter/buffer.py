@@ -13,8 +13,8 @@ from switchgear.emitter.event import Event
 LONGEST_WAIT_S: Final = 1.0
 """A wake-up can get lost, if a signal handler raises in the thread that sends it. The background looks by itself after this time."""
 
-Succeeded = tuple[str, float, float, int | None]
-"""A plain success of the guard: tool, start and end by ``time.monotonic``, generation."""
+Succeeded = tuple[str, float, float, int | None, int | None]
+"""A plain success of the guard: tool, start and end by ``time.monotonic``, generation, and that of the tool's family."""
 Item = tuple[Event | dict[str, Any], float] | Succeeded
 """An event and the time it ended, in seconds since 1970; or a plain success."""
 

@@ -28,6 +28,7 @@ from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_emitter_id
 from switchgear_schemas.topics import TopicNames
 
@@ -43,13 +44,14 @@ _LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge 
 
 
 class Emitter(FromEnv):
-    """Sends executions to the topic ``<prefix>executions``, keyed by tool and acknowledged by every in-sync replica.
+    """Sends executions to the topic ``<prefix>executions``, keyed by family or tool and acknowledged by every in-sync replica.
 
     :meth:`emit` returns at once and never raises. Use :meth:`send` and :meth:`submit` if you need the broker's answer.
 
     Args:
         connection: The brokers, or only their ``host:port``, comma-separated.
         topic_prefix: Before every topic name.
+        family_pattern: Which tools belong to a family; the same in all processes.
         service: Name of the calling service, on every event.
         buffer_size: Most events in memory. A full buffer drops its oldest event.
         linger_s: Shortest time between two sends, in seconds. The first event after a pause and urgent events don't wait.
@@ -69,13 +71,14 @@ class Emitter(FromEnv):
     takes_tuples: ClassVar[bool] = True
     """The guard may append a plain success to ``buffer.items`` itself. A subclass that must see every event in emit() sets it to False."""
 
-    _settings = ("service", "topic_prefix", "spool_dir")
+    _settings = ("service", "topic_prefix", "family_pattern", "spool_dir")
 
     def __init__(
         self,
         connection: KafkaConnection | str = "localhost:9092",
         *,
         topic_prefix: str = "switchgear.",
+        family_pattern: str = DEFAULT_PATTERN,
         service: str = "",
         buffer_size: int = 65_536,
         linger_s: float = 0.005,
@@ -90,6 +93,7 @@ class Emitter(FromEnv):
         arguments.sending(
             service=service,
             topic_prefix=topic_prefix,
+            family_pattern=family_pattern,
             buffer_size=buffer_size,
             compression=compression,
             spool_dir=spool_dir,
@@ -101,6 +105,7 @@ class Emitter(FromEnv):
         arguments.whole("in_flight", in_flight)
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).executions
+        self._family_pattern = family_pattern
         self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)
@@ -386,7 +391,10 @@ class Emitter(FromEnv):
             group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
 
     def _new_outbox(self) -> Outbox:
-        return Outbox(self._connection, self._topic, limit=self._in_flight, compression=self._compression)
+        return Outbox(
+            self._connection, self._topic, limit=self._in_flight, compression=self._compression,
+            family_pattern=self._family_pattern,
+        )  # fmt: skip
 
     async def _drain(self, outbox: Outbox) -> None:
         while True:

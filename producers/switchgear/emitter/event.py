@@ -45,3 +45,5 @@ class Event(msgspec.Struct, omit_defaults=True):
     traceparent: str | None = None
     metadata: dict[str, Any] | None = None
     recorded_at: datetime | None = None
+    family_generation: int | None = None
+    family_lease_id: str | None = None

@@ -27,6 +27,7 @@ from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.enums import MAX_EVENT_BYTES
+from switchgear_schemas.families import DEFAULT_PATTERN
 
 log: Final = logging.getLogger("switchgear.emitter")
 
@@ -42,11 +43,20 @@ _LONGEST_PAUSE_S: Final = 5.0
 class Outbox:
     """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once."""
 
-    def __init__(self, connection: KafkaConnection, topic: str, *, limit: int, compression: str | None) -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        *,
+        limit: int,
+        compression: str | None,
+        family_pattern: str = DEFAULT_PATTERN,
+    ) -> None:
         self._connection = connection
         self._topic = topic
         self.limit = limit
         self._compression = compression
+        self._family_pattern = family_pattern
         self._queues: dict[int, PartitionQueue] = {}
         self._partitions = 1
         self._link: Link | None = None
@@ -144,7 +154,7 @@ class Outbox:
 
     def offer(self, batches: Iterable[RecordBatch]) -> None:
         """Queue records. Call :meth:`room` before. Records that are too large are refused at once."""
-        from switchgear_schemas.partitioner import owner_partition  # noqa: PLC0415 - imports aiokafka
+        from switchgear_schemas.partitioner import partition_of  # noqa: PLC0415 - imports aiokafka
 
         if not self.pending and self._link is not None:
             self._progress_at = time.monotonic()
@@ -155,7 +165,7 @@ class Outbox:
         for batch in self._sendable(batches):
             queue = queues.get(batch.tool)
             if queue is None:
-                partition = owner_partition(batch.tool, self._partitions)
+                partition = partition_of(batch.tool, self._partitions, self._family_pattern)
                 touched.add(partition)
                 queue = queues[batch.tool] = self._queues.setdefault(partition, PartitionQueue())
             queue.add(batch)

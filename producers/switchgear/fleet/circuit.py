@@ -7,23 +7,43 @@ from datetime import UTC, datetime
 import msgspec
 
 from switchgear.breaker import Breaker, Transition
-from switchgear.fleet.log import Published
+from switchgear.fleet.family_run import FamilyRun
+from switchgear.fleet.log import LogRecord, Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Counts, Lease, Verb
 
 
 class LiveCircuit:
-    """A row with its breaker and the policy in force."""
+    """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("breaker", "policy", "row")
+    __slots__ = ("breaker", "family", "policy", "row", "run")
 
-    def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy) -> None:
+    def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
         self.breaker = breaker
         self.policy = policy
+        self.family = family
+        self.run: FamilyRun | None = None
+
+    def begin_run(self, record: LogRecord) -> None:
+        """After a success was applied, count further ones together, as far as they change no decision."""
+        steady = self.breaker.steady()
+        self.run = None if steady is None else FamilyRun(steady, self.breaker.generation, record, self.row.clock)
+
+    def end_run(self) -> None:
+        """Apply what was counted together, before anything else looks at the circuit."""
+        run, self.run = self.run, None
+        if run is not None and run.count:
+            row = self.row
+            row.fences[run.partition] = run.offset
+            row.applied += run.count
+            row.total_calls += run.count
+            row.clock = run.clock
+            self.breaker.add_successes(run.clock, run.count)
 
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""
+        self.end_run()
         self.row.breaker = self.breaker.snapshot()
         return self.row.encode()
 
@@ -57,6 +77,7 @@ class LiveCircuit:
         record = Circuit(
             circuit_id=row.circuit_id,
             tool_name=row.tool_name,
+            family=self.family,
             scope=row.scope,
             state=breaker.state,
             previous_state=breaker.previous_state,
@@ -102,6 +123,7 @@ class LiveCircuit:
             self.policy = policy
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
+        row.outage_at = None
         before, row.command_until = row.command_until, None
         if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
             row.command_until = until

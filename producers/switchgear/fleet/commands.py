@@ -10,14 +10,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.log import LogRecord, Published, dead_letter, origin_of, rekeyed
+from switchgear.fleet.log import LogRecord, Published, dead_letter, moved_from, origin_of, rekeyed
 from switchgear.fleet.policy_overrides import after_command, laid_over, merged, named_values, sets_glob
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import PolicyOverrides
 from switchgear.policies import PolicyError
 from switchgear.policies.glob import TooManyOverlapsError, coverings, matches
+from switchgear.policies.policy_set import NOT_FOR_FAMILIES
 from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.families import family_circuit_id, is_family
 from switchgear_schemas.records import check_readable, check_time
 
 MAX_COMMAND_BYTES: Final = 65_536
@@ -35,7 +36,7 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
         origin = origin_of(record, registry.partitions)
         if sets_glob(command):
             _fold_glob(record, origin, command, registry)
-        elif owner_partition(command.tool_name, registry.partitions) != record.partition:
+        elif registry.place_of(command.tool_name).partition != record.partition:
             registry.changes.rekeyed.append(rekeyed(record, command.tool_name, origin))
         else:
             _fold(record, origin, command, registry)
@@ -57,18 +58,18 @@ def _decode(value: bytes | None) -> Command:
         raise InvalidExecutionError(".".join(str(part) for part in first["loc"]), str(first["msg"])) from None
 
 
-# ---- commands to one tool
+# ---- commands to one tool or family
 
 
 def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry: CircuitRegistry) -> None:
     partition, offset = origin
     arrived = record.timestamp / 1000
-    if _takes_back(command) and registry.find(command.tool_name) is None:
+    tool = _holder(registry, command, arrived)
+    if tool is None:
         # There is nothing to take back, and a row would make a circuit of a name that may be a typing error. Without a row there is
         # no fence: a replay that finds the tool's row by then applies the command as if it had come after the tool's first events.
         registry.changes.commands += 1
         return
-    tool = registry.tool(command.tool_name, arrived)
     row = tool.row
     registry.touch(tool)
     repeated = str(command.command_id) in row.commands
@@ -81,10 +82,13 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
             layer = _with_values(registry, tool, command.policy)
             if layer == row.policy:
                 circuits = []  # the same values again, or none to take back: nothing changes
-    if offset <= row.command_fences.get(partition, -1):
-        registry.changes.duplicates += 1
-        return
-    row.command_fences[partition] = offset
+    if (
+        moved_from(record, registry.partitions) is None
+    ):  # else a command that another one overtook on its way: its id is enough
+        if offset <= row.command_fences.get(partition, -1):
+            registry.changes.duplicates += 1
+            return
+        row.command_fences[partition] = offset
     row.applied += 1
     if repeated:
         registry.changes.duplicates += 1
@@ -95,8 +99,26 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
     tool.remember(str(command.command_id))
     policy = None if command.policy is None else registry.policy_of(row)
     for live in circuits:
+        if live is not tool:
+            live.row.applied += 1
+            live.remember(str(command.command_id))
         registry.publish(_apply(live, command, policy, arrived))
         registry.touch(live)
+
+
+def _holder(registry: CircuitRegistry, command: Command, now: float) -> LiveCircuit | None:
+    """Return the circuit whose row remembers the command: the tool's own, or the family's. None if there is nothing to take back.
+
+    Raises:
+        InvalidExecutionError: The command names a family that can't have tools, or there are as many names as there may be.
+    """
+    name, family_id = command.tool_name, family_circuit_id(command.tool_name)
+    family = command.circuit_id == family_id
+    if family and not is_family(name, registry.family_pattern):
+        raise InvalidExecutionError("circuit_id", "no tool can belong to this family by the setting family_pattern")
+    if _takes_back(command) and registry.find(family_id if family else name) is None:
+        return None
+    return registry.family(name, now) if family else registry.tool(name, now)
 
 
 def _takes_back(command: Command) -> bool:
@@ -117,7 +139,7 @@ def _addressed(registry: CircuitRegistry, tool: LiveCircuit, command: Command, n
     name, circuit_id = tool.row.tool_name, command.circuit_id
     if circuit_id is None:
         return list(registry.of_tool(name))
-    if circuit_id == name:
+    if circuit_id == tool.row.circuit_id:
         return [tool]
     scope = tool.policy.scope
     head = f"{name}|{scope}="
@@ -141,7 +163,10 @@ def _with_values(registry: CircuitRegistry, tool: LiveCircuit, policy: BreakerPo
     name = tool.row.tool_name
     layer = merged(tool.row.policy, named_values(policy))
     if layer is not None:
-        _check_possible(registry, name, registry.overrides(owner_partition(name, registry.partitions)), layer)
+        if tool.row.scope == "family":
+            _check_possible_for_family(registry, name, layer)
+        else:
+            _check_possible(registry, name, registry.overrides(registry.place_of(name).partition), layer)
     return layer
 
 
@@ -152,12 +177,18 @@ def _check_possible(registry: CircuitRegistry, name: str, overrides: PolicyOverr
         raise InvalidExecutionError("policy", error.message) from None
 
 
+def _check_possible_for_family(registry: CircuitRegistry, family: str, own: bytes) -> None:
+    try:
+        policy = laid_over(registry.policies.effective_family(family), (own,))
+    except PolicyError as error:
+        raise InvalidExecutionError("policy", error.message) from None
+    if policy.fallback or policy.scope != "tool":
+        raise InvalidExecutionError("policy", NOT_FOR_FAMILIES["fallback" if policy.fallback else "scope"])
+
+
 def _apply(live: LiveCircuit, command: Command, policy: BreakerPolicy | None, arrived: float) -> Published | None:
     row = live.row
     now = row.clock = max(arrived, row.clock)
-    if row.circuit_id != row.tool_name:
-        row.applied += 1
-        live.remember(str(command.command_id))
     return live.command(
         command.verb,
         now,

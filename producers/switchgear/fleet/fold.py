@@ -7,22 +7,47 @@ row and that offset are one value, written at once. Time is the broker's timesta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from switchgear.breaker import Breaker, ProbeLease, ResultKind
+from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
+from switchgear.breaker.states import PASSING, outage_began
+from switchgear.breaker.values import MAX_COUNT
+from switchgear.breaker.values import Cause as BreakerCause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
-from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
+from switchgear.fleet.log import (
+    MAX_EMITTER_ID,
+    Changes,
+    LogRecord,
+    dead_letter,
+    moved_from,
+    origin_of,
+    rekeyed,
+    result_of,
+)
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
 from switchgear.fleet.rows import describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
+
+
+class _Moved(NamedTuple):
+    """A copy of a copy that was made when another partition owned the tool."""
+
+    comes_again: bool
+    """Whether the original is read again, because no worker had committed it. It may come before or after this copy."""
+    place: tuple[int, int]
+    """Partition and offset of the first copy. Copies for several tools of a family are in the order of these places, not of their originals."""
+
+
+_Fence = tuple[int, int, _Moved | None]
+"""Partition and offset of an execution, which each row applies once."""
 
 
 class FleetFold:
@@ -34,6 +59,7 @@ class FleetFold:
         partitions: Number of partitions of the executions topic.
         late_after_s: An execution recorded longer than this before the broker got it is not counted.
         limits: How many circuits there may be.
+        family_pattern: Which tools belong to a family.
     """
 
     def __init__(
@@ -44,8 +70,11 @@ class FleetFold:
         partitions: int,
         late_after_s: float,
         limits: Limits | None = None,
+        family_pattern: str = DEFAULT_PATTERN,
     ) -> None:
-        self.registry = CircuitRegistry(rows, policies, partitions=partitions, limits=limits or Limits())
+        self.registry = CircuitRegistry(
+            rows, policies, partitions=partitions, limits=limits or Limits(), family_pattern=family_pattern
+        )
         self._partitions = partitions
         self._late_after_s = late_after_s
 
@@ -67,7 +96,10 @@ class FleetFold:
             try:
                 if record.value is None:
                     check_readable(record)
-                self._execution(record, decode_execution(record.value))
+                event = decode_execution(record.value)
+                if not 0 <= record.timestamp < LATEST_MS:
+                    check_time(record)
+                self._execution(record, event)
             except InvalidExecutionError as error:
                 self.registry.changes.dead.append(dead_letter(record, error.field, error.reason))
 
@@ -89,40 +121,66 @@ class FleetFold:
         return reconcile(self.registry, known)
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
-        if not 0 <= record.timestamp < LATEST_MS:
-            check_time(record)
-        changes = self.registry.changes
-        origin = origin_of(record, self._partitions) if record.headers else (record.partition, record.offset)
-        if owner_partition(event.tool_name, self._partitions) != record.partition:
-            changes.rekeyed.append(rekeyed(record, event.tool_name, origin))
+        registry, changes = self.registry, self.registry.changes
+        fence: _Fence = (record.partition, record.offset, None)
+        if record.headers:
+            fence = self._fence_of_copy(record)
+        partition, family_name, family_circuit = registry.place_of(event.tool_name)
+        if partition != record.partition:
+            changes.rekeyed.append(rekeyed(record, event.tool_name, fence[:2]))
             return
         arrived = record.timestamp * _MS
-        live = self._circuit(event, arrived, *origin)
+        recorded = event.recorded_s
+        late = recorded is not None and arrived - recorded > self._late_after_s
+        family = None
+        if family_name is not None:
+            family = registry.live.get(family_circuit) or registry.family(family_name, arrived)
+        live = self._circuit(event, arrived, fence)
         if live is None:
             changes.duplicates += 1
-            return
-        row = live.row
-        changes.folded += 1
-        now = row.clock = max(arrived, row.clock)
-        if live.breaker.state != "closed":
-            self._apply_time(live, now)
-        recorded = event.recorded_s
-        if recorded is not None and arrived - recorded > self._late_after_s:
-            row.late += 1
-            changes.late += 1
-        elif event.status == "rejected":
-            self._rejected(live, event, now)
         else:
-            self._count(live, event, now, recorded)
+            changes.folded += 1
+            changes.late += late
+            self._begin(live, arrived)
+        # After a crash between the rows of the tool and of the family, the replay is new to the family alone.
+        counting = None
+        if family is not None:
+            run = family.run
+            if run is None or late or not run.takes(record, event, arrived):
+                counting = self._counting(family, arrived, fence)
+        if late:
+            _count_late(live, counting)
+        elif event.status == "rejected":
+            self._rejected(live, family, event, counts_for_family=counting is not None)
+        else:
+            self._count(live, counting, event, recorded)
+            if counting is not None and event.status == "success" and not record.headers:
+                counting.begin_run(record)
 
-    def _circuit(self, event: Execution, arrived: float, partition: int, offset: int) -> LiveCircuit | None:
+    def _fence_of_copy(self, record: LogRecord) -> _Fence:
+        partition, offset = origin_of(record, self._partitions)
+        place = moved_from(record, self._partitions)
+        if place is None:
+            return partition, offset, None
+        read_from = self.registry.read_from(record.partition).get(partition, MAX_COUNT)
+        return partition, offset, _Moved(offset >= read_from, place)
+
+    def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence) -> LiveCircuit | None:
+        """Return the family, with its fence raised, or None if it has counted the event."""
+        family.end_run()
+        if not self._raise_fence(family, fence):
+            return None
+        self._begin(family, arrived)
+        return family
+
+    def _circuit(self, event: Execution, arrived: float, fence: _Fence) -> LiveCircuit | None:
         """Return the circuit that counts the event, with its fence raised. Return None for a replay.
 
         The tool's fence comes first: a replay may find other circuits of users or sessions than the first reading did.
         """
         registry, tool_name = self.registry, event.tool_name
         tool = registry.live.get(tool_name) or registry.tool(tool_name, arrived)
-        if not self._raise_fence(tool, partition, offset):
+        if not self._raise_fence(tool, fence):
             return None
         scope = tool.policy.scope
         name = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
@@ -134,69 +192,145 @@ class FleetFold:
         if live is tool:
             return tool
         tool.row.clock = max(arrived, tool.row.clock)
-        return live if self._raise_fence(live, partition, offset) else None
+        return live if self._raise_fence(live, fence) else None
 
-    def _raise_fence(self, live: LiveCircuit, partition: int, offset: int) -> bool:
+    def _raise_fence(self, live: LiveCircuit, fence: _Fence) -> bool:
         row = live.row
-        if offset <= row.fences.get(partition, -1):
+        partition, offset, moved = fence
+        fences = row.fences
+        if moved is not None:  # later records of the same partition may have come before it, by the shorter way
+            if moved.comes_again:
+                return False
+            fences = row.moved
+            if row.scope == "family":
+                partition, offset = moved.place
+        if offset <= fences.get(partition, -1):
             return False
-        row.fences[partition] = offset
+        fences[partition] = offset
         row.applied += 1
         self.registry.touched[row.circuit_id] = live
         return True
 
-    def _apply_time(self, live: LiveCircuit, now: float) -> None:
-        """Apply what time alone changes, with the first event after it. Announce a new circuit that did not start closed."""
-        self.registry.publish(live.end_command(now))
-        transition = live.breaker.advance(now)
-        if transition is not None:
-            self.registry.publish(live.follow(transition, now))
-        elif live.row.record is None:
-            self.registry.publish(live.publish(now))
-
-    def _rejected(self, live: LiveCircuit, event: Execution, now: float) -> None:
-        live.row.rejected += 1
-        live.row.total_rejected += 1
-        if not event.probe_requested or not event.emitter_id:
+    def _begin(self, live: LiveCircuit, arrived: float) -> None:
+        """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed."""
+        row = live.row
+        row.clock = max(row.clock, arrived)
+        if live.breaker.state == "closed":
             return
-        emitter_id = event.emitter_id[:MAX_EMITTER_ID]
-        transition = live.breaker.request_lease(now, emitter_id)
+        self.registry.publish(live.end_command(row.clock))
+        transition = live.breaker.advance(row.clock)
+        if transition is not None:
+            self.registry.publish(live.follow(transition, row.clock))
+        elif row.record is None:
+            self.registry.publish(live.publish(row.clock))
+
+    def _rejected(
+        self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, *, counts_for_family: bool
+    ) -> None:
+        """Count a refusal, and grant the probe that it asks for. While the family refuses calls, it alone grants probes."""
+        by_family = family is not None and family.breaker.state not in PASSING
+        asked = family if by_family or _holds_newer(event.family_generation, family) else live
+        for each in (live, family if by_family and counts_for_family else None):
+            if each is not None:
+                each.row.rejected += 1
+                each.row.total_rejected += 1
+        if not event.probe_requested or not event.emitter_id or asked is None:
+            return
+        if asked is family and not counts_for_family:
+            return
+        now, emitter_id = asked.row.clock, event.emitter_id[:MAX_EMITTER_ID]
+        transition = asked.breaker.request_lease(now, emitter_id)
         if transition is not None:
             self.registry.changes.leases += 1
-            self.registry.publish(live.follow(transition, now))
-        elif live.breaker.state == "closed" and _holds_outdated_record(event, live):
-            self.registry.publish(live.publish(now, Cause(rule="asked", actor=emitter_id)))
+            self.registry.publish(asked.follow(transition, now))
+        elif asked.breaker.state == "closed" and (asked is family or _holds_outdated_record(event, asked)):
+            self.registry.publish(asked.publish(now, Cause(rule="asked", actor=emitter_id)))
 
-    def _count(self, live: LiveCircuit, event: Execution, now: float, recorded: float | None) -> None:
-        row = live.row
+    def _count(
+        self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
+    ) -> None:
+        """Count a call for its tool, then for the tool's family."""
+        result = None
+        if live is not None:
+            result = result_of(event, live.policy)
+            self._report(live, result, event, recorded, event.generation, event.lease_id)
+        if family is not None:
+            kind = family_result_kind(event.status, event.error_class, family.policy)
+            if result is None or result.kind is not kind:
+                result = result_of(event, family.policy, kind)
+            moved = self._report(family, result, event, recorded, event.family_generation, event.family_lease_id)
+            if moved is not None:
+                self._follow_family(family, moved)
+
+    def _report(
+        self,
+        live: LiveCircuit,
+        result: Result,
+        event: Execution,
+        recorded: float | None,
+        generation: int | None,
+        lease_id: str | None,
+    ) -> Transition | None:
+        row, breaker = live.row, live.breaker
+        now = row.clock
         row.total_calls += 1
-        result = result_of(event, live.policy)
         if result.kind is ResultKind.FAILURE:
             row.total_failed += 1
             row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif event.status != "success" or result.kind is ResultKind.IGNORED:
+        elif result.kind is ResultKind.IGNORED or (event.status != "success" and row.scope != "family"):
             row.total_ignored += 1
         # Of an unguarded call only the end is known: by the broker's clock, and by the caller's if that is earlier.
         # The earlier one counts, so that a call made before the wait was over never passes for a probe.
         ended = now if recorded is None or recorded > now else recorded
-        probes = _probes(live.breaker)
-        transition = live.breaker.record_event(
+        probes = _probes(breaker)
+        transition = breaker.record_event(
             now,
             result,
-            generation=event.generation,
-            lease_id=event.lease_id,
+            generation=generation,
+            lease_id=lease_id,
             started_at=ended - result.duration_ms * _MS,
         )
         if transition is not None:
             self.registry.publish(live.follow(transition, now))
-        elif probes is not None and probes != _probes(live.breaker):
+        elif probes is not None and probes != _probes(breaker):
             # A probe came back and decided nothing yet. Without this record its process would keep a used lease.
             self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=result.reporter or None)))
+        return transition
+
+    def _follow_family(self, family: LiveCircuit, moved: Transition) -> None:
+        """Note when an outage of a family began. At its end, let the circuits that opened since then be probed at once."""
+        row, now = family.row, family.row.clock
+        if moved.state == "open" and moved.previous == "closed":
+            row.outage_at = max(0.0, outage_began(family.policy, moved.at))
+        elif moved.state == "closed":
+            since, row.outage_at = row.outage_at, None
+            if since is None:
+                return
+            cause = BreakerCause(rule="family_recovered", actor=None, reason=row.tool_name)
+            for live in self.registry.open_of_family(row.tool_name):
+                if live.breaker.changed_at < since or live.row.clock > now:  # a replay: the row has what came later
+                    continue
+                transition = live.breaker.end_wait_early(now, cause)
+                if transition is not None:
+                    live.row.clock = now
+                    live.row.applied += 1
+                    self.registry.publish(live.follow(transition, now))
+                    self.registry.touch(live)
+
+
+def _count_late(*circuits: LiveCircuit | None) -> None:
+    for live in circuits:
+        if live is not None:
+            live.row.late += 1
+
+
+def _holds_newer(generation: int | None, live: LiveCircuit | None) -> bool:
+    """Return whether a caller holds a record from before this circuit, such as one that a paused former owner wrote."""
+    return live is not None and live.breaker.state == "closed" and (generation or 0) > live.breaker.generation
 
 
 def _holds_outdated_record(event: Execution, live: LiveCircuit) -> bool:
-    """Return whether the caller holds a record from before this circuit, such as one that a paused former owner wrote."""
-    return live.row.record is None or (event.generation or 0) > live.breaker.generation
+    return live.row.record is None or _holds_newer(event.generation, live)
 
 
 def _probes(breaker: Breaker) -> tuple[tuple[ProbeLease, ...], int] | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from switchgear.breaker import Result, result_kind
+from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear_schemas import BreakerPolicy, DeadLetter, InvalidExecutionError
-from switchgear_schemas.headers import REKEYED, RESENT
+from switchgear_schemas.headers import MOVED, REKEYED, RESENT
 from switchgear_schemas.wire import Execution
 
 
@@ -101,21 +101,37 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
     Raises:
         InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
     """
+    return _place(record, REKEYED, partitions) or (record.partition, record.offset)
+
+
+def moved_from(record: LogRecord, partitions: int) -> tuple[int, int] | None:
+    """Return the place of the copy of which ``record`` is a copy, because another partition owned its tool then. None if it is no such copy.
+
+    Raises:
+        InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
+    """
+    return _place(record, MOVED, partitions)
+
+
+def _place(record: LogRecord, header: str, partitions: int) -> tuple[int, int] | None:
     for name, value in record.headers:
-        if name == REKEYED:
+        if name == header:
             place = value or b""  # Kafka lets a header have no value
             partition, colon, offset = place.partition(b":")
             if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
-                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
+                raise InvalidExecutionError("", f"the header {header} must be partition:offset, got {place[:40]!r}")
             return int(partition), int(offset)
-    return record.partition, record.offset
+    return None
 
 
 def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekeyed:
     """Return a copy of ``record`` for the partition of its tool. Of its headers only the worker's own stay."""
     headers = [(REKEYED, b"%d:%d" % origin)]
-    if any(name == RESENT for name, _ in record.headers):
+    names = {name for name, _ in record.headers}
+    if RESENT in names:
         headers.append((RESENT, b"1"))
+    if REKEYED in names:
+        headers.append((MOVED, b"%d:%d" % (record.partition, record.offset)))
     assert record.value is not None
     return Rekeyed(record.topic, tool_name, record.value, headers, record)
 
@@ -142,14 +158,15 @@ MAX_EMITTER_ID: Final = 128
 """Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
 
 
-def result_of(event: Execution, policy: BreakerPolicy) -> Result:
-    """Return the result of a call as a breaker counts it, with numbers that fit a snapshot."""
+def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None = None) -> Result:
+    """Return the result of a call as a breaker counts it, with numbers that fit a snapshot. ``kind`` replaces that of a tool's policy."""
     tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
     wait_s = event.retry_after_s
     return Result(
-        kind=result_kind(event.status, event.error_class, policy),
+        kind=result_kind(event.status, event.error_class, policy) if kind is None else kind,
         duration_ms=event.execution_time_ms or 0.0,
         tokens=min(tokens, MAX_TOKENS),
         reporter=(event.emitter_id or "")[:MAX_EMITTER_ID],
         retry_after_s=None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
+        tool=event.tool_name,
     )

@@ -63,7 +63,7 @@ def after_command(
 
 
 @lru_cache(maxsize=1024)
-def partition_key(partition: int, partitions: int) -> str:
+def name_owned_by(partition: int, partitions: int) -> str:
     """Return a tool name that ``partition`` owns: a row is written to the partition of its tool."""
     if not 0 <= partition < partitions:
         raise ValueError(f"there is no partition {partition} among {partitions}")

@@ -9,18 +9,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from switchgear.breaker import Breaker
-from switchgear.breaker.breaker import IDLE_S
+from switchgear.breaker.states import IDLE_S
 from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
-from switchgear.fleet.policy_overrides import laid_over_or_base, partition_key
-from switchgear.fleet.rows import PolicyOverrides, Row, first_applied, first_version, is_circuit
-from switchgear_schemas import BreakerPolicy, InvalidExecutionError, Scope
-from switchgear_schemas.partitioner import owner_partition
+from switchgear.fleet.policy_overrides import laid_over_or_base, name_owned_by
+from switchgear.fleet.rows import Placement, PolicyOverrides, Row, first_applied, first_version, is_circuit
+from switchgear_schemas import BreakerPolicy, CircuitScope, InvalidExecutionError, Scope
+from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id, family_of
+from switchgear_schemas.partitioner import partition_of
 
 MAX_LIVE: Final = 50_000
 """Circuits that stay live between batches, about 2 kB each. Beyond it all are dropped from memory."""
@@ -28,6 +30,10 @@ MAX_TOOLS: Final = 50_000
 """Tools of one partition, about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
 WEEK_S: Final = 604_800.0
 _DAY_S: Final = 86_400.0
+_WRITTEN: Final[dict[CircuitScope, int]] = {"user": 0, "session": 0, "tool": 1, "family": 2}
+"""The order of the rows of a batch."""
+REMEMBERED: Final = 65_536
+"""Tools whose place stays in memory."""
 
 
 class Policies(Protocol):
@@ -37,13 +43,26 @@ class Policies(Protocol):
         """Return the policy in force for a tool."""
         ...
 
+    def effective_family(self, family: str) -> BreakerPolicy:
+        """Return the policy in force for the circuit of a family."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where a tool's circuits are."""
+
+    partition: int
+    family: str | None
+    family_circuit: str
+    """Id of the family's circuit. Empty without one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds against invented names.
 
     Attributes:
-        tools: Most tools of one partition.
+        tools: Most tools of one partition. Also its most families.
         scoped: Most circuits of users or sessions of one tool.
         tool_idle_s: Seconds without an event after which a tool may retire that was never published or commanded. It is the
             retention of the executions topic, so that no event of the tool is left there to be read again.
@@ -100,12 +119,23 @@ class CircuitRegistry:
         policies: The policy file.
         partitions: Number of partitions of the executions topic.
         limits: How many circuits there may be.
+        family_pattern: Which tools belong to a family.
     """
 
-    def __init__(self, rows: Mapping[bytes, bytes], policies: Policies, *, partitions: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        rows: Mapping[bytes, bytes],
+        policies: Policies,
+        *,
+        partitions: int,
+        limits: Limits,
+        family_pattern: str = DEFAULT_PATTERN,
+    ) -> None:
         self.rows = rows
         self.limits = limits
         self.partitions = partitions
+        self.family_pattern = family_pattern
+        self.place_of = lru_cache(maxsize=REMEMBERED)(self._place_of)
         self.changes = Changes()
         self.live: dict[str, LiveCircuit] = {}
         """By circuit id."""
@@ -117,23 +147,25 @@ class CircuitRegistry:
         self._overrides: dict[int, PolicyOverrides] = {}
         """Changed in this batch, by partition."""
         self._index: dict[int | str, CircuitIndex] | None = None
-        """Partition to its tools, and tool to the circuits of its users or sessions. None until it is read from the table."""
+        """Partition to its tools, ``-1 - partition`` to its families, and tool to the circuits of its users or sessions. None until it
+        is read from the table."""
 
     # ---- batches
 
     def take(self) -> Changes:
         """Return the changes of the batch, with their rows encoded, and begin the next batch. Write the rows into the table before it.
 
-        Rows of users and sessions come first, then the tools' (whose fences cover them), then the deleted rows. A crash may leave
-        any beginning of that order on the broker, and the replay is exact from each.
+        Rows of users and sessions come first, then the tools' (whose fences cover them), then the families', then the deleted rows. A
+        crash may leave any beginning of that order on the broker, and the replay is exact from each: what a family did to its tools,
+        it does again only to those whose rows are missing.
         """
         changes, self.changes = self.changes, Changes()
-        for live in sorted(self.touched.values(), key=lambda live: live.row.scope == "tool"):
+        for live in sorted(self.touched.values(), key=lambda live: _WRITTEN[live.row.scope]):
             changes.rows[live.row.key] = (live.row.tool_name, live.encode())
         for retired in self._retired.values():
             changes.rows[retired.row.key] = (retired.row.tool_name, None)
         for overrides in self._overrides.values():
-            changes.rows[overrides.key] = (partition_key(overrides.partition, self.partitions), overrides.encode())
+            changes.rows[overrides.key] = (name_owned_by(overrides.partition, self.partitions), overrides.encode())
         for cache in (self.touched, self._retired, self._overrides):
             cache.clear()
         if len(self.live) > MAX_LIVE:
@@ -170,9 +202,15 @@ class CircuitRegistry:
     # ---- policies
 
     def policy_of(self, row: Row) -> BreakerPolicy:
-        """Return the file's policy for a row's tool, under the values that operators set by glob, under those for this tool."""
+        """Return the file's policy for a row's tool, under the values that operators set by glob, under those for this tool.
+
+        For a family's row they are the file's policy for the family, under the values that operators set for it.
+        """
+        if row.scope == "family":
+            own = () if row.policy is None else (row.policy,)
+            return laid_over_or_base(self.policies.effective_family(row.tool_name), own)
         row = self._tool_row(row)
-        layers = self.overrides(owner_partition(row.tool_name, self.partitions)).layers(row.tool_name, row.policy)
+        layers = self.overrides(self.place_of(row.tool_name).partition).layers(row.tool_name, row.policy)
         return laid_over_or_base(self.policies.effective(row.tool_name), layers)
 
     def overrides(self, partition: int) -> PolicyOverrides:
@@ -184,6 +222,11 @@ class CircuitRegistry:
     def set_overrides(self, overrides: PolicyOverrides) -> None:
         """Replace the values that operators set by glob in one partition."""
         self._overrides[overrides.partition] = overrides
+
+    def read_from(self, partition: int) -> Mapping[int, int]:
+        """Return from which offset each input partition is read since ``partition`` has the rows of all its tools."""
+        data = self.rows.get(Placement(partition=partition, pattern="").key)
+        return {} if data is None else Placement.decode(data).read_from
 
     # ---- circuits
 
@@ -198,13 +241,15 @@ class CircuitRegistry:
             data = self.rows.get(circuit_id.encode())
             if data is not None:
                 live = self.live[circuit_id] = self.load(data)
+        if live is not None:
+            live.end_run()
         return live
 
     def load(self, data: bytes) -> LiveCircuit:
         """Return the circuit of a row, without keeping it live."""
         row = Row.decode(data)
         policy = self.policy_of(row)
-        return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy)
+        return LiveCircuit(row, Breaker.restore(row.breaker, policy), policy, self._family_of(row))
 
     def tool(self, tool_name: str, now: float) -> LiveCircuit:
         """Return the tool's own circuit. A new tool gets one.
@@ -215,13 +260,28 @@ class CircuitRegistry:
         found = self.find(tool_name)
         if found is not None:
             return found
-        row = Row(circuit_id=tool_name, tool_name=tool_name)
-        tools = self._names(self._group(row))
-        if len(tools) >= self.limits.tools:
-            if not self._make_room(tools, tool_name, now, self.limits.tool_idle_s, self.limits.tools):
+        return self._add_within_limit(Row(circuit_id=tool_name, tool_name=tool_name), now)
+
+    def family(self, family: str, now: float) -> LiveCircuit:
+        """Return the circuit of a family. A new family gets one.
+
+        Raises:
+            InvalidExecutionError: The partition holds as many families as it may, and none of those looked at is idle.
+        """
+        circuit_id = family_circuit_id(family)
+        found = self.find(circuit_id)
+        if found is None:
+            found = self._add_within_limit(Row(circuit_id=circuit_id, tool_name=family, scope="family"), now)
+            self.touch(found)  # its tool may be refused, and every circuit that the index knows has a row
+        return found
+
+    def _add_within_limit(self, row: Row, now: float) -> LiveCircuit:
+        names = self._names(self._group(row))
+        if len(names) >= self.limits.tools:
+            if not self._make_room(names, row.circuit_id, now, self.limits.tool_idle_s, self.limits.tools):
                 raise InvalidExecutionError(
                     "tool_name",
-                    f"this is a new tool, and its partition holds {self.limits.tools:,} already, the most that a worker keeps "
+                    f"this is a new {row.scope}, and its partition holds {self.limits.tools:,} already, the most that a worker keeps "
                     "apart; leave ids and arguments out of tool names (they belong into session_id and metadata). Names that were "
                     f"not seen for {self.limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
                 )
@@ -251,7 +311,18 @@ class CircuitRegistry:
             if live is not None:
                 yield live
 
-    def adopt(self, circuit_id: str, tool_name: str, scope: Scope, now: float) -> LiveCircuit:
+    def open_of_family(self, family: str) -> Iterator[LiveCircuit]:
+        """Yield the open circuits of a family's tools, and of their users and sessions."""
+        for name in self.tools_of(self.place_of(family).partition):
+            if self.place_of(name).family == family:
+                for circuit_id in [name, *self._names(name)]:
+                    live = self.live.get(circuit_id)
+                    if live is None and Row.decode(self.rows[circuit_id.encode()]).state == "open":
+                        live = self.find(circuit_id)
+                    if live is not None and live.breaker.state == "open":
+                        yield live
+
+    def adopt(self, circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> LiveCircuit:
         """Return a fresh circuit for an id that readers know and the table doesn't."""
         row = _new_row(circuit_id, tool_name, scope, now)
         row.clock = now
@@ -269,10 +340,13 @@ class CircuitRegistry:
     def _idle(self, circuit_id: str, now: float, idle_s: float) -> LiveCircuit | None:
         """Return the circuit if it may retire. The look is at a copy of the breaker, because it must not change it."""
         live = self.live.get(circuit_id) or self.load(self.rows[circuit_id.encode()])
+        live.end_run()
         row = live.row
         if now - row.clock < idle_s:
             return None
-        if row.scope == "tool" and (row.record or row.policy or row.commands or len(self._names(circuit_id))):
+        if row.scope in ("tool", "family") and (
+            row.record or row.policy or row.commands or len(self._names(circuit_id))
+        ):
             return None
         copy = Breaker.restore(live.breaker.snapshot(), live.policy)
         return live if copy.may_retire(now) else None
@@ -289,7 +363,8 @@ class CircuitRegistry:
 
     def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
         policy = policy or self.policy_of(row)
-        live = self.live[row.circuit_id] = LiveCircuit(row, Breaker(row.circuit_id, policy, now), policy)
+        breaker = Breaker(row.circuit_id, policy, now)
+        live = self.live[row.circuit_id] = LiveCircuit(row, breaker, policy, self._family_of(row))
         self._retired.pop(row.circuit_id, None)
         self._enter(row)
         return live
@@ -322,12 +397,23 @@ class CircuitRegistry:
             self._index.pop(row.tool_name, None)
 
     def _group(self, row: Row) -> int | str:
-        return owner_partition(row.tool_name, self.partitions) if row.scope == "tool" else row.tool_name
+        if row.scope in ("user", "session"):
+            return row.tool_name
+        partition = self.place_of(row.tool_name).partition
+        return partition if row.scope == "tool" else -1 - partition
+
+    def _family_of(self, row: Row) -> str | None:
+        return row.tool_name if row.scope == "family" else self.place_of(row.tool_name).family
+
+    def _place_of(self, tool_name: str) -> Place:
+        family = family_of(tool_name, self.family_pattern)
+        partition = partition_of(tool_name, self.partitions, self.family_pattern)
+        return Place(partition, family, "" if family is None else family_circuit_id(family))
 
 
-def _new_row(circuit_id: str, tool_name: str, scope: Scope, now: float) -> Row:
+def _new_row(circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> Row:
     """Return a new row. If the circuit may have existed before, its numbers start above those it had then."""
     row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
-    if scope != "tool":
+    if scope in ("user", "session"):
         row.applied, row.version = first_applied(now), first_version(now)
     return row

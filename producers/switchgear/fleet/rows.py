@@ -1,4 +1,4 @@
-"""The rows of the table and its changelog: one per circuit, and one per partition with the policies set by glob.
+"""The rows of the table and its changelog: one per circuit, and two per partition: the policies set by glob, and the placement of tools.
 
 Layout of the bytes: one byte of schema version, eight bytes of ``applied`` (big-endian), then a msgpack array. The counter
 comes first so that two versions of one row compare without a decode (:func:`applied`).
@@ -15,9 +15,10 @@ from msgspec import Meta
 from switchgear.breaker import snapshot
 from switchgear.breaker.values import MAX_COUNT, Count, Instant
 from switchgear.policies.glob import matches, specificity
-from switchgear_schemas import Mode, Scope, SwitchgearError
+from switchgear_schemas import CircuitScope, Mode, SwitchgearError
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id
+from switchgear_schemas.partitioner import may_have_owned, partition_of
 
 SCHEMA: Final = 1
 HEAD: Final = 9
@@ -33,6 +34,8 @@ _NO_CIRCUIT: Final = b"\xff"
 MARK: Final = _NO_CIRCUIT + b"mark"
 """Key of the marks in the changelog. They are tombstones, so compaction removes them."""
 
+_FAMILIES: Final = _NO_CIRCUIT + b"families-"
+
 Fences = dict[Count, Annotated[int, Meta(ge=-1, lt=MAX_COUNT)]]
 """Partition to the last offset applied from it. A message at or below that offset is a replay."""
 
@@ -46,7 +49,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
 
     circuit_id: Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
     tool_name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-    scope: Scope = "tool"
+    scope: CircuitScope = "tool"
     breaker: bytes = b""
     """Snapshot of the breaker, as of the last write."""
     fences: Fences = {}
@@ -81,6 +84,11 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     command_until: Instant | None = None
     """When an operator's command for a limited time ends, by the broker's clock."""
+    moved: Fences = {}
+    """Of the copies that were made when another partition owned the tool (see :data:`switchgear_schemas.headers.MOVED`). A tool's are by
+    the partitions of the originals, and a family's by those of the copies."""
+    outage_at: Instant | None = None
+    """Of a family that opened: the begin of the window in which its calls failed."""
 
     @property
     def key(self) -> bytes:
@@ -145,11 +153,44 @@ class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
         return _decode(data, cls)
 
 
-AnyRow = TypeVar("AnyRow", Row, PolicyOverrides)
+class Placement(msgspec.Struct, array_like=True, kw_only=True):
+    """The mark that a partition has the rows of all its tools, by this ``family_pattern``. Other partitions may have had some before.
+
+    Append new fields with a default: older rows then still load.
+    """
+
+    partition: Count
+    pattern: str
+    applied: Count = 0
+    """Rises with every change."""
+    read_from: dict[Count, Count] = {}
+    """The offset from which the workers read each partition of the executions topic, when the rows were moved. Copies of earlier
+    records may be in the partitions that owned their tools before."""
+
+    @property
+    def key(self) -> bytes:
+        """Key in the table and its changelog."""
+        return _FAMILIES + b"%d" % self.partition
+
+    def encode(self) -> bytes:
+        """Return the bytes for the table."""
+        return _encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Placement:
+        """Return the row in bytes of the table.
+
+        Raises:
+            RowError: The bytes are of another schema version, or damaged.
+        """
+        return _decode(data, cls)
+
+
+AnyRow = TypeVar("AnyRow", Row, PolicyOverrides, Placement)
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
-def _encode(row: Row | PolicyOverrides) -> bytes:
+def _encode(row: Row | PolicyOverrides | Placement) -> bytes:
     return b"%c%b%b" % (SCHEMA, row.applied.to_bytes(8, "big"), _encoder.encode(row))
 
 
@@ -166,14 +207,20 @@ def _decode(data: bytes, kind: type[AnyRow]) -> AnyRow:
         raise RowError(f"A row of the changelog is damaged: {error}.") from None
 
 
-def check_row(key: bytes, data: bytes, partition: int, partitions: int) -> None:
+def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_pattern: str = DEFAULT_PATTERN) -> bool:
     """Check that the owner of ``partition`` may have written a row under ``key``. Anyone with access to the changelog may write there.
+
+    Returns:
+        Whether the row belongs into this partition. It is False if it did under another ``family_pattern`` or before families.
 
     Raises:
         RowError: The row is damaged, of another version, under the key of another row, or in another partition.
     """
     try:
-        wrong = _wrong(key, data, partition, partitions)
+        row = _kind_of(key).decode(data)
+        owner = partition_of(row.tool_name, partitions, family_pattern) if isinstance(row, Row) else row.partition
+        moved = owner != partition and isinstance(row, Row) and may_have_owned(partition, row.tool_name, partitions)
+        wrong = _wrong(key, data, row, in_its_partition=moved or owner == partition)
     except RowError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever bytes can make a decoder raise
@@ -181,19 +228,26 @@ def check_row(key: bytes, data: bytes, partition: int, partitions: int) -> None:
         raise RowError(f"A row of the changelog is damaged: {reason}.") from None
     if wrong is not None:
         raise RowError(f"A row of the changelog is damaged: {wrong}.")
+    return not moved
 
 
-def _wrong(key: bytes, data: bytes, partition: int, partitions: int) -> str | None:
-    row: Row | PolicyOverrides = Row.decode(data) if is_circuit(key) else PolicyOverrides.decode(data)
+def _kind_of(key: bytes) -> type[Row | PolicyOverrides | Placement]:
+    if is_circuit(key):
+        return Row
+    return Placement if key.startswith(_FAMILIES) else PolicyOverrides
+
+
+def _wrong(key: bytes, data: bytes, row: Row | PolicyOverrides | Placement, *, in_its_partition: bool) -> str | None:
+    layers: list[bytes] = []
     if isinstance(row, Row):
         if not is_circuit_of(row.circuit_id, row.tool_name, row.scope):
             return f"a circuit of scope {row.scope} has another name"
         if row.breaker and snapshot.decode(row.breaker).circuit_id != row.circuit_id:
             return "the breaker in it is another circuit's"
-        owner, layers = owner_partition(row.tool_name, partitions), [b"{}" if row.policy is None else row.policy]
-    else:
-        owner, layers = row.partition, list(row.tables.values())
-    if row.key != key or owner != partition:
+        layers = [b"{}" if row.policy is None else row.policy]
+    elif isinstance(row, PolicyOverrides):
+        layers = list(row.tables.values())
+    if row.key != key or not in_its_partition:
         return "it belongs under another key or into another partition"
     if int.from_bytes(applied(data), "big") != row.applied:
         return "its head says another number of messages applied"
@@ -207,8 +261,15 @@ def is_circuit(key: bytes) -> bool:
     return not key.startswith(_NO_CIRCUIT)
 
 
-def is_circuit_of(circuit_id: str, tool_name: str, scope: Scope) -> bool:
-    """Return whether ``circuit_id`` is the id of the tool's own circuit, or of one of its users' or sessions'."""
+def is_overrides(key: bytes) -> bool:
+    """Return whether a key of the table is that of the policies set by glob."""
+    return not is_circuit(key) and not key.startswith(_FAMILIES)
+
+
+def is_circuit_of(circuit_id: str, tool_name: str, scope: CircuitScope) -> bool:
+    """Return whether ``circuit_id`` is the id of the tool's own circuit, of one of its users' or sessions', or of the family of that name."""
+    if scope == "family":
+        return circuit_id == family_circuit_id(tool_name)
     return circuit_id == tool_name if scope == "tool" else circuit_id.startswith(f"{tool_name}|{scope}=")
 
 

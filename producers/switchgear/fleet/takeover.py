@@ -19,7 +19,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Published
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit, is_circuit_of
-from switchgear_schemas import Cause, CircuitState, Scope
+from switchgear_schemas import Cause, CircuitScope, CircuitState
 from switchgear_schemas.enums import LATEST, MAX_NAME_LENGTH
 
 log: Final = logging.getLogger("switchgear.fleet")
@@ -35,7 +35,7 @@ class PublishedCircuit(msgspec.Struct, frozen=True):
     version: Count
     generation: Count
     changed_at: datetime
-    scope: Scope = "tool"
+    scope: CircuitScope = "tool"
 
     @property
     def key(self) -> bytes:
@@ -53,6 +53,13 @@ class Known:
     """Next offset of each partition of the executions topic."""
     command_ends: Mapping[int, int] = field(default_factory=dict)
     """Next offset of each partition of the commands topic."""
+    elsewhere: Mapping[str, PublishedCircuit] = field(default_factory=dict)
+    """Highest version of each circuit of the assigned partitions in those partitions that owned it before."""
+
+    def newest(self, circuit_id: str) -> PublishedCircuit | None:
+        """Return the highest version of a circuit, wherever it is."""
+        here, there = self.published.get(circuit_id), self.elsewhere.get(circuit_id)
+        return there if here is None or (there is not None and there.version > here.version) else here
 
 
 _decoder: Final = msgspec.json.Decoder(PublishedCircuit)
@@ -93,15 +100,16 @@ def reconcile(registry: CircuitRegistry, known: Known) -> dict[str, str]:
         _reconcile(registry, live, known)
         if live.breaker.state != "closed":
             states[live.row.circuit_id] = live.breaker.state
-    for last in known.published.values():
-        if last.key not in registry.rows:
+    for circuit_id in sorted(known.published.keys() | known.elsewhere.keys()):
+        last = known.newest(circuit_id)
+        if last is not None and last.key not in registry.rows:
             _without_row(registry, last)
     return states
 
 
 def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> None:
     row = live.row
-    last = known.published.get(row.circuit_id)
+    last, here = known.newest(row.circuit_id), known.published.get(row.circuit_id)
     if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
         row.applied += 1
         registry.touch(live)
@@ -111,7 +119,7 @@ def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> No
         row.version = last.version
         live.breaker.generation = max(live.breaker.generation, last.generation) + 1
         _announce(registry, live)
-    elif row.record is not None and (last is None or last.version < row.version):
+    elif row.record is not None and (here is None or here.version < row.version):
         registry.publish(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
     if live.differs_from_record():
         _announce(registry, live)
@@ -119,7 +127,7 @@ def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> No
 
 def _start_fresh(registry: CircuitRegistry, row: Row, known: Known) -> None:
     """Replace a row that decodes but whose breaker can't be restored. Its fences and its name hold, its evidence is lost."""
-    last = known.published.get(row.circuit_id)
+    last = known.newest(row.circuit_id)
     live = registry.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
     live.row.fences, live.row.command_fences = row.fences, row.command_fences
     live.row.applied = row.applied + 1
@@ -145,10 +153,10 @@ def _without_row(registry: CircuitRegistry, last: PublishedCircuit) -> None:
     """Handle a published circuit without a row.
 
     A closed circuit of a user or session retired, and a crash lost its tombstone. Any other row was lost with the changelog: a
-    published tool never retires. Close that circuit, or readers refuse indefinitely, and continue above its version, or readers drop
+    published tool or family never retires. Close that circuit, or readers refuse indefinitely, and continue above its version, or readers drop
     the next record.
     """
-    if last.state == "closed" and last.scope != "tool":
+    if last.state == "closed" and last.scope in ("user", "session"):
         registry.publish(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
         return
     live = registry.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())

@@ -40,7 +40,7 @@ class CircuitTable:
         known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
             return None
-        if view.scope != "tool":
+        if view.scope in ("user", "session"):
             self.scoped.add(view.tool_name)
         self.views[view.circuit_id] = view
         return view

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from switchgear_schemas.enums import CircuitState, Mode, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState, Mode
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.families import is_family_circuit, tool_of_circuit
 
 
 class UnreadableCircuitError(SwitchgearError):
@@ -61,7 +62,7 @@ class CircuitView:
     version: Annotated[int, msgspec.Meta(ge=1)]
     generation: Annotated[int, msgspec.Meta(ge=0)]
     changed_at: Instant
-    scope: Scope = "tool"
+    scope: CircuitScope = "tool"
     cause: CauseView | None = None
     open_until: Instant | None = None
     attempt: int = 0
@@ -71,6 +72,8 @@ class CircuitView:
     last_error: str | None = None
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    family: str | None = None
+    """Family of the tool. Null in records of older workers, and without one."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)
@@ -145,16 +148,16 @@ class DenyingViews(Views):
 
     __slots__ = ()
 
-    def get(self, key: str, default: Any = None) -> Any:  # noqa: ARG002 - the signature of dict.get
-        """Return a circuit that refuses, also for the id of a user's or session's circuit."""
-        return denial(key)
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a circuit that refuses, also for the id of a user's or session's circuit. A family's doesn't: its tools' do."""
+        return default if is_family_circuit(key) else denial(key)
 
 
 def denial(tool: str) -> CircuitView:
     """Return a circuit of ``tool`` that refuses, because its state is not known."""
     return CircuitView(
         circuit_id=tool,
-        tool_name=tool.partition("|user=")[0].partition("|session=")[0],
+        tool_name=tool_of_circuit(tool),
         state="open",
         version=0,
         generation=0,

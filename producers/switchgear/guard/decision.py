@@ -1,46 +1,65 @@
-"""The decision about a call: the fleet's circuit first, then the process's own."""
+"""The decision about a call: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from switchgear.breaker import BreakerPermit, BreakerRejection
+from switchgear.breaker.states import PASSING
 from switchgear.follower.view import CircuitView, LeaseView
+from switchgear.guard.families import Family, FamilyPermit, family_finder
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
+from switchgear.guard.local_families import LocalFamilies
 from switchgear.guard.permits import Permit, Reporter
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection, caller_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from switchgear_schemas.enums import Scope
+    from switchgear_schemas.enums import CircuitScope
 
 
 @dataclass(frozen=True, slots=True)
 class PendingProbe:
-    """A probe was requested. ``answer`` is done when the fleet has answered."""
+    """A probe of a tool or of its family was requested. ``answer`` is done when the fleet has answered."""
 
+    tool: str
     view: CircuitView
+    """The circuit that was asked."""
     answer: Future[None]
-    circuit: LocalCircuit
-    breaker_permit: BreakerPermit
     caller: Caller
+    circuit: LocalCircuit | None = None
+    """This process's circuit of the tool; None if the family is asked."""
+    breaker_permit: BreakerPermit | None = None
+    family: FamilyPermit | None = None
 
 
 class CircuitDecision:
-    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker."""
+    """Decides about calls in memory. Thread-safe. Without a fleet it is a complete local circuit breaker.
 
-    def __init__(self, local: LocalBreakers, reporter: Reporter, *, of_session: bool = False) -> None:
+    A session's decision has no circuits of families of its own.
+    """
+
+    def __init__(
+        self, local: LocalBreakers, reporter: Reporter, *, of_session: bool = False, family_pattern: str = ""
+    ) -> None:
         self.local = local
         self.reporter = reporter
         self.fleet = fleet = reporter.fleet
         self.clock = reporter.clock
+        self.family_of = family_finder(family_pattern)
         self._of_session = of_session
         self._circuits = local.circuits
         self._views: Mapping[str, CircuitView] = {} if fleet is None else fleet.views
+        self.families: LocalFamilies | None = None
+        """The process's own circuits of families."""
+        if family_pattern and not of_session:
+            self.families = LocalFamilies(local, family_pattern, self.clock)
+            if fleet is not None:
+                fleet.on_family = self.families.on_fleet
         if reporter.hooks is not None and "on_transition" in reporter.hooks.wants:
             local.on_move = reporter.hooks.circuit_changed
 
@@ -53,13 +72,24 @@ class CircuitDecision:
         view = self._views.get(tool)
         if fleet is not None and tool in fleet.scoped:
             view = fleet.view(tool, user_id, session_id)
+        found, family = self.family_of(tool), None
+        if found is not None:
+            of_family = self._of_family(found, tool, view, caller)
+            if not isinstance(of_family, FamilyPermit):
+                return of_family
+            family = of_family
+        answer: Permit | Rejection | PendingProbe
         if fleet is None or view is None:
-            return self._locally(tool, None, caller)
-        if not view.passes:
-            return self._not_closed(fleet, view, caller)
-        if view.overrides:
-            return Permit(self.reporter, tool, None, None, self.clock(), view.generation, caller)
-        return self._locally(tool, view, caller)
+            answer = self._locally(tool, None, caller, family)
+        elif not view.passes:
+            answer = self._not_closed(fleet, view, caller, family)
+        elif view.overrides:
+            return Permit(self.reporter, tool, None, None, self.clock(), view.generation, caller, family=family)
+        else:
+            answer = self._locally(tool, view, caller, family)
+        if family is not None and isinstance(answer, Rejection):
+            family.release(self.clock())
+        return answer
 
     def after_answer(self, pending: PendingProbe) -> Permit | Rejection:
         """Return the answer to a requested probe: a lease, a closed circuit, or a refusal. Late answers count as none."""
@@ -67,12 +97,14 @@ class CircuitDecision:
         assert fleet is not None  # it asked
         fleet.request_ended(pending.view.circuit_id)
         view = self._views.get(pending.view.circuit_id, pending.view)
+        if view.scope == "family":
+            return self._after_family_answer(fleet, view, pending)
         found = fleet.answer(view)
         lease = None
         if isinstance(found, LeaseView) and fleet.take_lease(view.circuit_id, found.lease_id):
             lease = (view.circuit_id, found.lease_id)
         elif found != "pass":
-            pending.circuit.release(pending.breaker_permit, self.clock())
+            self._release(pending)
             return fleet.rejection(view)
         return Permit(
             self.reporter,
@@ -83,13 +115,14 @@ class CircuitDecision:
             view.generation,
             pending.caller,
             lease,
+            family=pending.family,
         )
 
     def give_up(self, pending: PendingProbe) -> None:
         """Take back a request whose caller was cancelled while it waited."""
         assert self.fleet is not None
         self.fleet.request_ended(pending.view.circuit_id)
-        pending.circuit.release(pending.breaker_permit, self.clock())
+        self._release(pending)
 
     def refused_at_once(self, tool: str, circuit: LocalCircuit) -> Rejection | None:
         """Return, and report, a refusal that only the time decides. None: ask :meth:`acquire`.
@@ -97,38 +130,183 @@ class CircuitDecision:
         All circuits of the tool, here and in the fleet, have the scope ``tool``.
         """
         view, fleet, now = self._views.get(tool), self.fleet, self.clock()
-        if fleet is None or view is None:
-            refusal = circuit.refusal(tool, now, None)
-        elif view.fallback or view.overrides or view.leases or tool in fleet.scoped:
+        if view is not None and (view.fallback or view.overrides or view.leases):
             return None
-        elif view.passes:
-            refusal = circuit.refusal(tool, now, view.generation)
-        elif fleet.answer(view) != "refuse":
+        if fleet is not None and tool in fleet.scoped:
             return None
-        else:
-            refusal = fleet.rejection(view)
+        family = self.family_of(tool)
+        refusal = None if family is None else self._family_refused_at_once(family, tool, view, now)
+        if refusal == "ask":
+            return None
+        if refusal is None:
+            if fleet is None or view is None:
+                refusal = circuit.refusal(tool, now, None)
+            elif view.passes:
+                refusal = circuit.refusal(tool, now, view.generation)
+            elif fleet.answer(view) != "refuse":
+                return None
+            else:
+                refusal = fleet.rejection(view)
         if refusal is not None and fleet is not None:
             fleet.refusals.refused(refusal, now)
         return refusal
+
+    def _family_refused_at_once(
+        self, family: Family, tool: str, view: CircuitView | None, now: float
+    ) -> Rejection | Literal["ask"] | None:
+        """Return the family's refusal that only the time decides; None if it lets the call through."""
+        fleet, family_view = self.fleet, self._views.get(family.circuit_id)
+        if fleet is not None and family_view is not None:
+            if not family_view.passes:
+                if (view is not None and view.forced) or family_view.leases or fleet.answer(family_view) != "refuse":
+                    return "ask"
+                return fleet.rejection(family_view, tool)
+            if family_view.overrides:
+                return None
+        circuit = None if self.families is None else self.families.get(family)
+        if circuit is None or circuit.breaker.quiet is not None:
+            return None
+        refusal = circuit.refusal(tool, now, None if family_view is None else family_view.generation)
+        return refusal or (None if circuit.breaker.state in PASSING else "ask")
 
     def is_open(self, tool: str, user_id: str = "", session_id: str | None = None) -> bool:
         """Return whether a call would be refused now. Takes nothing and asks no other process."""
         fleet = self.fleet
         view = None if fleet is None else fleet.view(tool, user_id, session_id)
+        family = self.family_of(tool)
+        of_family = "passes" if family is None else self._family_is_open(family)
+        if of_family == "refuses":
+            return True
         if fleet is not None and view is not None:
-            if not view.passes and fleet.answer(view) == "refuse":
+            if not view.passes and (view.forced or of_family != "fleet_probe") and fleet.answer(view) == "refuse":
                 return True
             if view.overrides:
                 return False
         circuit = self.local.known(tool, user_id, session_id)
-        return circuit is not None and circuit.would_refuse(self.clock())
+        if circuit is None:
+            return False
+        if of_family in ("fleet_probe", "local_probe"):  # the family's probe passes an open circuit of the tool
+            return circuit.breaker.state == "forced_open"
+        return circuit.would_refuse(self.clock())
 
     def fleet_fallback(self, tool: str) -> tuple[str, ...]:
         """Return the fallback tools that the fleet's circuit names."""
         view = self._views.get(tool)
         return () if view is None else view.fallback
 
-    def _not_closed(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> Permit | Rejection | PendingProbe:
+    # -- the family ---------------------------------------------------------------------------------------------------
+
+    def _of_family(  # noqa: PLR0911 - one return per answer
+        self, family: Family, tool: str, view: CircuitView | None, caller: Caller
+    ) -> FamilyPermit | Permit | Rejection | PendingProbe:
+        """Decide for the tool's family. A probe of the fleet's circuit is decided for good: it passes the tool's circuit."""
+        fleet, family_view = self.fleet, self._views.get(family.circuit_id)
+        if fleet is None or family_view is None:
+            return self._family_locally(family, tool, None)
+        if family_view.passes:
+            if family_view.overrides:
+                return FamilyPermit(family.name, None, None, family_view.generation)
+            return self._family_locally(family, tool, family_view)
+        if view is not None and view.forced and fleet.answer(view) == "refuse":
+            return fleet.rejection(view)
+        found = fleet.answer(family_view)
+        if found == "refuse":
+            return fleet.rejection(family_view, tool)
+        if isinstance(found, LeaseView):
+            return self._probe_family(fleet, family_view, found, tool, view, caller)
+        if not fleet.reachable(family_view):
+            return self._family_locally(family, tool, family_view)
+        refusal = fleet.rejection(family_view, tool)
+        answer = fleet.request_probe(family_view)
+        if answer is None:
+            return refusal
+        fleet.refusals.refused(refusal, caller=caller, probe_requested=True)
+        return PendingProbe(tool, family_view, answer, caller)
+
+    def _family_locally(self, family: Family, tool: str, view: CircuitView | None) -> FamilyPermit | Rejection:
+        """Decide by the process's own circuit of the family."""
+        generation = None if self.fleet is None else self.fleet.generation(view)
+        circuit = None if self.families is None else self.families.get(family)
+        if circuit is None:
+            return FamilyPermit(family.name, None, None, generation)
+        answer = self._asked(circuit, self.clock())
+        if isinstance(answer, BreakerRejection):
+            return self._local_refusal(tool, answer, circuit, view)
+        return FamilyPermit(family.name, circuit, answer, generation)
+
+    def _probe_family(
+        self,
+        fleet: FleetCircuits,
+        family_view: CircuitView,
+        lease: LeaseView,
+        tool: str,
+        view: CircuitView | None,
+        caller: Caller,
+    ) -> Permit | Rejection:
+        """Use a lease for a call, although circuits of the tool and of this process may be open."""
+        if not fleet.take_lease(family_view.circuit_id, lease.lease_id):
+            return fleet.rejection(family_view, tool)
+        now = self.clock()
+        family = Family(family_view.tool_name, family_view.circuit_id)
+        family_circuit = None if self.families is None else self.families.get(family)
+        own = None if family_circuit is None else self._asked(family_circuit, now)
+        permit = FamilyPermit(
+            family.name,
+            family_circuit,
+            None if isinstance(own, BreakerRejection) else own,
+            family_view.generation,
+            (family_view.circuit_id, lease.lease_id),
+        )
+        if view is not None and view.overrides:
+            return Permit(self.reporter, tool, None, None, now, view.generation, caller, family=permit)
+        answer = self._locally(tool, view, caller, permit)
+        if isinstance(answer, Rejection):
+            permit.release(now)
+            fleet.give_lease_back(family_view.circuit_id, lease.lease_id)
+        return answer
+
+    def _after_family_answer(
+        self, fleet: FleetCircuits, family_view: CircuitView, pending: PendingProbe
+    ) -> Permit | Rejection:
+        tool, caller = pending.tool, pending.caller
+        found = fleet.answer(family_view)
+        if isinstance(found, LeaseView):
+            view = fleet.view(tool, caller[0], caller[1])
+            return self._probe_family(fleet, family_view, found, tool, view, caller)
+        if found != "pass":
+            return fleet.rejection(family_view, tool)
+        answer = self.acquire(tool, *caller)
+        if isinstance(
+            answer, PendingProbe
+        ):  # the tool's own circuit must be probed now: the next call finds the answer
+            self.give_up(answer)
+            return fleet.rejection(answer.view)
+        return answer
+
+    def _family_is_open(self, family: Family) -> Literal["passes", "refuses", "fleet_probe", "local_probe"]:
+        """Return what the circuits of a family say about a call now."""
+        fleet, view = self.fleet, self._views.get(family.circuit_id)
+        if fleet is not None and view is not None:
+            if not view.passes:
+                found = fleet.answer(view)
+                if found == "refuse":
+                    return "refuses"
+                if found != "ask" or fleet.reachable(view):
+                    return "fleet_probe"
+            if view.overrides:
+                return "passes"
+        circuit = None if self.families is None else self.families.get(family)
+        if circuit is None or circuit.breaker.quiet is not None:
+            return "passes"
+        if circuit.would_refuse(self.clock()):
+            return "refuses"
+        return "passes" if circuit.breaker.state in PASSING else "local_probe"
+
+    # -- the tool -----------------------------------------------------------------------------------------------------
+
+    def _not_closed(
+        self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
+    ) -> Permit | Rejection | PendingProbe:
         """Decide where the fleet's circuit is open, forced open or half-open."""
         found = fleet.answer(view)
         if found == "refuse":
@@ -136,54 +314,90 @@ class CircuitDecision:
         if isinstance(found, LeaseView):  # one call of this process uses it; the others wait for its outcome
             if not fleet.take_lease(view.circuit_id, found.lease_id):
                 return fleet.rejection(view)
-            answer = self._locally(view.tool_name, view, caller, (view.circuit_id, found.lease_id))
+            answer = self._locally(view.tool_name, view, caller, family, (view.circuit_id, found.lease_id))
             if isinstance(answer, Rejection):
                 fleet.give_lease_back(view.circuit_id, found.lease_id)
             return answer
         if fleet.reachable(view):
-            return self._request_probe(fleet, view, caller)
-        return self._locally(view.tool_name, view, caller)
+            return self._request_probe(fleet, view, caller, family)
+        return self._locally(view.tool_name, view, caller, family)
 
     def _locally(
-        self, tool: str, view: CircuitView | None, caller: Caller, lease: tuple[str, str] | None = None
+        self,
+        tool: str,
+        view: CircuitView | None,
+        caller: Caller,
+        family: FamilyPermit | None,
+        lease: tuple[str, str] | None = None,
     ) -> Permit | Rejection:
         """Decide by the process's own circuit: the fleet lets the call through, or is out of reach."""
         now = self.clock()
         circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
         breaker_permit = circuit.breaker.quiet
         if breaker_permit is None:
-            answer = circuit.try_acquire(now)
-            hooks = self.reporter.hooks
-            if hooks is not None:  # an open circuit whose wait is over becomes half-open by being asked
-                hooks.run_waiting()
-            if isinstance(answer, BreakerRejection):
+            answer = self._asked(circuit, now)
+            if not isinstance(answer, BreakerRejection):
+                breaker_permit = answer
+            elif not _passes_open(answer, family):
                 return self._local_refusal(tool, answer, circuit, view)
-            breaker_permit = answer
         generation = None if self.fleet is None else self.fleet.generation(view)
-        return Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease)
+        return Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease, family=family)
 
-    def _request_probe(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> PendingProbe | Rejection:
+    def _request_probe(
+        self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
+    ) -> PendingProbe | Rejection:
         """Ask the circuit's owner for a probe, if the process's own circuit lets the call through."""
         circuit = self.local.get(view.tool_name, caller[0], caller[1])
         now = self.clock()
-        breaker_permit = circuit.try_acquire(now)
-        if isinstance(breaker_permit, BreakerRejection):
-            return self._local_refusal(view.tool_name, breaker_permit, circuit, view)
+        answer = circuit.try_acquire(now)
+        breaker_permit = None
+        if not isinstance(answer, BreakerRejection):
+            breaker_permit = answer
+        elif not _passes_open(answer, family):
+            return self._local_refusal(view.tool_name, answer, circuit, view)
         refusal = fleet.rejection(view)
-        answer = fleet.request_probe(view)
-        if answer is None:
-            circuit.release(breaker_permit, self.clock())
+        asked = fleet.request_probe(view)
+        if asked is None:
+            if breaker_permit is not None:
+                circuit.release(breaker_permit, self.clock())
             return refusal
         fleet.refusals.refused(refusal, caller=caller, probe_requested=True)
-        return PendingProbe(view, answer, circuit, breaker_permit, caller)
+        return PendingProbe(view.tool_name, view, asked, caller, circuit, breaker_permit, family)
+
+    def _asked(self, circuit: LocalCircuit, now: float) -> BreakerPermit | BreakerRejection:
+        """Ask a circuit of this process."""
+        quiet = circuit.breaker.quiet
+        if quiet is not None:
+            return quiet
+        answer = circuit.try_acquire(now)
+        hooks = self.reporter.hooks
+        if hooks is not None:  # an open circuit whose wait is over becomes half-open by being asked
+            hooks.run_waiting()
+        return answer
+
+    def _release(self, pending: PendingProbe) -> None:
+        """Give back what a call holds that waited for an answer."""
+        now = self.clock()
+        if pending.circuit is not None and pending.breaker_permit is not None:
+            pending.circuit.release(pending.breaker_permit, now)
+        if pending.family is not None:
+            pending.family.release(now)
 
     def _local_refusal(
         self, tool: str, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None
     ) -> Rejection:
         reason, error = circuit.words()
         generation = None if view is None else view.generation
-        scope: Scope = "tool" if refused.circuit_id == tool else circuit.breaker.policy.scope
+        scope: CircuitScope = "tool" if refused.circuit_id == tool else circuit.breaker.policy.scope
         if self._of_session:
             scope = "session"
+        family = circuit.family
+        if family is not None:
+            scope = "family"
         state, wait, cause = refused.state, refused.retry_after_s, refused.cause
-        return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause)
+        return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause, family)
+
+
+def _passes_open(refused: BreakerRejection, family: FamilyPermit | None) -> bool:
+    """Return whether the call goes although the process's circuit of the tool refuses: as the probe of the tool's family."""
+    return family is not None and family.probe and refused.state != "forced_open"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from switchgear.classify.result import HARMLESS, classify_result
 from switchgear.guard.call import Call, GuardPlan
 from switchgear.guard.deferred_results import awaits, finish
+from switchgear.guard.families import FamilyPermit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.tool_function import misfit
@@ -47,14 +48,26 @@ class _OffPath:
         self._plan = plan
         self._function = function
         self._decision, self._tool = plan.runtime.decision, plan.tool
+        families, self.family = self._decision.families, self._decision.family_of(plan.tool)
+        self.family_circuit = None if self.family is None or families is None else families.get(self.family)
+        self.family_breaker = None if self.family_circuit is None else self.family_circuit.breaker
 
     def permit(
-        self, circuit: LocalCircuit, quiet: BreakerPermit, started: float | None = None, generation: int | None = None
+        self,
+        circuit: LocalCircuit,
+        quiet: BreakerPermit,
+        of_family: BreakerPermit | None,
+        started: float | None = None,
+        generation: int | None = None,
+        family_generation: int | None = None,
     ) -> Permit:
         """Return the permit of a call that was made, to report it."""
         reporter = self._decision.reporter
         began = reporter.clock() if started is None else started
-        return Permit(reporter, self._tool, circuit, quiet, began, generation)
+        permit = Permit(reporter, self._tool, circuit, quiet, began, generation)
+        if self.family is not None:
+            permit.family = FamilyPermit(self.family.name, self.family_circuit, of_family, family_generation)
+        return permit
 
     def failed(self, error: BaseException, args: Args, kwargs: Kwargs, permit: Permit) -> None:
         """Report an exception. Arguments that don't fit say nothing about the tool."""
@@ -77,31 +90,35 @@ def _needs_report(result: Any) -> bool:
 def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
     """Return ``function`` behind its tool's circuit, without its name and signature. ``full`` is it on the full path."""
     decision = plan.runtime.decision
+    tool, off_path = plan.tool, _OffPath(plan, function)
+    if off_path.family is not None and off_path.family_breaker is None:  # there are too many families
+        return full
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
-    tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    routed = plan.runtime.fallbacks.named
+    circuits, sessions = decision.local.circuits, session_stack.get
+    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
+    family = off_path.family_breaker
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() is not None:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+        of_family = None if family is None else family.quiet
+        if quiet is None or (family is not None and of_family is None):
+            refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family))
             raise
         if type(result) not in HARMLESS and _needs_report(result):
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet))
-        if circuit.breaker.quiet is not quiet:
-            off_path.permit(circuit, quiet).success()
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
+        if circuit.breaker.quiet is not quiet or (family is not None and family.quiet is not of_family):
+            off_path.permit(circuit, quiet, of_family).success()
         return result
 
     return call
@@ -110,37 +127,43 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
 def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
     """:func:`plain_guard` for coroutine functions."""
     decision = plan.runtime.decision
+    tool, off_path = plan.tool, _OffPath(plan, function)
+    if off_path.family is not None and off_path.family_breaker is None:  # as above
+        return full
     if decision.fleet is not None:
         return _emitting_async(plan, decision.fleet, function, full)
-    tool, off_path = plan.tool, _OffPath(plan, function)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    routed = plan.runtime.fallbacks.named
+    circuits, sessions = decision.local.circuits, session_stack.get
+    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
+    family = off_path.family_breaker
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() is not None:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+        of_family = None if family is None else family.quiet
+        if quiet is None or (family is not None and of_family is None):
+            refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family))
             raise
         if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet))
-        if circuit.breaker.quiet is not quiet:
-            off_path.permit(circuit, quiet).success()
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
+        if circuit.breaker.quiet is not quiet or (family is not None and family.quiet is not of_family):
+            off_path.permit(circuit, quiet, of_family).success()
         return result
 
     return call
 
 
-def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: Function) -> Function:
+def _emitting(  # noqa: C901 - a function call would cost a tenth of the common call
+    plan: GuardPlan, fleet: FleetCircuits, function: Function, full: Function
+) -> Function:
     """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
     runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
     decision = runtime.decision
@@ -148,6 +171,7 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
+    family, family_id = off_path.family_breaker, "" if off_path.family is None else off_path.family.circuit_id
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -155,6 +179,14 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
+        of_family = family_generation = None
+        if family is not None:
+            of_family = family.quiet
+            family_view = views.get(family_id)
+            unknown = 0 if follower.loaded else None
+            family_generation = unknown if family_view is None else family_view.generation
+            if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
+                quiet = None
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
@@ -165,14 +197,22 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, started, generation))
+            off_path.failed(
+                error, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+            )
             raise
         if type(result) not in HARMLESS and _needs_report(result):
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, started, generation))
-        if circuit.breaker.quiet is not quiet or len(items) >= limit:
-            off_path.permit(circuit, quiet, started, generation).success()
+            return off_path.finish(
+                result, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+            )
+        if (
+            circuit.breaker.quiet is not quiet
+            or (family is not None and family.quiet is not of_family)
+            or len(items) >= limit
+        ):
+            off_path.permit(circuit, quiet, of_family, started, generation, family_generation).success()
             return result
-        items.append((tool, started, clock(), generation))
+        items.append((tool, started, clock(), generation, family_generation))
         if emitter.idle:  # read after the append: the background thread looks at the buffer again after it sets this
             _wake(emitter, items)
         return result
@@ -180,13 +220,16 @@ def _emitting(plan: GuardPlan, fleet: FleetCircuits, function: Function, full: F
     return call
 
 
-def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine) -> Coroutine:
+def _emitting_async(  # noqa: C901 - as above
+    plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine
+) -> Coroutine:
     runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
+    family, family_id = off_path.family_breaker, "" if off_path.family is None else off_path.family.circuit_id
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -194,6 +237,14 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
+        of_family = family_generation = None
+        if family is not None:
+            of_family = family.quiet
+            family_view = views.get(family_id)
+            unknown = 0 if follower.loaded else None
+            family_generation = unknown if family_view is None else family_view.generation
+            if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
+                quiet = None
         if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
@@ -204,14 +255,22 @@ def _emitting_async(plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, 
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, started, generation))
+            off_path.failed(
+                error, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+            )
             raise
         if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, started, generation))
-        if circuit.breaker.quiet is not quiet or len(items) >= limit:
-            off_path.permit(circuit, quiet, started, generation).success()
+            return off_path.finish(
+                result, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+            )
+        if (
+            circuit.breaker.quiet is not quiet
+            or (family is not None and family.quiet is not of_family)
+            or len(items) >= limit
+        ):
+            off_path.permit(circuit, quiet, of_family, started, generation, family_generation).success()
             return result
-        items.append((tool, started, clock(), generation))
+        items.append((tool, started, clock(), generation, family_generation))
         if emitter.idle:  # as above
             _wake(emitter, items)
         return result

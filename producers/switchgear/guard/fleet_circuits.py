@@ -61,6 +61,8 @@ class FleetCircuits:
         follower.broker_time.wall = wall
         self.wall: Callable[[], float] = follower.broker_time
         """The broker's time, in seconds since 1970."""
+        self.on_family: Callable[[str, bool], object] | None = None
+        """Called with a family when there is a new record of its circuit, and with whether it lets calls through."""
         self._waiting: dict[str, Future[None]] = {}
         self._requests: dict[str, _Request] = {}
         self._used_leases: dict[str, str] = {}
@@ -83,6 +85,8 @@ class FleetCircuits:
                 self._used_leases.pop(view.circuit_id, None)
             waiter = self._waiting.get(view.circuit_id)
         ours = any(lease.emitter_id == self.emitter.emitter_id for lease in view.leases)
+        if view.scope == "family" and self.on_family is not None:
+            self.on_family(view.tool_name, view.passes)
         if waiter is not None and (view.passes or ours) and not waiter.done():
             waiter.set_result(None)
 
@@ -115,14 +119,14 @@ class FleetCircuits:
             return view.generation
         return 0 if self.follower.loaded else None
 
-    def rejection(self, view: CircuitView) -> Rejection:
-        """Return the refusal of a call by ``view``."""
+    def rejection(self, view: CircuitView, tool: str | None = None) -> Rejection:
+        """Return the refusal of a call by ``view``. If that is a family's circuit, say which ``tool`` was called."""
         wait = None
         if view.open_until is not None and view.state != "half_open":
             left = view.open_until - self.wall()
             wait = left if left > 0 else None
         return Rejection(
-            tool=view.tool_name,
+            tool=tool or view.tool_name,
             state="forced_open" if view.forced else view.state,
             source="fleet",
             reason=view.reason,
@@ -130,6 +134,7 @@ class FleetCircuits:
             last_error=view.last_error,
             generation=view.generation,
             scope=view.scope,
+            family=view.tool_name if view.scope == "family" else None,
         )
 
     # -- requests for probes, and leases ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
@@ -22,9 +22,10 @@ from switchgear.guard.rejections import Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_schemas.enums import CircuitState
+from switchgear_schemas.enums import CircuitScope, CircuitState
 
 if TYPE_CHECKING:
+    from switchgear.policies.policy_set import PolicySet
     from switchgear_schemas.policy import BreakerPolicy
 
 
@@ -32,8 +33,9 @@ log: Final = logging.getLogger("switchgear.guard")
 complaints: Final = BoundedLog(log)
 MAX_TOOLS: Final = 10_000
 
-LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]"
-"""One policy for all, or by tool name (the rest have the default), or a function such as ``PolicySet.effective``."""
+LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy] | PolicySet"
+"""One policy for all tools, or by tool name (the rest have the default), or a function, or a policy set. Only a policy set has
+policies for families, too."""
 
 _DEFAULT: Final = policy_in_force(PlainPolicy(consecutive_failures=5))
 """``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
@@ -49,8 +51,11 @@ def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
     if isinstance(policies, Mapping):
         named = dict(policies)
         return lambda tool: named.get(tool, _DEFAULT)
+    of_set: Callable[[str], BreakerPolicy] | None = getattr(policies, "effective", None)
+    if of_set is not None:
+        return of_set
     if not callable(policies):
-        return lambda _tool: policies
+        return lambda _tool: cast("BreakerPolicy", policies)
 
     def effective(tool: str) -> BreakerPolicy:
         try:
@@ -72,10 +77,12 @@ class LocalCircuit:
     A signal handler must not call the tool that it interrupts: the breaker may be half-way through a change.
     """
 
-    __slots__ = ("_words", "breaker", "last_error", "lock")
+    __slots__ = ("_words", "breaker", "family", "last_error", "lock")
 
-    def __init__(self, breaker: Breaker) -> None:
+    def __init__(self, breaker: Breaker, family: str | None = None) -> None:
         self.breaker = breaker
+        self.family = family
+        """Whose circuit it is; None for the circuit of a tool."""
         self.last_error: str | None = None
         """Message of the last failure that counted, with its secrets."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
@@ -119,7 +126,9 @@ class LocalCircuit:
         cause, error, reason, shown = self._words
         if cause is not breaker.cause or error is not self.last_error:  # here too, because the call is slow
             reason, shown = self.words()
-        return Rejection(tool, "open", "local", reason, until - now, shown, None, generation, "tool", breaker.cause)
+        family, wait = self.family, until - now
+        scope: CircuitScope = "tool" if family is None else "family"
+        return Rejection(tool, "open", "local", reason, wait, shown, None, generation, scope, breaker.cause, family)
 
     def words(self) -> tuple[str, str | None]:
         """Return the reason for the state, and the last error without secrets. They are made once, not per refusal."""
@@ -160,6 +169,7 @@ class LocalBreakers:
         limit: int = MAX_TOOLS,
         limit_per_tool: int = MAX_CIRCUITS_PER_TOOL,
     ) -> None:
+        self.policies = policies
         self._policy_of = policy_of(policies)
         self._clock = clock
         self._limit = limit
@@ -169,6 +179,8 @@ class LocalBreakers:
         self._uncounted = LocalCircuit(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), 0.0))
         self.on_move: Callable[[Transition], None] | None = None
         """Called with every change of a circuit made from here on, with the circuit's lock held."""
+        self.on_new_tool: Callable[[str], None] | None = None
+        """Called with a tool before its first circuit is made."""
         self.circuits: dict[str, LocalCircuit] = {}
         """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. For the others use
         :meth:`get`."""
@@ -187,6 +199,8 @@ class LocalBreakers:
                     self._retire_tools(now)
                 if len(self._tools) >= self._limit:
                     return self._uncounted
+                if self.on_new_tool is not None:
+                    self.on_new_tool(tool)
                 of_tool = self._tools[tool] = _ToolCircuits(self._policy_of(tool))
             found = self._of_tool(of_tool, tool, circuit_id_of(tool, of_tool.policy, user_id, session_id or ""), now)
             if of_tool.policy.scope == "tool":
@@ -207,6 +221,15 @@ class LocalBreakers:
         """Return every circuit of this moment. Other threads may make more meanwhile."""
         with self._lock:
             return [circuit for of_tool in list(self._tools.values()) for circuit in list(of_tool.circuits.values())]
+
+    def names(self) -> list[str]:
+        """Return the names of the tools of this moment."""
+        return list(self._tools)
+
+    def of_tool(self, tool: str) -> list[LocalCircuit]:
+        """Return the circuits of one tool of this moment."""
+        found = self._tools.get(tool)
+        return [] if found is None else list(found.circuits.values())
 
     def not_closed(self) -> dict[str, CircuitState]:
         """Return the state of every circuit that isn't closed, by circuit id."""

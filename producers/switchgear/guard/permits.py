@@ -12,6 +12,7 @@ from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
+from switchgear.guard.families import FamilyPermit
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
@@ -78,6 +79,7 @@ class Permit(msgspec.Struct, eq=False):
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
         sessions: Those that the call counts in.
+        family: What it holds of the tool's family; None without one.
         caller_errors: The limit of the innermost session for errors of the caller. None without one.
         trial: What a call tries after such a limit was reached, else None.
     """
@@ -95,6 +97,7 @@ class Permit(msgspec.Struct, eq=False):
     usage: list[Usage] = []
     sessions: tuple[Session, ...] = ()
     reported: bool = False
+    family: FamilyPermit | None = None
     caller_errors: CallerErrorLimit | None = None
     trial: str | None = None
 
@@ -109,12 +112,15 @@ class Permit(msgspec.Struct, eq=False):
     @property
     def lease_id(self) -> str | None:
         """The fleet's probe lease of this call; None if it isn't a probe for the fleet."""
-        return None if self.lease is None else self.lease[1]
+        lease = self.lease or (None if self.family is None else self.family.lease)
+        return None if lease is None else lease[1]
 
     @property
     def probe(self) -> bool:
         """Whether the call tests if the tool has recovered, for this process or for the fleet."""
-        return self.lease is not None or (self.breaker_permit is not None and self.breaker_permit.probe)
+        if self.lease is not None or (self.breaker_permit is not None and self.breaker_permit.probe):
+            return True
+        return self.family is not None and self.family.probe
 
     def success(self, *, output_size: int | None = 0, **values: Unpack[CallValues]) -> None:
         """Report that the tool answered.
@@ -273,13 +279,17 @@ class Reporter:
         retry_after_s = None if classification is None else classification.retry_after_s
         duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
         usage = sum(permit.usage, report.usage) if permit.usage else report.usage
-        circuit = permit.circuit
+        circuit, family = permit.circuit, permit.family
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
             shown = f"{error_type}: {message}" if error_type and message else error_type or message
             circuit.record(
                 now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown
             )
+        if family is not None:
+            result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool)
+            shown = f"{error_type}: {message}" if error_type and message else error_type or message
+            family.record(now, result, status, error_class, shown)
         hooks = self.hooks
         if self.fleet is not None:
             user_id, session_id, request_id = permit.caller
@@ -289,7 +299,7 @@ class Reporter:
                 status,
                 duration_ms,
                 permit.generation,
-                permit.lease_id,
+                None if permit.lease is None else permit.lease[1],
                 None,
                 "",
                 user_id,
@@ -308,22 +318,14 @@ class Reporter:
                 metadata=None if report.metadata is None else dict(report.metadata),
                 traceparent=None if hooks is None else hooks.traceparent(),
             )
+            if family is not None:
+                event.family_generation = family.generation
+                event.family_lease_id = None if family.lease is None else family.lease[1]
             # The fleet's next probe waits for one that failed or was ignored.
-            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease is not None)
+            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
         if hooks is not None:
             if "on_outcome" in hooks.wants:
-                outcome = CallOutcome(
-                    permit.tool,
-                    status,
-                    duration_ms,
-                    error_class,
-                    error_type,
-                    permit.probe,
-                    permit.generation,
-                    permit.served_by,
-                    _state_at_start(permit),
-                )
-                hooks.on_outcome(outcome)
+                hooks.on_outcome(_outcome(permit, status, duration_ms, error_class, error_type))
             hooks.run_waiting()
         if permit.sessions:
             failed = error is not None and error_class not in NOT_FAILED
@@ -348,6 +350,11 @@ class Reporter:
             permit.circuit.release(permit.breaker_permit, self.clock())
         if permit.lease is not None and self.fleet is not None:
             self.fleet.give_lease_back(*permit.lease)
+        family = permit.family
+        if family is not None:
+            family.release(self.clock())
+            if family.lease is not None and self.fleet is not None:
+                self.fleet.give_lease_back(*family.lease)
         for session in permit.sessions:
             session.add_calls(-1)
         if permit.caller_errors is not None and permit.trial is not None:
@@ -380,6 +387,22 @@ def _message(error: BaseException | str) -> str:
         return considered(SwitchgearError.__str__(error) if isinstance(error, SwitchgearError) else str(error))
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
         return f"(its message can't be read: {type(broken).__name__})"
+
+
+def _outcome(
+    permit: Permit, status: Status, duration_ms: float, error_class: ErrorClass | None, error_type: str | None
+) -> CallOutcome:
+    return CallOutcome(
+        permit.tool,
+        status,
+        duration_ms,
+        error_class,
+        error_type,
+        permit.probe,
+        permit.generation,
+        permit.served_by,
+        _state_at_start(permit),
+    )
 
 
 def _state_at_start(permit: Permit) -> CircuitState:

@@ -55,8 +55,8 @@ class RefusalReporter:
         self._emitter = emitter
         self._clock = clock
         self._wall = wall
-        self._tools: dict[tuple[str, str], _Refusals] = {}
-        """By tool and source."""
+        self._tools: dict[tuple[str, str, str | None], _Refusals] = {}
+        """By tool, source and family."""
         self.forked()
         call_in_child(self.forked)
 
@@ -74,7 +74,7 @@ class RefusalReporter:
         if now is None:
             now = self._clock()
         refusal = (rejection, now, caller, served_by, fallback_tool)
-        key = rejection.tool, rejection.source
+        key = rejection.tool, rejection.source, rejection.family
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
         if not probe_requested:  # without the lock: Python changes threads only at calls and loops
             known.count += 1
@@ -111,17 +111,22 @@ class RefusalReporter:
 def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
     rejection, _, caller, served_by, fallback_tool = refusal
     user_id, session_id, request_id = caller_of(*caller)
+    metadata = {"refused": count, "refused_by": rejection.source, **_local_circuit(rejection)}
+    family = rejection.family
+    if family is not None:
+        metadata["family"] = family.encode("utf-8", "replace").decode()
     return Event(
         tool_name=rejection.tool,
         status="rejected",
-        generation=rejection.generation,
+        generation=rejection.generation if family is None else None,
+        family_generation=None if family is None else rejection.generation,
         served_by=served_by,
         fallback_tool=fallback_tool,
         user_id=user_id,
         session_id=session_id,
         request_id=request_id,
         probe_requested=probe_requested,
-        metadata={"refused": count, "refused_by": rejection.source, **_local_circuit(rejection)},
+        metadata=metadata,
     )
 
 

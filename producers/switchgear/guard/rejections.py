@@ -15,7 +15,7 @@ import msgspec
 
 from switchgear.breaker.values import Cause
 from switchgear.redaction import MOST_NAME, one_line, redact
-from switchgear_schemas.enums import CircuitState, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
 Caller = tuple[str, str | None, str | None]
@@ -51,6 +51,8 @@ _WHAT: Final = {
     "caller": "Calls of {0.tool} were rejected again and again",
 }
 """The message for operators, by what refused. The default names the circuit."""
+_CIRCUIT: Final = "The {0.source} circuit of {0.tool} is {0.state}"
+_FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, is {0.state}"
 
 Source = Literal["local", "fleet", "session", "duplicate", "caller"]
 
@@ -77,10 +79,12 @@ class Rejection(msgspec.Struct, frozen=True):
     """A tool to use instead."""
     generation: int | None = None
     """Generation of the fleet's circuit."""
-    scope: Scope = "tool"
-    """Whether the circuit is the whole tool's, a user's or a session's."""
+    scope: CircuitScope = "tool"
+    """Whether the circuit is the whole tool's, a user's, a session's, or the family's."""
     cause: Cause | None = None
     """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""
+    family: str | None = None
+    """The tool's family, if its circuit refused: the server is down. Then all values but ``tool`` are about the family."""
     failures: int = 0
     """How many of the caller's last calls were rejected in a row, if the source is ``caller``."""
 
@@ -98,7 +102,14 @@ class Rejection(msgspec.Struct, frozen=True):
             return f"Your {calls} rejected{f': {error}' if error else ''}. {advice}"
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
-        words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
+        circuit = f"(circuit {self.state.replace('_', ' ')})"
+        if self.family is None:
+            words, it = [f"The tool {tool} is unavailable {circuit}."], "it again"
+        else:
+            server = one_line(self.family, MOST_NAME)
+            wrong = "must not be used" if self.state == "forced_open" else "does not answer"
+            words = [f"The tool {tool} is unavailable: its server {server} {wrong} {circuit}."]
+            it = f"any tool of {server}"
         last_error = self.last_error or ""
         if self.source == "fleet":  # another language's emitter may have left secrets in it
             last_error = redact(last_error)
@@ -106,10 +117,10 @@ class Rejection(msgspec.Struct, frozen=True):
         if last_error:
             words.append(f"Its last error was: {last_error}.")
         if self.retry_after_s is None:
-            words.append("Do not call it again now.")
+            words.append(f"Do not call {it} now.")
         else:
             wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early
-            words.append(f"Do not call it again within the next {max(1, wait)} s.")
+            words.append(f"Do not call {it} within the next {max(1, wait)} s.")
         if self.fallback:
             words.append(f"Use {one_line(self.fallback, MOST_NAME)} instead.")
         return " ".join(words)
@@ -141,6 +152,7 @@ class CircuitOpenError(SwitchgearError):
     retry_after_s: float | None
     last_error: str | None
     fallback: str | None
+    family: str | None
 
     if TYPE_CHECKING:
 
@@ -185,7 +197,7 @@ class CircuitOpenError(SwitchgearError):
     def _sentence(self, rejection: Rejection) -> str:
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        what = _WHAT.get(rejection.source, "The {0.source} circuit of {0.tool} is {0.state}").format(rejection)
+        what = _WHAT.get(rejection.source, _CIRCUIT if rejection.family is None else _FAMILY_CIRCUIT).format(rejection)
         return f"{what}{why}{wait}."
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:

@@ -9,9 +9,14 @@
     [tools."mcp:weather:*"]
     cusum = "off"
 
+    [family."mcp:*"]
+    minimum_tools = 3
+
 Every table whose glob covers the tool takes part. Each value comes from the most specific table that names it: a plain name wins
 over a glob, then the longer literal prefix, then more literal characters, then the table earlier in the file. ``"off"`` (or false)
 turns a rule off. Values that no table names come from the default, and then from the built-in default.
+
+Tables of ``family`` are for the circuits of families. They lie over the families' built-in default, and ``[default]`` doesn't.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import pydantic
 
@@ -28,18 +33,25 @@ from switchgear.policies.errors import PolicyError, impossible, unknown_key
 from switchgear.policies.glob import TooManyOverlapsError, coverings, matches, specificity
 from switchgear.policies.load import read_file
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.policy import FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
+from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
 
 BUILT_IN: Final = "built-in default"
 DEFAULT: Final = "[default]"
 REMEMBERED_TOOLS: Final = 4096
 """Tools whose policy stays in memory. A caller that invents names makes look-ups slower, not the memory larger."""
 MAX_TABLES: Final = 1000
+_TOP_LEVEL: Final = ("default", "tools", "family")
+NOT_FOR_FAMILIES: Final = {
+    "fallback": "a family has no fallback",
+    "scope": "a family has one circuit for all its users",
+}
+"""Why a family's policy can't have these values."""
+_OF: Final = {"tools": "tool's", "family": "family's"}
 _MAY_BE_OFF: Final = frozenset(name for name, field in BreakerPolicy.model_fields.items() if field.default is None)
 
 
 class Explanation(pydantic.BaseModel):
-    """The effective policy of one tool, and the table that each value comes from."""
+    """The effective policy of one tool or family, and the table that each value comes from."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -56,6 +68,8 @@ class PolicySet:
         default: Values over ``base``, for every tool.
         tools: Glob to values, in the file's order.
         base: The policy in force where no value is given.
+        family: Glob to values for families.
+        family_base: The policy in force for families where no value is given.
         source: Where the values are from, for messages.
 
     Raises:
@@ -69,9 +83,15 @@ class PolicySet:
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         base: BreakerPolicy = FLEET_DEFAULT,
+        family: Mapping[str, Mapping[str, Any]] | None = None,
+        family_base: BreakerPolicy = FAMILY_DEFAULT,
         source: str = "policies",
+        kind: Literal["tools", "family"] = "tools",
     ) -> None:
         self.source = source
+        self._kind = kind
+        if kind == "tools":
+            self._families = PolicySet(None, family, base=family_base, source=source, kind="family")
         self._base = base
         self._default = self._read(DEFAULT, default or {})
         if len(tools or {}) > MAX_TABLES:
@@ -79,10 +99,10 @@ class PolicySet:
         for pattern in tools or {}:
             if not isinstance(pattern, str) or not 1 <= len(pattern) <= MAX_NAME_LENGTH:
                 raise PolicyError(
-                    f"{source}: tools: {str(pattern)[:60]!r} is not a tool's name.",
+                    f"{source}: {kind}: {str(pattern)[:60]!r} is not a {_OF[kind]} name.",
                     hint=f"A name is text of 1 to {MAX_NAME_LENGTH} characters: put a number in quotes.",
                 )
-        named = {pattern: self._read(_title(pattern), values) for pattern, values in (tools or {}).items()}
+        named = {pattern: self._read(self._title(pattern), values) for pattern, values in (tools or {}).items()}
         # sorted() is stable: among equals the file's order stays
         self._tables = sorted(named.items(), key=lambda item: specificity(item[0]), reverse=True)
         self._merged = lru_cache(maxsize=REMEMBERED_TOOLS)(self._merge)
@@ -90,21 +110,34 @@ class PolicySet:
         self._check()
 
     @classmethod
-    def load(cls, path: str | Path | None, *, base: BreakerPolicy = FLEET_DEFAULT) -> Self:
-        """Return the policies of a TOML or YAML file. Without a file, every tool has ``base``.
+    def load(
+        cls,
+        path: str | Path | None,
+        *,
+        base: BreakerPolicy = FLEET_DEFAULT,
+        family_base: BreakerPolicy = FAMILY_DEFAULT,
+    ) -> Self:
+        """Return the policies of a TOML or YAML file. Without a file, every tool has ``base``, and every family ``family_base``.
 
         Raises:
             PolicyError: The file is missing or unreadable, or its values are not possible. The message names the table and the key.
         """
         if path is None:
-            return cls(base=base)
+            return cls(base=base, family_base=family_base)
         content = read_file(Path(path))
         for key, value in content.items():
-            if key not in ("default", "tools"):
-                raise unknown_key(str(path), "top level", key, ["default", "tools"])
+            if key not in _TOP_LEVEL:
+                raise unknown_key(str(path), "top level", key, list(_TOP_LEVEL))
             if not isinstance(value, dict | None):
                 raise PolicyError(f"{path}: {key} is a {type(value).__name__}.", hint="Make it a table.")
-        return cls(content.get("default"), content.get("tools"), base=base, source=str(path))
+        return cls(
+            content.get("default"),
+            content.get("tools"),
+            base=base,
+            family=content.get("family"),
+            family_base=family_base,
+            source=str(path),
+        )
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -114,6 +147,19 @@ class PolicySet:
     def effective(self, tool_name: str) -> BreakerPolicy:
         """Return the policy in force for a tool. Tools with the same tables share one object."""
         return self._remembered(tool_name)
+
+    def effective_family(self, family: str) -> BreakerPolicy:
+        """Return the policy in force for the circuit of a family."""
+        return self._families.effective(family)
+
+    def explain_family(self, family: str) -> Explanation:
+        """Return the policy in force for the circuit of a family, with the table that each value comes from."""
+        return self._families.explain(family)
+
+    @property
+    def family_patterns(self) -> tuple[str, ...]:
+        """The globs of families, the most specific first."""
+        return self._families.patterns
 
     def explain(self, tool_name: str) -> Explanation:
         """Return the policy in force for a tool, with the table that each value comes from."""
@@ -127,7 +173,7 @@ class PolicySet:
                 sources[key] = title
                 for part in value if isinstance(value, dict) else ():
                     sources[f"cusum.{part}"] = title
-        tables = tuple(_title(self._tables[index][0]) for index in covering)
+        tables = tuple(self._title(self._tables[index][0]) for index in covering)
         return Explanation(tool_name=tool_name, policy=policy, tables=tables, sources=sources)
 
     def _look_up(self, tool_name: str) -> BreakerPolicy:
@@ -136,7 +182,7 @@ class PolicySet:
     def _layers(self, covering: tuple[int, ...]) -> list[tuple[str, dict[str, Any]]]:
         """Return titles and values from the default to the most specific table."""
         tables = [self._tables[index] for index in reversed(covering)]
-        return [(DEFAULT, self._default), *((_title(pattern), values) for pattern, values in tables)]
+        return [(DEFAULT, self._default), *((self._title(pattern), values) for pattern, values in tables)]
 
     def _covering(self, tool_name: str) -> tuple[int, ...]:
         return tuple(index for index, (pattern, _) in enumerate(self._tables) if matches(pattern, tool_name))
@@ -150,6 +196,8 @@ class PolicySet:
         for key, value in read.items():
             if key not in BreakerPolicy.model_fields:
                 raise unknown_key(self.source, title, key, list(BreakerPolicy.model_fields))
+            if self._kind == "family" and (key == "fallback" or (key == "scope" and value != "tool")):
+                raise PolicyError(f"{self.source}: {title}: {NOT_FOR_FAMILIES[key]}.", hint="Set it for the tools.")
             for part in value if key == "cusum" and isinstance(value, dict) else ():
                 if part not in Cusum.model_fields:
                     raise unknown_key(self.source, f"{title}.cusum", part, list(Cusum.model_fields))
@@ -183,7 +231,9 @@ class PolicySet:
         for index, (pattern, values) in enumerate(self._tables):
             policy = self._merge((index,))
             if "fallback" in values and pattern in policy.fallback:
-                raise PolicyError(f"{self.source}: {_title(pattern)}: fallback: {OWN_FALLBACK}.", hint="Leave it out.")
+                raise PolicyError(
+                    f"{self.source}: {self._title(pattern)}: fallback: {OWN_FALLBACK}.", hint="Leave it out."
+                )
         try:
             for name in chain(self.patterns, coverings(self.patterns)):  # a tool's name may look like a glob
                 self._merged(self._covering(name))
@@ -192,6 +242,5 @@ class PolicySet:
                 f"{self.source}: the tables overlap in too many ways to check.", hint="Use fewer globs."
             ) from None
 
-
-def _title(pattern: str) -> str:
-    return f'[tools."{pattern}"]'
+    def _title(self, pattern: str) -> str:
+        return f'[{self._kind}."{pattern}"]'

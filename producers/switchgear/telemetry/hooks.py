@@ -23,6 +23,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import name_of, unwrapped
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status
+from switchgear_schemas.families import tool_of_circuit
 
 if TYPE_CHECKING:
     from switchgear.breaker import Transition
@@ -114,8 +115,10 @@ class CircuitChange:
     """One change of state of a circuit."""
 
     circuit_id: str
-    """The tool's name. ``tool|user=…`` or ``tool|session=…`` for the circuit of a user or session."""
+    """The tool's name. ``tool|user=…`` or ``tool|session=…`` for the circuit of a user or session, ``family|family`` for that of
+    a family, a server."""
     tool: str
+    """For the circuit of a family: the family."""
     source: Literal["local", "fleet"]
     """The process's own circuit, or the fleet's."""
     previous: CircuitState | None
@@ -219,7 +222,7 @@ def _change(transition: Transition) -> CircuitChange:
     until = transition.open_until if transition.state == "open" else None
     return CircuitChange(
         circuit_id=circuit_id,
-        tool=circuit_id.partition("|user=")[0].partition("|session=")[0],
+        tool=tool_of_circuit(circuit_id),
         source="local",
         previous=transition.previous,
         state=transition.state,

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from switchgear.fleet import Message
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 
 
 class NoSuchPartitionError(SwitchgearError):
@@ -45,12 +45,12 @@ class MemoryLog:
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> Message:
-        """Append one record, by default to the partition that Kafka's partitioner chooses for the key.
+        """Append one record, by default to the partition of the tool that the key names.
 
         Raises:
             NoSuchPartitionError: The topic or partition doesn't exist.
         """
-        number = owner_partition((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
+        number = partition_of((key or b"").decode(), self.partitions(topic) or 1) if partition is None else partition
         records = self.records(topic, number)
         at = int(self._clock() * 1000)
         if records:

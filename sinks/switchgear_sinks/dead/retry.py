@@ -21,6 +21,7 @@ from switchgear_schemas import headers, wire
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.families import DEFAULT_PATTERN, partition_key
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.topics import TopicNames
 from switchgear_sinks.dead.letters import StoredLetter
@@ -49,9 +50,10 @@ class Retry:
     same ``metric_id`` and the header ``switchgear.resent``, so the sink stores one.
     """
 
-    def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
+    def __init__(self, connection: KafkaConnection, topics: TopicNames, family_pattern: str = DEFAULT_PATTERN) -> None:
         self._connection = connection
         self._topics = topics
+        self._family_pattern = family_pattern
         self._producer: Any = None
 
     async def __aenter__(self) -> Self:
@@ -110,15 +112,16 @@ class Retry:
 
     async def _send(self, ready: Sequence[tuple[StoredLetter, str, bytes]]) -> None:
         count = len(await self._producer.partitions_for(self._topics.executions))
+        keys = [partition_key(tool, self._family_pattern) for _, tool, _ in ready]
         sent = [
             await self._producer.send(
                 self._topics.executions,
                 value,
-                key=tool.encode(),
-                partition=owner_partition(tool, count),
+                key=key.encode(),
+                partition=owner_partition(key, count),
                 headers=[(headers.RESENT, b"1"), (RETRIED, letter.letter.key)],
             )
-            for letter, tool, value in ready
+            for key, (letter, _, value) in zip(keys, ready, strict=True)
         ]
         await asyncio.gather(*sent)
         tombstones = [

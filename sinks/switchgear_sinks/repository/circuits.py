@@ -14,6 +14,7 @@ from switchgear_sinks.store import Database
 RECORD: Final = (
     "circuit_id",
     "tool_name",
+    "family",
     "scope",
     "state",
     "previous_state",
@@ -118,6 +119,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
         record[name] = json.loads(record[name]) if record[name] else None
     record["previous_state"] = record["previous_state"] or None
     record["last_error"] = record["last_error"] or None
+    record["family"] = record["family"] or None
     record["leases"] = record["leases"] or []
     record["fallback"] = record["fallback"] or []
     record["counts"] = record["counts"] or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear.fleet import Changes, Published, Row
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_circuits, read_rows
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 
 async def _write(publisher: Publisher, changes: Changes) -> None:
-    for partition, rows in by_partition(changes, 4).items():
+    for partition, rows in by_partition(changes, 4, DEFAULT_PATTERN).items():
         await publisher.rows(partition, rows)
     await publisher.outputs(changes)
 

@@ -12,6 +12,7 @@ from switchgear.fleet import Row
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import takeover
 from switchgear_stream.app import build_app
+from switchgear_stream.group import wait_for_group
 from switchgear_stream.inspect import read_rows
 from switchgear_stream.takeover import TakeOver
 
@@ -51,7 +52,8 @@ def owned(partition, names):
 
 
 @pytest.fixture
-def worker(settings, publisher):
+async def worker(settings, publisher):
+    await wait_for_group(settings, lambda _: None)  # as the whole worker does: a new broker has no group at first
     return Worker(settings, publisher)
 
 
@@ -106,6 +108,7 @@ async def test_a_late_row_after_those_of_a_new_owner_does_not_hide_them(worker, 
 
 async def test_a_row_larger_than_a_batch_and_those_around_it_count_as_written_in_one_run(worker):
     await worker.take_over.rows({0})
+    await worker.take_over.finish()
     many = [f"{number:04d}" for number in range(2_000)]
     await worker.write(0, *many, last_error="x" * 600)  # several batches
     read = worker.table.read

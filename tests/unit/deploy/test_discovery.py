@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import shlex
 import signal
 import stat
 import subprocess
@@ -19,16 +20,18 @@ from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.main import run
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.settings import load_settings
 
 
-def record_of(folder, *, kafka=19092, api=18620, prefix="mine.", started_at=1.0):
+def record_of(folder, *, kafka=19092, api=18620, prefix="mine.", pattern=DEFAULT_PATTERN, started_at=1.0):
     return UpRecord(
         pid=1,
         data_dir=str(folder),
         kafka_bootstrap_servers=f"127.0.0.1:{kafka}",
         api_url=f"http://127.0.0.1:{api}",
         topic_prefix=prefix,
+        family_pattern=pattern,
         started_at=started_at,
         pids={"sink": 7},
     )
@@ -99,6 +102,21 @@ def test_the_environment_wins_over_a_running_up(running, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_API_URL", "http://api.example")
     monkeypatch.setenv("SWITCHGEAR_TOPIC_PREFIX", "theirs.")
     assert where() == ("kafka.example:9092", "http://api.example", "theirs.")
+
+
+def test_commands_use_the_family_pattern_of_a_running_up_unless_one_is_given(machine, monkeypatch):
+    machine.start("elsewhere", pattern="api:*:*")
+    assert client_settings().family_pattern == "api:*:*"
+    monkeypatch.setenv("SWITCHGEAR_FAMILY_PATTERN", "mcp:*")
+    assert client_settings().family_pattern == "mcp:*"
+
+
+def test_the_record_and_the_lines_to_export_name_the_family_pattern_only_where_it_is_not_the_default(tmp_path):
+    for pattern, named in ((DEFAULT_PATTERN, False), ("", True), ("api:*:*", True)):
+        record = record_of(tmp_path, pattern=pattern)
+        record.write(tmp_path)
+        assert ("family_pattern" in (tmp_path / "up.json").read_text()) is named
+        assert (f"export SWITCHGEAR_FAMILY_PATTERN={shlex.quote(pattern)}" in record.exports()) is named
 
 
 def test_an_option_wins_over_the_environment(running, monkeypatch):

@@ -53,6 +53,8 @@ VALUES = {
     "emitter_id": ["e", 1],
     "generation": [0, 3, -1],
     "lease_id": ["l", 1],
+    "family_generation": [0, 3, -1],
+    "family_lease_id": ["l", 1],
     "probe_requested": [True, False, "perhaps"],
     "recorded_at": [
         "2026-01-01T00:00:00Z",

@@ -65,6 +65,8 @@ async def test_leaving_the_group_ends_after_its_limit():
 
 def test_rows_go_to_the_partition_of_their_tool():
     rows = {b"a": ("a", b"1"), b"a|user=u": ("a", b"2"), b"b": ("b", b"3")}
-    found = by_partition(Changes(rows=rows), 4)
+    rows |= {b"mcp:s:t": ("mcp:s:t", b"4"), b"mcp:s|family": ("mcp:s", b"5")}
+    found = by_partition(Changes(rows=rows), 4, "mcp:*:*")
+    assert found[owner_partition("mcp:s", 4)][-2:] == [(b"mcp:s:t", b"4"), (b"mcp:s|family", b"5")]
     assert found[owner_partition("a", 4)][:2] == [(b"a", b"1"), (b"a|user=u", b"2")]
-    assert sum(map(len, found.values())) == 3
+    assert sum(map(len, found.values())) == 5

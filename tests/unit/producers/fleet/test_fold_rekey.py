@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from switchgear_schemas.headers import REKEYED
+from switchgear_schemas.headers import MOVED, REKEYED
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import EXECUTIONS, World, event
 
@@ -52,5 +52,5 @@ def test_a_copy_that_is_sent_on_again_keeps_the_first_origin():
     world.append(event(), partition=WRONG, headers=[(REKEYED, b"3:77")])
     world.run_all()
     (copy,) = world.log[EXECUTIONS, OWNER]
-    assert copy.headers == [(REKEYED, b"3:77")]
-    assert world.row().fences == {3: 77}
+    assert copy.headers == [(REKEYED, b"3:77"), (MOVED, b"%d:0" % WRONG)]
+    assert world.row().moved == {3: 77}

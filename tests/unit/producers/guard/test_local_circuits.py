@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from switchgear.breaker import BreakerPermit, Result, ResultKind
-from switchgear.breaker.breaker import IDLE_S
+from switchgear.breaker.states import IDLE_S
 from switchgear.breaker.values import LOOKED_AT
 from switchgear.guard.local_circuits import LocalBreakers, policy_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy

@@ -1,7 +1,7 @@
 import pytest
 
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
-from switchgear.breaker.breaker import IDLE_S, STALE_S
+from switchgear.breaker.states import IDLE_S, STALE_S
 from switchgear.breaker.values import circuit_id_of
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear_schemas.policy import BreakerPolicy
