@@ -282,14 +282,11 @@ class Reporter:
         circuit, family = permit.circuit, permit.family
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
-            shown = f"{error_type}: {message}" if error_type and message else error_type or message
-            circuit.record(
-                now, Result(kind, duration_ms, usage.tokens, "", retry_after_s), permit.breaker_permit, shown
-            )
+            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s)
+            circuit.record(now, result, permit.breaker_permit, _named(error_type, message))
         if family is not None:
             result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool)
-            shown = f"{error_type}: {message}" if error_type and message else error_type or message
-            family.record(now, result, status, error_class, shown)
+            family.record(now, result, status, error_class, _named(error_type, message))
         hooks = self.hooks
         if self.fleet is not None:
             user_id, session_id, request_id = permit.caller
@@ -327,12 +324,10 @@ class Reporter:
             if "on_outcome" in hooks.wants:
                 hooks.on_outcome(_outcome(permit, status, duration_ms, error_class, error_type))
             hooks.run_waiting()
-        if permit.sessions:
-            failed = error is not None and error_class not in NOT_FAILED
-            for session in permit.sessions:
-                session.ended(report.usage, failed=failed)
+        for session in permit.sessions:
+            session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
         limit = permit.caller_errors
-        if limit is not None and (limit.runs or error is not None):
+        if limit is not None:
             limit.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
 
     def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
@@ -387,6 +382,10 @@ def _message(error: BaseException | str) -> str:
         return considered(SwitchgearError.__str__(error) if isinstance(error, SwitchgearError) else str(error))
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
         return f"(its message can't be read: {type(broken).__name__})"
+
+
+def _named(error_type: str | None, message: str | None) -> str | None:
+    return f"{error_type}: {message}" if error_type and message else error_type or message
 
 
 def _outcome(
