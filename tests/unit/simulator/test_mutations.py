@@ -65,7 +65,7 @@ def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
     monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.reachable", lambda *_: False)
     monkeypatch.setattr(
         "switchgear.guard.decision.CircuitDecision._not_closed",
-        lambda self, _fleet, view, caller: self._locally(view.tool_name, view, caller),
+        lambda self, _fleet, view, caller, family: self._locally(view.tool_name, view, caller, family),
     )
     error = broken()
     assert error.invariant == "no-call-while-open"
