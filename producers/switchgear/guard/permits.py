@@ -286,7 +286,7 @@ class Reporter:
                 status,
                 duration_ms,
                 permit.generation,
-                permit.lease_id,
+                None if permit.lease is None else permit.lease[1],
                 None,
                 "",
                 user_id,
