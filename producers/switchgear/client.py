@@ -307,7 +307,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         self._start()
         if self._board is None:
-            self._board = NoticeBoard(*self._clocks)
+            self._board = NoticeBoard(*self._clocks, self._decision.family_of)
         mode = "fleet" if self._availability is None else self._availability.mode
         circuits = {} if mode == "local_only" else self.circuits()
         return notice_now(self._runtime, self._board, mode, circuits, name_of)

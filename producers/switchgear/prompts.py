@@ -7,8 +7,9 @@ only tools and times: the text of an error comes from a third party and must not
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.follower.view import CircuitView
+    from switchgear.guard.families import FamilyOf
     from switchgear.guard.fleet_state import GuardMode
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.guard.runtime import Runtime
@@ -57,19 +59,21 @@ Fallbacks = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A tool that must not be called now."""
+    """A tool, or all tools of a family, that must not be called now."""
 
     tool: str
+    """Name of the tool, or of the family."""
     until: float | None = None
     """When it may be tried, in seconds since 1970. None if that isn't known."""
     instead: tuple[str, ...] = ()
     """Tools to use instead, best first."""
+    family: bool = False
 
 
 def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
-    """Return the sentence for ``tools``, sorted by name, or an empty string without tools.
+    """Return the sentence for ``tools``, or an empty string without tools. Families come first, and each group is sorted by name.
 
-    If several tools have the same name, the latest time counts. A substitute that is unavailable isn't recommended.
+    The names of families stay as they are. If several tools have the same name, the latest time counts. A substitute that is unavailable isn't recommended.
 
     Raises:
         SwitchgearError: ``name_of`` returns no name for a tool.
@@ -80,11 +84,13 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
         return one_line(new_name(tool), MOST_NAME)  # some names come from other processes
 
     found: dict[str, list[Unavailable]] = {}
-    for tool in sorted(tools, key=lambda each: each.tool):
-        found.setdefault(shown(tool.tool), []).append(tool)
+    for tool in sorted(tools, key=lambda each: (not each.family, each.tool)):
+        name = f"all tools of {one_line(tool.tool, MOST_NAME)}" if tool.family else shown(tool.tool)
+        found.setdefault(name, []).append(tool)
     if not found:
         return ""
-    named = [_phrase(name, found, shown) for name in sorted(found)[:MAX_TOOLS]]
+    names = sorted(found, key=lambda name: (not found[name][0].family, name))
+    named = [_phrase(name, found, shown) for name in names[:MAX_TOOLS]]
     if len(found) > MAX_TOOLS:
         named.append(f"and {len(found) - MAX_TOOLS} more")
     return f"These tools are unavailable, do not call them: {', '.join(named)}."
@@ -109,13 +115,16 @@ def _instant(until: float) -> str:
 class NoticeBoard:
     """Write the notice of one client from its circuits. Thread-safe.
 
+    A family that refuses calls is named once, in place of its tools. While it only waits for a probe, any tool of it may be called.
+
     Local circuits have monotonic times. The offset to the wall clock is kept, because a new one in every notice would now and
     then round to another second and change the sentence.
     """
 
-    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], wall: Callable[[], float], family_of: FamilyOf) -> None:
         self._clock = clock
         self._wall = wall
+        self._family_of = family_of
         self._offset_s = wall() - clock()
 
     def notice(
@@ -130,8 +139,22 @@ class NoticeBoard:
     ) -> str:
         """Return the notice for a user and a session. Without an entry in ``fallbacks`` the fleet's policy names them."""
         owner = {"user": user_id, "session": session_id}
+        local = list(local)
         tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
-        return notice(tools, name_of=name_of)
+        out = {view.tool_name for view in list(views.values()) if view.scope == "family" and not view.passes}
+        out |= {one.family for one in local if one.family is not None and one.breaker.state not in PASSING}
+        return notice(self._without(out, tools) if out else tools, name_of=name_of)
+
+    def _without(self, out: Collection[str | None], tools: Iterable[Unavailable]) -> Iterator[Unavailable]:
+        """Leave out the tools of families that are ``out``, except those that an operator has forced open."""
+        for each in tools:
+            if each.family or each.until is None or self._family(each.tool) not in out:
+                instead = tuple(tool for tool in each.instead if self._family(tool) not in out)
+                yield dataclasses.replace(each, instead=instead)
+
+    def _family(self, tool: str) -> str | None:
+        found = self._family_of(tool)
+        return None if found is None else found.name
 
     def _of_fleet(
         self, views: Mapping[str, CircuitView], fallbacks: Fallbacks, owner: Mapping[str, str]
@@ -139,10 +162,13 @@ class NoticeBoard:
         """Yield the tools that the fleet's circuits refuse. After a circuit's wait the next call may probe."""
         now = self._wall()
         for view in list(views.values()):
-            own = view.circuit_id == view.tool_name or _tool_of(view.circuit_id, view.scope, owner) is not None
+            family = view.scope == "family"
+            own = (
+                family or view.circuit_id == view.tool_name or _tool_of(view.circuit_id, view.scope, owner) is not None
+            )
             if own and _refused(view, now):
-                instead = tuple(fallbacks.get(view.tool_name, ())) or view.fallback
-                yield Unavailable(view.tool_name, None if view.forced else view.open_until, instead)
+                instead = () if family else tuple(fallbacks.get(view.tool_name, ())) or view.fallback
+                yield Unavailable(view.tool_name, None if view.forced else view.open_until, instead, family)
 
     def _of_process(
         self,
@@ -158,7 +184,7 @@ class NoticeBoard:
             self._offset_s = offset_s
         for circuit in circuits:
             breaker = circuit.breaker
-            tool = _tool_of(breaker.circuit_id, breaker.policy.scope, owner)
+            tool = circuit.family or _tool_of(breaker.circuit_id, breaker.policy.scope, owner)
             if tool is None or breaker.state in PASSING:
                 continue
             with circuit.lock:
@@ -168,7 +194,7 @@ class NoticeBoard:
                 continue
             instead = tuple(fallbacks.get(tool, ())) or (() if view is None else view.fallback)
             _, until = wait
-            yield Unavailable(tool, until + self._offset_s, instead)
+            yield Unavailable(tool, until + self._offset_s, instead, circuit.family is not None)
 
 
 def _refused(view: CircuitView, now: float) -> bool:
@@ -197,9 +223,12 @@ def notice_now(
         return SESSION_OVER
     if mode == "deny":
         return NOTHING_CALLABLE
-    breakers = runtime.decision.local if mine is None else mine.decision.local
+    decision = runtime.decision
+    circuits_here = (decision.local if mine is None else mine.decision.local).all_now()
+    if mine is None and decision.families is not None:
+        circuits_here += decision.families.all_now()
     return board.notice(
-        breakers.all_now(),
+        circuits_here,
         circuits,
         runtime.fallbacks.chains(),
         user_id="" if mine is None else mine.user_id,

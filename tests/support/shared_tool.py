@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
@@ -41,6 +42,7 @@ class SharedTool:
         self.callers = 0
         self.last_call = time.monotonic()
         self._server: asyncio.Server | None = None
+        self._dead = False
         self._open: set[asyncio.StreamWriter] = set()
 
     @property
@@ -56,7 +58,21 @@ class SharedTool:
         self.recovery = Recovery(expected)
         return self.recovery
 
+    def die(self) -> None:
+        """Reset all connections, also new ones, until :meth:`rise`."""
+        self._dead = True
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    def rise(self, expected: int) -> Recovery:
+        """Serve again. The calls are held as by :meth:`mend`."""
+        self._dead = False
+        return self.mend(expected)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._dead:
+            writer.transport.abort()
+            return
         self._open.add(writer)
         self.callers += 1
         try:
@@ -71,8 +87,10 @@ class SharedTool:
             pass  # a caller that was ended in the middle of a call
         finally:
             self.callers -= 1
-            self._open.discard(writer)
             writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self._open.discard(writer)
 
     async def _hold(self, recovery: Recovery, call: bytes) -> None:
         if call == PROBE:

@@ -51,6 +51,7 @@ def show(
     tool: str,
     /,
     *,
+    family: Annotated[bool, Parameter(negative=())] = False,
     policy_file: Path | None = None,
     live: bool | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -64,13 +65,15 @@ def show(
 
     Args:
         tool: Name of the tool.
+        family: It is the name of a family, a server such as mcp:github.
         policy_file: Policy file, TOML or YAML. By default the settings' policy_file.
         live: Include what operators have set, as Kafka has it. --no-live doesn't connect to Kafka.
         json: One JSON object instead of a table.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.
         topic_prefix: Before every topic name.
     """
-    explained = PolicySet.load(policy_file or load_settings().policy_file).explain(tool)
+    policies = PolicySet.load(policy_file or load_settings().policy_file)
+    explained = policies.explain_family(tool) if family else policies.explain(tool)
     settings = client_settings(kafka_bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
     configure_client_logging(settings)
     set_live: dict[str, str] | None = None
@@ -79,7 +82,8 @@ def show(
         from switchgear_cli.operate.policy_values import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         try:
-            with_live = asyncio.run(in_force(settings, explained, timeout_s=_READ_S if live else _GLANCE_S))
+            timeout_s = _READ_S if live else _GLANCE_S
+            with_live = asyncio.run(in_force(settings, explained, family=family, timeout_s=timeout_s))
         except SwitchgearError as error:
             if live:
                 raise
@@ -114,7 +118,7 @@ def set_values(
     specific glob wins, and a tool's own values win over all globs.
 
     Args:
-        tool: Name of a tool, or a glob (quote it).
+        tool: Name of a tool, or a glob (quote it); with --family, name of a family.
         assignments: key=value; off turns a rule off; cusum.key=value sets a part; lists with commas.
         values_file: TOML or YAML with the same keys at its top level; what is assigned goes over it.
         names: Which names are known.
@@ -124,14 +128,17 @@ def set_values(
 
 
 @policy.command
-def clear(tool: str, /, *, how: CommandOptions = _DEFAULT) -> int:
+def clear(
+    tool: str, /, *, family: Annotated[bool, Parameter(negative=())] = False, how: CommandOptions = _DEFAULT
+) -> int:
     """Remove what was set for a tool or a glob: the policy file's values apply again.
 
     Args:
         tool: The very name or glob that was given to `policy set`.
+        family: It is the name of a family.
         how: The rest.
     """
-    return clear_policy(tool, how)
+    return clear_policy(tool, how, family=family)
 
 
 def _table(explained: Explanation) -> ResponsiveTable:

@@ -13,6 +13,7 @@ from switchgear.policies.errors import impossible, unknown_key
 from switchgear.policies.load import read_file
 from switchgear_cli.operate.targets import READ_S, KnownState, read_known
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
 
@@ -111,14 +112,17 @@ def _checked(values: Mapping[str, Any], source: str) -> BreakerPolicy:
 _SET: Final = "policy set "
 
 
-async def in_force(settings: Settings, explained: Explanation, *, timeout_s: float = READ_S) -> Explanation:
+async def in_force(
+    settings: Settings, explained: Explanation, *, family: bool = False, timeout_s: float = READ_S
+) -> Explanation:
     """Return ``explained`` with the operators' values over it. The source of each is ``policy set`` and the name or glob.
 
     Raises:
         BrokerUnavailableError: The broker didn't deliver the changelog within ``timeout_s`` seconds.
         PolicyError: The policy file has changed since, and the values don't fit over it. The worker uses the file's values.
     """
-    layers = _layers(await read_known(settings, [explained.tool_name], timeout_s=timeout_s), explained.tool_name)
+    known = await read_known(settings, [explained.tool_name], timeout_s=timeout_s)
+    layers = _family_layers(known, explained.tool_name) if family else _layers(known, explained.tool_name)
     sources = dict(explained.sources)
     for name, layer in layers:
         for key, value in json.loads(layer).items():
@@ -139,3 +143,8 @@ def _layers(known: KnownState, tool_name: str) -> list[tuple[str, bytes]]:
     found = [(glob, kept.tables[glob]) for kept in known.overrides.values() for glob in kept.covering(tool_name)]
     row = known.circuits.get(tool_name)
     return found if row is None or row.policy is None else [*found, (tool_name, row.policy)]
+
+
+def _family_layers(known: KnownState, family: str) -> list[tuple[str, bytes]]:
+    row = known.circuits.get(family_circuit_id(family))
+    return [] if row is None or row.policy is None else [(family, row.policy)]

@@ -22,6 +22,7 @@ from switchgear_cli.operate.send_command import this_person
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 
@@ -85,10 +86,12 @@ class NameOptions:
 
     Args:
         create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
+        family: The names are those of families, servers such as mcp:github. Change their circuits, not those of their tools.
         api_url: Where the HTTP API is; it knows the tools that calls are stored of.
     """
 
     create: Annotated[bool, Parameter(negative=())] = False
+    family: Annotated[bool, Parameter(negative=())] = False
     api_url: str | None = None
 
 
@@ -113,9 +116,12 @@ class CircuitOptions(NameOptions):
         """Check that the choice is possible.
 
         Raises:
-            WrongUsageError: more than one is given, or ``--circuit`` for several tools.
+            WrongUsageError: more than one is given, one is given for a family, or ``--circuit`` for several tools.
         """
-        if sum(chosen is not None for chosen in (self.circuit, self.user, self.session)) > 1:
+        chosen = sum(one is not None for one in (self.circuit, self.user, self.session))
+        if self.family and chosen:
+            raise WrongUsageError("A family has one circuit.", hint="Leave out --circuit, --user and --session.")
+        if chosen > 1:
             raise WrongUsageError("--circuit, --user and --session name one circuit each.", hint="Give one of them.")
         if self.circuit is not None and len(set(words)) > 1:
             raise WrongUsageError("--circuit names one circuit of one tool.", hint="Name that tool alone.")
@@ -124,6 +130,8 @@ class CircuitOptions(NameOptions):
         """Return the id of the chosen circuit. A tool's name stands for all of its circuits."""
         if self.circuit is not None:
             return self.circuit
+        if self.family:
+            return family_circuit_id(tool)
         for scope, whose in (("user", self.user), ("session", self.session)):
             if whose is not None:
                 return f"{tool}|{scope}={whose}"
@@ -131,7 +139,7 @@ class CircuitOptions(NameOptions):
 
     def fields(self, circuit_id: str) -> dict[str, str]:
         """Return the chosen circuit as a field of the command."""
-        chosen = (self.circuit, self.user, self.session) != (None, None, None)
+        chosen = self.family or (self.circuit, self.user, self.session) != (None, None, None)
         return {"circuit_id": circuit_id} if chosen else {}
 
 
@@ -169,7 +177,9 @@ def operate(
     settings = how.settings(which)
     from switchgear_cli.operate.targets import agreed, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-    targets = asyncio.run(resolve(settings, words, create=which.create, circuit_of=which.circuit_of))
+    targets = asyncio.run(
+        resolve(settings, words, create=which.create, circuit_of=which.circuit_of, family=which.family)
+    )
     if not agreed(targets, command, yes=which.yes):
         return NOT_DONE
     if duration is not None:  # the person may have taken a while to answer
@@ -179,25 +189,40 @@ def operate(
 
 
 def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: NameOptions) -> int:
-    """Set values of a tool's or a glob's policy. A glob isn't expanded: it applies to later tools too.
+    """Set values of a tool's, a family's or a glob's policy. A glob isn't expanded: it applies to later tools too.
 
     Returns:
         The exit code, as of :func:`operate`.
 
     Raises:
-        WrongUsageError: nothing knows the tool.
+        WrongUsageError: nothing knows the tool or family, or a glob is given for families.
         BrokerUnavailableError: no broker took it.
     """
-    command, settings = how.command(name, "set_policy", policy=policy), how.settings(names)
-    from switchgear_cli.operate.targets import resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+    command, settings = (
+        how.command(name, "set_policy", policy=policy, **_circuit(name, names.family)),
+        how.settings(names),
+    )
+    from switchgear_cli.operate.targets import own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
     if not is_glob(name):
-        asyncio.run(resolve(settings, [name], create=names.create))
+        circuit_of = family_circuit_id if names.family else own_circuit
+        asyncio.run(resolve(settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
     return send(settings, [command], how)
 
 
-def clear_policy(name: str, how: CommandOptions) -> int:
-    """Remove the values that were set for a tool or a glob.
+def _circuit(name: str, family: bool) -> dict[str, str]:
+    """Return the circuit of a policy command, as a field of it.
+
+    Raises:
+        WrongUsageError: a glob is given for families.
+    """
+    if family and is_glob(name):
+        raise WrongUsageError("Values are set for one family at a time.", hint="Name it, without wildcards.")
+    return {"circuit_id": family_circuit_id(name)} if family else {}
+
+
+def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int:
+    """Remove the values that were set for a tool, a family or a glob.
 
     Returns:
         The exit code, as of :func:`operate`; 1 where nothing was set.
@@ -206,10 +231,11 @@ def clear_policy(name: str, how: CommandOptions) -> int:
         NothingSetError: nothing is set for that name; nothing was sent.
         BrokerUnavailableError: no broker took it.
     """
-    command, settings = how.command(name, "set_policy", policy=BreakerPolicy()), how.settings()
+    circuit = _circuit(name, family)
+    command, settings = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.settings()
     from switchgear_cli.operate.targets import check_is_set  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-    asyncio.run(check_is_set(settings, name))
+    asyncio.run(check_is_set(settings, name, circuit.get("circuit_id", name)))
     return send(settings, [command], how, done=("applied", "sent"))
 
 

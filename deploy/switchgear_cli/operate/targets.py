@@ -7,7 +7,7 @@ import difflib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiokafka import TopicPartition
@@ -39,6 +39,10 @@ class KnownState:
     def tools(self) -> list[str]:
         """Return the names of the tools, sorted."""
         return sorted(row.circuit_id for row in self.circuits.values() if row.scope == "tool")
+
+    def families(self) -> list[str]:
+        """Return the names of the families, sorted."""
+        return sorted(row.tool_name for row in self.circuits.values() if row.scope == "family")
 
     def policies_set(self) -> list[str]:
         """Return the names and globs that ``policy set`` has values for, sorted."""
@@ -160,12 +164,14 @@ class Targets:
         states: State by circuit id, of those that a worker knows.
         globs: What was expanded; empty where every tool was named.
         remarks: What a person should know before agreeing.
+        family: The names are those of families.
     """
 
     circuits: Mapping[str, str]
     states: Mapping[str, str] = field(default_factory=dict)
     globs: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    family: bool = False
 
 
 def own_circuit(tool: str) -> str:
@@ -178,7 +184,12 @@ class NothingSetError(SwitchgearError):
 
 
 async def resolve(
-    settings: Settings, words: Iterable[str], *, create: bool = False, circuit_of: Callable[[str], str] = own_circuit
+    settings: Settings,
+    words: Iterable[str],
+    *,
+    create: bool = False,
+    circuit_of: Callable[[str], str] = own_circuit,
+    family: bool = False,
 ) -> Targets:
     """Expand globs over the known tools, and check that every name is known.
 
@@ -190,6 +201,7 @@ async def resolve(
         words: Names and globs.
         create: Accept unknown names.
         circuit_of: Returns the chosen circuit of a tool. If it isn't the tool's own circuit, it must exist.
+        family: The words name families. They are known from the workers' table alone.
 
     Raises:
         WrongUsageError: A glob matches nothing, or a name is unknown.
@@ -208,7 +220,8 @@ async def resolve(
             ) from error
         if known.circuits.keys() >= set(wanted.values()):
             return Targets(wanted)
-    return (await _atlas(settings)).find(named, create, circuit_of)
+    atlas = await _families_known(settings) if family else await _atlas(settings)
+    return replace(atlas.find(named, create, circuit_of), family=family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,17 +289,19 @@ class _Atlas:
         )
 
 
-async def check_is_set(settings: Settings, name: str) -> None:
+async def check_is_set(settings: Settings, name: str, circuit_id: str) -> None:
     """Check that ``policy set`` has values for a name or glob, or that unread commands may set some.
+
+    ``circuit_id`` is that of the family, if the name is a family's, else the name itself.
 
     Raises:
         NothingSetError: It has none.
         BrokerUnavailableError: The broker didn't deliver what the workers know.
     """
-    if name in (await read_known(settings, [name])).policies_set():
+    if circuit_id in (await read_known(settings, [name])).policies_set():
         return
     found = (await read_known(settings)).policies_set()
-    if name in found or await commands_wait(settings):
+    if circuit_id in found or await commands_wait(settings):
         return
     near = nearest(name, found) or found[:_NAMES_IN_AN_ERROR]
     more = f" and {len(found) - len(near)} more" if len(found) > len(near) else ""
@@ -300,6 +315,11 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     """Return up to five known names that are similar to ``word``, the most similar first."""
     known = sorted(names)[:_COMPARED]
     return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
+
+
+async def _families_known(settings: Settings) -> _Atlas:
+    known = await read_known(settings)
+    return _Atlas(known, frozenset(known.families()), ())
 
 
 async def _atlas(settings: Settings) -> _Atlas:
@@ -333,7 +353,8 @@ def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
         print(f"switchgear: {remark}", file=sys.stderr)
     if yes or not targets.globs:
         return True
-    count = f"{len(targets.circuits)} tool{'' if len(targets.circuits) == 1 else 's'}"
+    one, several = ("family", "families") if targets.family else ("tool", "tools")
+    count = f"{len(targets.circuits)} {one if len(targets.circuits) == 1 else several}"
     what = f"{', '.join(targets.globs)} {'match' if len(targets.globs) > 1 else 'matches'} {count}"
     print(f"{what}:", file=sys.stderr)
     shown = {named(each): each for each in list(targets.circuits.values())[:_NAMES_IN_A_LIST]}

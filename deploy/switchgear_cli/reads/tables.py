@@ -140,6 +140,7 @@ def executions(calls: Iterable[Answer], nothing: str, *, by_duration: bool = Fal
 
 
 _REFUSING: Final = ("open", "forced_open")
+_WHOSE: Final = {"tool": "", "family": " (all its tools)"}
 _LOCAL_MEANS: Final = "Each of these processes refuses calls by its own circuit, not by the fleet's. When a process ends, its circuit is gone."
 _ORDER: Final = ("unhealthy", "degraded", "healthy", "unknown")
 _UNJUDGED: Final = {
@@ -156,21 +157,39 @@ def _error(call: Answer) -> str:
 
 
 def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
+    """Return a table of circuits. A family that refuses calls stands for the circuits of its tools."""
+    rows = list(rows)
+    refusing = {each["family"] for each in rows if each.get("scope") == "family" and each["state"] in _REFUSING}
     table = ResponsiveTable(
         name("circuit"), Column("state"), time("since"), number("opens 24 h", lesser=1), time("last opened", lesser=2),
         time("last closed", lesser=3), words("why"),
     )  # fmt: skip
     for each in rows:
+        family = each.get("scope") == "family"
+        if not family and each.get("family") in refusing:
+            continue
+        name_of_row = f"{plain(each['tool_name'])}{_WHOSE['family']}" if family else named(each["circuit_id"])
         table.add(
-            named(each["circuit_id"]),
+            name_of_row,
             state(each["state"]),
             moment(each["changed_at"], now),
             count(each["opens"]),
             moment(each["last_opened_at"], now),
             moment(each["last_closed_at"], now),
-            _why_and_when(each, now),
+            _why_and_when(each, now, _of_tools(each, rows) if family else ""),
         )
     return table
+
+
+def _of_tools(family: Answer, rows: Iterable[Answer]) -> str:
+    """Return what there is to say of the circuits of a refusing family's tools, which have no rows."""
+    if family["state"] not in _REFUSING:
+        return ""
+    shut = sum(
+        each.get("scope") != "family" and each.get("family") == family["family"] and each["state"] in _REFUSING
+        for each in rows
+    )
+    return f"refuses its tools ({shut} open themselves)" if shut else "refuses its tools"
 
 
 def _circuits_open(number: int) -> str:
@@ -183,7 +202,7 @@ def _local_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
         time("since", lesser=2), words("why"),
     )  # fmt: skip
     for each in rows:
-        whose = "" if each["scope"] == "tool" else f" (per {each['scope']})"
+        whose = _WHOSE.get(each["scope"], f" (per {each['scope']})")
         table.add(
             f"{plain(each['tool_name'])}{whose}",
             state(each["state"]),

@@ -61,8 +61,7 @@ class Breaker:
         on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
         quiet: The permit of a closed circuit in which one more success would change no decision, else None. You may read it
             without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
-            success: they change only the number of calls in :meth:`counts`. Of a policy with ``minimum_tools``, that holds for tools
-            that were noted with :meth:`note_tools`.
+            success: they change only the number of calls in :meth:`counts`. With ``minimum_tools``, of noted tools only.
     """
 
     def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:

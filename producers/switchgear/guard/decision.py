@@ -59,7 +59,7 @@ class CircuitDecision:
         if family_pattern and not of_session:
             self.families = LocalFamilies(local, family_pattern, self.clock)
             if fleet is not None:
-                fleet.on_family_passing = self.families.end_wait
+                fleet.on_family = self.families.on_fleet
         if reporter.hooks is not None and "on_transition" in reporter.hooks.wants:
             local.on_move = reporter.hooks.circuit_changed
 

@@ -171,7 +171,8 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
-    family, family_id = off_path.family_breaker, "" if off_path.family is None else off_path.family.circuit_id
+    family, families = off_path.family_breaker, fleet.families
+    family_id = "" if off_path.family is None else off_path.family.circuit_id
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -179,11 +180,9 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
-        of_family = family_generation = None
+        unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
         if family is not None:
-            of_family = family.quiet
-            family_view = views.get(family_id)
-            unknown = 0 if follower.loaded else None
+            of_family, family_view = family.quiet, views.get(family_id) if families else None
             family_generation = unknown if family_view is None else family_view.generation
             if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
                 quiet = None
@@ -192,7 +191,7 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return full(*args, **kwargs)
-        generation = view.generation if view is not None else 0 if follower.loaded else None
+        generation = unknown if view is None else view.generation
         started = clock()
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)
@@ -229,7 +228,8 @@ def _emitting_async(  # noqa: C901 - as above
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
-    family, family_id = off_path.family_breaker, "" if off_path.family is None else off_path.family.circuit_id
+    family, families = off_path.family_breaker, fleet.families
+    family_id = "" if off_path.family is None else off_path.family.circuit_id
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
@@ -237,11 +237,9 @@ def _emitting_async(  # noqa: C901 - as above
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(tool)
-        of_family = family_generation = None
+        unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
         if family is not None:
-            of_family = family.quiet
-            family_view = views.get(family_id)
-            unknown = 0 if follower.loaded else None
+            of_family, family_view = family.quiet, views.get(family_id) if families else None
             family_generation = unknown if family_view is None else family_view.generation
             if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
                 quiet = None
@@ -250,7 +248,7 @@ def _emitting_async(  # noqa: C901 - as above
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
-        generation = view.generation if view is not None else 0 if follower.loaded else None
+        generation = unknown if view is None else view.generation
         started = clock()
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))

@@ -57,12 +57,14 @@ class FleetCircuits:
         self.refusals = RefusalReporter(emitter, clock, wall)
         self.scoped: set[str] = follower.table.scoped
         """Tools that have circuits of users or sessions."""
+        self.families: set[str] = follower.table.families
+        """Ids of the circuits of families that have records."""
         self.views: Mapping[str, CircuitView] = follower.table.views
         follower.broker_time.wall = wall
         self.wall: Callable[[], float] = follower.broker_time
         """The broker's time, in seconds since 1970."""
-        self.on_family_passing: Callable[[str], object] | None = None
-        """Called with a family when the record of its circuit lets calls through."""
+        self.on_family: Callable[[str, bool], object] | None = None
+        """Called with a family when there is a new record of its circuit, and with whether it lets calls through."""
         self._waiting: dict[str, Future[None]] = {}
         self._requests: dict[str, _Request] = {}
         self._used_leases: dict[str, str] = {}
@@ -85,8 +87,8 @@ class FleetCircuits:
                 self._used_leases.pop(view.circuit_id, None)
             waiter = self._waiting.get(view.circuit_id)
         ours = any(lease.emitter_id == self.emitter.emitter_id for lease in view.leases)
-        if view.passes and view.scope == "family" and self.on_family_passing is not None:
-            self.on_family_passing(view.tool_name)
+        if view.scope == "family" and self.on_family is not None:
+            self.on_family(view.tool_name, view.passes)
         if waiter is not None and (view.passes or ours) and not waiter.done():
             waiter.set_result(None)
 

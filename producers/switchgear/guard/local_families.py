@@ -6,16 +6,17 @@ They open when several tools of a server fail in a row without an answer. When o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker import Breaker, Transition
-from switchgear.breaker.states import outage_began
+from switchgear.breaker.states import COUNTED_S, outage_began
 from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
 from switchgear.guard.families import Family, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import CircuitState
+from switchgear_schemas.families import family_circuit_id
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
@@ -53,6 +54,8 @@ class LocalFamilies:
         self._circuits: dict[str, LocalCircuit] = {}
         self._outages: dict[str, float] = {}
         """By circuit id, when the outage of an open family began."""
+        self._fleet_outages: dict[str, float] = {}
+        """The same for the fleet's circuits."""
         tools.on_new_tool = self._called
         call_in_child(self.forked)
 
@@ -68,12 +71,17 @@ class LocalFamilies:
                 self._circuits[family.name] = LocalCircuit(breaker, family.name)
             return self._circuits.get(family.name)
 
-    def end_wait(self, name: str) -> None:
-        """Let an open family be probed at once: the fleet says that it answers."""
-        circuit = self._circuits.get(name)
-        if circuit is not None and circuit.breaker.state == "open":
-            with circuit.lock:
-                circuit.breaker.end_wait_early(self._clock(), Cause("family_recovered", reason="the fleet reached it"))
+    def on_fleet(self, name: str, passes: bool) -> None:
+        """Follow the fleet's circuit of a family. When it closes after an outage, circuits that opened since then are probed at once."""
+        circuit_id, now = family_circuit_id(name), self._clock()
+        if not passes:
+            self._fleet_outages.setdefault(circuit_id, now - COUNTED_S)
+            return
+        since = self._fleet_outages.pop(circuit_id, None)
+        if since is not None:
+            circuit = self._circuits.get(name)
+            circuits = [] if circuit is None else [circuit]
+            self._free([*circuits, *self._of_tools(circuit_id)], since, Cause("family_recovered", reason=name))
 
     def all_now(self) -> list[LocalCircuit]:
         """Return every circuit of this moment."""
@@ -109,16 +117,21 @@ class LocalFamilies:
             if moved.previous == "closed":
                 self._outages[name] = outage_began(circuit.breaker.policy, moved.at)
             return
-        tools = [each for each in self._tools.names() if (of := self._family_of(each)) and of.circuit_id == name]
-        circuit.breaker.note_tools(tools)  # the change has cleared them
+        circuit.breaker.note_tools(self._names(name))  # the change has cleared them
         since = self._outages.pop(name, None) if moved.state == "closed" else None
         if since is not None:
-            self._free(tools, since, Cause("family_recovered", reason=circuit.family))
+            self._free(self._of_tools(name), since, Cause("family_recovered", reason=circuit.family))
 
-    def _free(self, tools: list[str], since: float, cause: Cause) -> None:
-        """Let circuits of ``tools`` that opened after ``since`` be probed at once."""
-        for tool in tools:
-            for circuit in self._tools.of_tool(tool):
-                with circuit.lock:
-                    if circuit.breaker.changed_at >= since:
-                        circuit.breaker.end_wait_early(self._clock(), cause)
+    def _names(self, circuit_id: str) -> list[str]:
+        """Return the tools of a family that the process has called."""
+        return [tool for tool in self._tools.names() if (of := self._family_of(tool)) and of.circuit_id == circuit_id]
+
+    def _of_tools(self, circuit_id: str) -> list[LocalCircuit]:
+        return [circuit for tool in self._names(circuit_id) for circuit in self._tools.of_tool(tool)]
+
+    def _free(self, circuits: Iterable[LocalCircuit], since: float, cause: Cause) -> None:
+        """Let circuits that opened after ``since`` be probed at once."""
+        for circuit in circuits:
+            with circuit.lock:
+                if circuit.breaker.changed_at >= since:
+                    circuit.breaker.end_wait_early(self._clock(), cause)

@@ -24,7 +24,7 @@ Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
 def find_fallback(call: Call, refusal: Rejection) -> Waits:
     """Let something else serve the caller. A refusal that stands may name a tool to use instead."""
     fallback = call.plan.options.fallback
-    if refusal.state == "half_open" and _is_part_of_probe(call):
+    if refusal.state == "half_open" and _is_part_of_probe(call, refusal.family):
         return _call_unguarded(call)
     if callable(fallback):
         return None if _call_function(call, fallback, refusal) else refusal
@@ -32,10 +32,15 @@ def find_fallback(call: Call, refusal: Rejection) -> Waits:
     return (yield from _call_chain(call, chain, refusal)) if chain else refusal
 
 
-def _is_part_of_probe(call: Call) -> bool:
-    """Return whether the running probe of the same tool makes this call, a recursive one: the probe's end decides."""
-    probes = (each for each in running.get() if each.permit is not None and not each.permit.reported)
-    return any(each.tool == call.tool and each.plan.runtime is call.plan.runtime for each in probes)
+def _is_part_of_probe(call: Call, family: str | None) -> bool:
+    """Return whether the running probe of the same tool, or of the same ``family``, makes this call: the probe's end decides."""
+    for each in running.get():
+        permit = each.permit
+        if permit is not None and not permit.reported and each.plan.runtime is call.plan.runtime:
+            of = permit.family
+            if each.tool == call.tool or (family is not None and of is not None and of.name == family and of.probe):
+                return True
+    return False
 
 
 def _call_unguarded(call: Call) -> Rejection | None:

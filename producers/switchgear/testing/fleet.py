@@ -18,11 +18,14 @@ from switchgear import arguments
 from switchgear.arguments import OptionError
 from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
+from switchgear.fleet.registry import Policies
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker, create_topics
 from switchgear.transport import Wire
 from switchgear_schemas import BreakerPolicy, Circuit, Command, ToolExecution, Verb
+from switchgear_schemas.families import DEFAULT_PATTERN, canonical_pattern, family_circuit_id
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
 from switchgear_schemas.topics import TopicNames
 
@@ -74,8 +77,9 @@ class FakeClock:
         self._elapsed += seconds
 
 
-FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy]
-"""One policy for all tools, policies by tool name (others have the default), or a function such as ``PolicySet.effective``."""
+FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy] | Policies
+"""One policy for all tools, policies by tool name (others have the default), a function, or a policy set. Only a policy set has policies
+for families, too; the others leave the default in force."""
 _PARTITIONS: Final = 4
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -88,13 +92,19 @@ class ByTool:
 
     def effective(self, tool_name: str) -> BreakerPolicy:
         """Return the policy of a tool."""
-        if isinstance(self._policies, Mapping):
-            return self._policies.get(tool_name, FLEET_DEFAULT)
-        return self._policies if isinstance(self._policies, BreakerPolicy) else self._policies(tool_name)
+        policies = self._policies
+        if isinstance(policies, Mapping):
+            return policies.get(tool_name, FLEET_DEFAULT)
+        if isinstance(policies, BreakerPolicy):
+            return policies
+        return policies(tool_name) if callable(policies) else policies.effective(tool_name)
 
-    def effective_family(self, family: str) -> BreakerPolicy:  # noqa: ARG002 - the worker's signature
+    def effective_family(self, family: str) -> BreakerPolicy:
         """Return the policy of a family's circuit."""
-        return FAMILY_DEFAULT
+        policies = self._policies
+        if isinstance(policies, BreakerPolicy | Mapping) or callable(policies):
+            return FAMILY_DEFAULT
+        return policies.effective_family(family)
 
 
 class InMemoryFleet:
@@ -103,12 +113,19 @@ class InMemoryFleet:
     Args:
         policies: The policies of the fleet's circuits; see :data:`FleetPolicies`.
         clock: The clock of every client, circuit and session. A new :class:`FakeClock` by default.
+        family_pattern: Which tools belong to a family, the tools of one server.
 
     Raises:
         SwitchgearError: An argument is out of range. The message names it.
     """
 
-    def __init__(self, policies: FleetPolicies | None = None, *, clock: FakeClock | None = None) -> None:
+    def __init__(
+        self,
+        policies: FleetPolicies | None = None,
+        *,
+        clock: FakeClock | None = None,
+        family_pattern: str = DEFAULT_PATTERN,
+    ) -> None:
         arguments.policies("policies", policies)
         if clock is not None and not isinstance(clock, FakeClock):
             arguments.impossible("clock", "a FakeClock", clock)
@@ -116,7 +133,8 @@ class InMemoryFleet:
         self.names = TopicNames()
         self.log = MemoryLog(self.clock.wall)
         create_topics(self.log, self.names, _PARTITIONS)
-        self._worker = MemoryWorker(self.log, ByTool(policies), names=self.names)
+        self._family_pattern = canonical_pattern(family_pattern)
+        self._worker = MemoryWorker(self.log, ByTool(policies), names=self.names, family_pattern=family_pattern)
         self._worker.assign(range(_PARTITIONS))
         self._running = True
         self._lock = threading.RLock()
@@ -132,6 +150,7 @@ class InMemoryFleet:
                 is answered immediately or never.
         """
         options.setdefault("probe_wait", 0.0)
+        options.setdefault("family_pattern", self._family_pattern)
         return Switchgear(self, service=service, **options)
 
     def connect(self, client: Switchgear, *, service: str, buffer_size: int = 65_536) -> Wire:
@@ -213,13 +232,16 @@ class InMemoryFleet:
             self._deliver()
         self.settle()
 
-    def open_circuit(self, tool: str, *, for_s: float | None = None, reason: str = "opened by a test") -> None:
+    def open_circuit(
+        self, tool: str, *, for_s: float | None = None, reason: str = "opened by a test", family: bool = False
+    ) -> None:
         """Open the tool's circuit for the whole fleet, as an operator does.
 
         Args:
             tool: Any name.
             for_s: Seconds until a probe may go. By default the circuit stays open until :meth:`close_circuit`.
             reason: The reason in every refusal.
+            family: ``tool`` is a family, such as ``mcp:weather``. Open its circuit.
 
         Raises:
             SwitchgearError: ``for_s`` isn't a number above 0.
@@ -228,17 +250,20 @@ class InMemoryFleet:
         if for_s is not None:
             arguments.number("for_s", for_s, least=0.001)
             until = self.clock.now() + timedelta(seconds=for_s)
-        self.command(tool, "force_open", until=until, reason=reason)
+        self.command(tool, "force_open", until=until, reason=reason, **_circuit(tool, family=family))
 
-    def close_circuit(self, tool: str, *, reason: str = "closed by a test") -> None:
-        """Close the tool's circuit for the whole fleet and forget its evidence. The local breakers of the clients stay as they are."""
-        self.command(tool, "reset", reason=reason)
+    def close_circuit(self, tool: str, *, reason: str = "closed by a test", family: bool = False) -> None:
+        """Close the circuit of a tool, or of a ``family``, for the whole fleet and forget its evidence.
+
+        The local breakers of the clients stay as they are.
+        """
+        self.command(tool, "reset", reason=reason, **_circuit(tool, family=family))
 
     def command(self, tool: str, verb: Verb, *, actor: str = "test", reason: str = "", **fields: Any) -> None:
         """Send an operator's command. ``fields`` are other fields of :class:`~switchgear_schemas.Command`."""
         command = Command(tool_name=tool, verb=verb, actor=actor, reason=reason, **fields)
         with self._lock:
-            self.log.append(self.names.commands, tool.encode(), command.model_dump_json().encode())
+            self._append(self.names.commands, tool, command.model_dump_json().encode())
         self.settle()
 
     def circuits(self) -> Mapping[str, Circuit]:
@@ -275,8 +300,12 @@ class InMemoryFleet:
 
     def _send(self, tool: str, value: bytes, urgent: bool) -> None:  # noqa: ARG002 - events never linger here
         with self._lock:
-            self.log.append(self.names.executions, tool.encode(), value)
+            self._append(self.names.executions, tool, value)
         self.settle()
+
+    def _append(self, topic: str, tool: str, value: bytes) -> None:
+        number = partition_of(tool, _PARTITIONS, self._family_pattern)
+        self.log.append(topic, tool.encode(), value, partition=number)
 
     def _deliver(self) -> None:
         for _, follower in list(self._members.values()):
@@ -288,3 +317,7 @@ class InMemoryFleet:
             hint = "Make it with fleet.gear(...) or Switchgear(fleet)."
             arguments.impossible("gear", "a client of this fleet", gear, hint)
         return self._members[gear]
+
+
+def _circuit(name: str, *, family: bool) -> dict[str, str]:
+    return {"circuit_id": family_circuit_id(name)} if family else {}

@@ -30,7 +30,8 @@ _REFUSALS: Final = f"""
         if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1) AS refused,
         JSONExtractString(metadata, 'refused_by') AS refused_by,
         JSONExtractString(metadata, 'scope') AS given_scope,
-        if(given_scope IN ('user', 'session'), given_scope, 'tool') AS circuit_scope,
+        JSONExtractString(metadata, 'family') AS family,
+        multiIf(family != '', 'family', given_scope IN ('user', 'session'), given_scope, 'tool') AS circuit_scope,
         multiIf(circuit_scope = 'user', user_id, circuit_scope = 'session', session_id, '') AS whose,
         JSONExtractString(metadata, 'state') AS given_state,
         if(given_state IN ('half_open', 'forced_open'), given_state, 'open') AS circuit_state,
@@ -43,7 +44,8 @@ _REFUSALS: Final = f"""
         AND (refused_by = 'local' OR (refused_by = '' AND NOT JSONHas(metadata, 'refused') AND generation IS NULL))
 """
 
-# When the last answered call of each of these circuits began: a call of its tool by its process, for its user or session.
+# When the last answered call of each of these circuits began: a call of its tool by its process, for its user or session. For the
+# circuit of a family it is the last of the tools that the family refused.
 # An answer "bad argument" counts, because the tool works. A call that its caller ignores (class policy) does not count.
 _ANSWERED: Final = f"""
     SELECT tool_name, emitter_id, circuit, max(began_at) AS began
@@ -59,26 +61,39 @@ _ANSWERED: Final = f"""
             AND ((status = 'success' AND error_class != 'policy') OR (status = 'error' AND error_class IN ('tool', 'invalid_input')))
             AND served_by NOT IN ('cache', 'none')
     )
-    WHERE (tool_name, emitter_id, circuit) IN (SELECT tool_name, emitter_id, (circuit_scope, whose) FROM refusals)
+    WHERE (tool_name, emitter_id, circuit) IN
+        (SELECT tool_name, emitter_id, (if(circuit_scope = 'family', 'tool', circuit_scope), whose) FROM refusals)
     GROUP BY tool_name, emitter_id, circuit
 """
 
 _CIRCUITS: Final = f"""
-    WITH refusals AS ({_REFUSALS}), answered AS ({_ANSWERED})
+    WITH refusals AS ({_REFUSALS}), answered AS ({_ANSWERED}), circuits AS
+    (
+        SELECT
+            refusals.*,
+            if(circuit_scope = 'family', family, refusals.tool_name) AS circuit_name,
+            if(
+                circuit_scope = 'family',
+                max(answered.began) OVER (PARTITION BY refusals.emitter_id, family),
+                answered.began
+            ) AS began
+        FROM refusals
+        LEFT JOIN answered ON refusals.tool_name = answered.tool_name AND refusals.emitter_id = answered.emitter_id
+            AND if(refusals.circuit_scope = 'family', 'tool', refusals.circuit_scope) = answered.circuit.1
+            AND refusals.whose = answered.circuit.2
+    )
     SELECT
-        refusals.tool_name AS tool_name, service, circuit_scope AS scope,
+        circuit_name AS tool_name, service, circuit_scope AS scope,
         argMax(circuit_state, at) AS state,
-        uniqExact(refusals.emitter_id) AS processes,
+        uniqExact(emitter_id) AS processes,
         sum(refused) AS refused_calls,
         min(at) AS first_at,
         max(at) AS last_at,
         maxOrNullIf(at + toIntervalMillisecond(toInt64(greatest(least(waits_s, 1e9), 0) * 1000)), waits) AS until,
         argMax(given_cause, at) AS cause,
         argMax(error, at) AS last_error
-    FROM refusals
-    LEFT JOIN answered ON refusals.tool_name = answered.tool_name AND refusals.emitter_id = answered.emitter_id
-        AND refusals.circuit_scope = answered.circuit.1 AND refusals.whose = answered.circuit.2
-    WHERE at >= answered.began
+    FROM circuits
+    WHERE at >= began
     GROUP BY tool_name, service, scope
     ORDER BY last_at DESC, tool_name, service, scope
     LIMIT {MOST}

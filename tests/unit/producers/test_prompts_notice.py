@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from switchgear import Switchgear
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.follower.view import CauseView, CircuitView, Instant
+from switchgear.guard.families import family_finder
 from switchgear.guard.local_circuits import LocalCircuit
 from switchgear.prompts import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
 from switchgear_schemas.policy import BreakerPolicy
@@ -58,7 +59,7 @@ def wall():
 
 @pytest.fixture
 def board(clock, wall):
-    return NoticeBoard(clock, wall)
+    return NoticeBoard(clock, wall, family_finder(""))
 
 
 # -- the sentence -----------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """A family's circuit opens only if calls of several of its tools fail."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from switchgear.breaker import Breaker, Result, ResultKind, family_result_kind
+from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, family_result_kind
 from switchgear.breaker.snapshot import SnapshotError, decode, encode
-from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, BreakerPolicy
+from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy
 
 
 def bad(tool):
@@ -95,6 +97,25 @@ def test_a_tool_that_was_noted_and_has_no_result_holds_the_failures_of_another_o
     for now in range(9):
         assert breaker.record(float(now), bad("broken")) is None
     assert breaker.record(9.0, bad("idle")).cause.tools == 2
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.floats(0, 40)), max_size=60))
+def test_successes_of_noted_tools_that_a_quiet_circuit_leaves_out_change_no_decision(calls):
+    """As the guard does it: it notes every tool at first, and again whenever the circuit forgets its evidence."""
+    whole, quick = (Breaker("mcp:s|family", LOCAL_FAMILY_DEFAULT, 0.0) for _ in range(2))
+    now = 0.0
+    for breaker in (whole, quick):
+        breaker.on_move = lambda _moved, breaker=breaker: breaker.note_tools("abc")
+        breaker.note_tools("abc")
+    for tool, fails, pause in calls:
+        now += pause
+        permits = [breaker.try_acquire(now) for breaker in (whole, quick)]
+        assert isinstance(permits[0], BreakerPermit) == isinstance(permits[1], BreakerPermit)
+        for breaker, permit in zip((whole, quick), permits, strict=True):
+            left_out = breaker is quick and breaker.quiet is not None and not fails
+            if isinstance(permit, BreakerPermit) and not left_out:
+                breaker.record(now, bad(tool) if fails else good(tool), permit)
+        assert (whole.state, whole.generation, whole.open_until) == (quick.state, quick.generation, quick.open_until)
 
 
 def test_notes_no_more_tools_than_the_policy_asks_for():

@@ -210,3 +210,28 @@ async def test_local_circuits_read_only_the_counts_if_no_tool_refuses(store, fou
     client = Recording(store)
     assert await CircuitsRepository(client).local(SINCE) == []
     assert ["tool_counts_1m" in sql for sql, _ in client.seen] == [True]
+
+
+def of_family(seconds, tool, **fields):
+    """As the guard sends it when the process's own circuit of a server refuses."""
+    event = refusal(seconds, tool, scope="family", **fields)
+    event["metadata"]["family"] = "mcp:github"
+    return event
+
+
+async def test_a_server_that_a_process_cannot_reach_is_one_entry_for_all_its_tools(found):
+    circuits = await found(*(of_family(-60 + number, f"mcp:github:tool{number}") for number in range(9)))
+    (circuit,) = circuits.values()
+    assert (circuit["tool_name"], circuit["scope"], circuit["refusals"]) == ("mcp:github", "family", 9)
+
+
+async def test_an_answer_of_one_tool_ends_the_entry_of_its_server(found):
+    refused = [of_family(-60 + number, f"mcp:github:tool{number}") for number in range(9)]
+    assert await found(*refused, made(-30, tool="mcp:github:tool3")) == {}
+
+
+async def test_the_answer_of_a_tool_to_another_process_leaves_the_entry_of_its_server(found):
+    circuits = await found(
+        of_family(-60, "mcp:github:a"), made(-30, tool="mcp:github:a", emitter_id="p2"), made(-40, tool="search")
+    )
+    assert circuits.keys() == {("mcp:github", "planner", "family")}

@@ -1,0 +1,98 @@
+"""A server with many tools dies and recovers, in a fleet of real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.support.processes import Child, all_ended, python, switchgear
+from tests.support.shared_tool import SharedTool
+
+pytestmark = pytest.mark.integration
+
+PROCESSES, TOOLS = 4, 10
+SERVER = "mcp:github"
+POLICIES = """
+[family."mcp:*"]
+minimum_number_of_calls = 10
+wait_duration_in_open_state_s = 2
+permitted_number_of_calls_in_half_open_state = {probes}
+success_threshold_to_close = {probes}
+"""
+CALLER = """
+import collections, json, socket, sys, time
+from switchgear import Switchgear
+
+port, brokers, prefix, server, tools = int(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5])
+gear = Switchgear(brokers, service="caller", topic_prefix=prefix)
+gear.start(30)
+print("ready", flush=True)
+before = None
+while True:
+    seen = collections.Counter()
+    for number in range(tools):
+        permit = gear.try_acquire(f"{server}:tool{number}")
+        if not permit:
+            seen[f"refused by {permit.family}"] += 1
+            continue
+        with socket.socket() as connection:
+            try:
+                connection.settimeout(10)
+                connection.connect(("127.0.0.1", port))
+                connection.sendall(b"p" if permit.lease_id else b"c")
+                if not connection.recv(1):
+                    raise ConnectionResetError("no answer")
+            except OSError as error:
+                seen["failed"] += 1
+                permit.failure(error)
+            else:
+                seen["answered"] += 1
+                permit.success()
+    if seen != before:
+        print(json.dumps(seen), flush=True)
+        before = seen
+    time.sleep(0.01)
+"""
+
+
+async def all_see(children: list[Child], wanted: dict[str, int], limit_s: float = 40.0) -> None:
+    """Wait until each process's last round of calls ended so."""
+
+    def last(child: Child) -> dict[str, int] | None:
+        lines = [line for line in child.output().splitlines() if line.startswith("{")]
+        return json.loads(lines[-1]) if lines else None
+
+    try:
+        async with asyncio.timeout(limit_s):
+            while any(last(child) != wanted for child in children):
+                assert all(child.alive for child in children), [child.output() for child in children]
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        pytest.fail(f"not all see {wanted}, but {[last(child) for child in children]}")
+
+
+@pytest.mark.parametrize("probes", [1, 3])
+async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_permitted_calls_when_it_recovers(
+    make_settings, tmp_path, probes
+):
+    file = tmp_path / "policies.toml"
+    file.write_text(POLICIES.format(probes=probes))
+    settings = make_settings(policy_file=file)
+    async with SharedTool() as server:
+        given = (str(server.port), settings.kafka_bootstrap_servers, settings.topic_prefix, SERVER, str(TOOLS))
+        worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
+        children = [python(CALLER, *given, log=tmp_path / f"caller-{number}.log") for number in range(PROCESSES)]
+        with all_ended(worker, *children):
+            await asyncio.to_thread(worker.wait_for_output, "ready  ")
+            await all_see(children, {"answered": TOOLS})
+            for _ in range(2):
+                server.die()
+                await all_see(children, {f"refused by {SERVER}": TOOLS})
+                await asyncio.sleep(3)  # at least one probe of the dead server has failed
+                recovery = server.rise(probes)
+                async with asyncio.timeout(40):
+                    await recovery.over.wait()
+                assert (recovery.probes, recovery.plain) == (probes, 0)
+                await all_see(children, {"answered": TOOLS})
