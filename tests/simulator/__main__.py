@@ -80,12 +80,17 @@ def _run(scenario: Scenario, *, twice: bool) -> None:
     used = time.process_time() - started
     calls, faults = simulation.calls, simulation.faults.counts
     print(
-        f"seed {scenario.seed}: {scenario.processes:,} processes, {scenario.tools} tools, {scenario.hours:g} h;"
+        f"seed {scenario.seed}: {scenario.processes:,} processes, {scenario.tools} tools, {len(simulation.servers)} servers, {scenario.hours:g} h;"
         f" {calls.permitted:,} calls, {calls.refused:,} refused, {calls.foreign:,} unguarded;"
         f" {simulation.steps:,} steps in {used:.0f} s of CPU"
     )
-    outages = sum(len(tool.outages) for tool in simulation.tools)
-    print("  faults: " + ", ".join([f"tool outages {outages}", *(f"{name} {count}" for name, count in faults.items())]))
+    outages, dead = (sum(len(each.schedule.outages) for each in of) for of in (simulation.tools, simulation.servers))
+    counts = [
+        f"tool outages {outages}",
+        f"server outages {dead}",
+        *(f"{name} {count}" for name, count in faults.items()),
+    ]
+    print("  faults: " + ", ".join(counts))
     for line in simulation.audit.lines():
         print(f"  {line}")
     if twice:

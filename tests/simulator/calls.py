@@ -86,10 +86,10 @@ class Calls:
     def _ask(self, process: SimulatedProcess, tool: SimulatedTool, pending: PendingProbe) -> None:
         simulation = self._simulation
         self.asked += 1
-        process.note_asked(tool.name)
-        simulation.trace("ask", process.name, tool.name)
+        process.note_asked(pending.view.circuit_id)
+        simulation.trace("ask", process.name, tool.name, pending.view.circuit_id)
         waiting = _Waiting(process, tool, pending)
-        self._waiting.setdefault(tool.name, []).append(waiting)
+        self._waiting.setdefault(pending.view.circuit_id, []).append(waiting)
         pending.answer.add_done_callback(lambda _: simulation.agenda.after(0.0, self._answered, waiting))
         simulation.agenda.after(PROBE_WAIT_S, self._answered, waiting)
 
@@ -97,7 +97,7 @@ class Calls:
         if waiting.done:
             return
         waiting.done = True
-        others = self._waiting[waiting.tool.name]
+        others = self._waiting[waiting.pending.view.circuit_id]
         others.remove(waiting)
         if waiting.process.alive:
             self._go_on(waiting.process, waiting.tool, waiting.process.decision.after_answer(waiting.pending))

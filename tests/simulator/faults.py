@@ -13,6 +13,7 @@ from tests.simulator.agenda import EPOCH
 if TYPE_CHECKING:
     from tests.simulator.process import SimulatedProcess
     from tests.simulator.simulation import Simulation
+    from tests.simulator.tools import SimulatedServer, SimulatedTool
 
 
 _VERBS: Final[tuple[Verb, ...]] = ("force_open", "close", "reset", "disable", "metrics_only", "auto")
@@ -99,25 +100,30 @@ class Faults:
 
     def _command(self) -> None:
         simulation = self._simulation
-        tool = simulation.rng.choice(simulation.tools)
-        if tool.foreign:
+        of: SimulatedTool | SimulatedServer = simulation.rng.choice([*simulation.tools, *simulation.servers])
+        if of.foreign:
             return  # commands and copies of foreign events have no order between them, so the rebuild could not repeat it
         verb = simulation.rng.choice(_VERBS)
-        if verb in _TAKING_BACK and not simulation.audit.rebuild.has_row(tool.name):
+        if verb in _TAKING_BACK and not simulation.audit.rebuild.has_row(of.circuit_id):
             return  # without a row it changes nothing, and no row says when it was read, so the rebuild could not repeat it
         until = None
         if verb == "force_open" and simulation.rng.random() < 0.5:
             until = datetime.fromtimestamp(EPOCH + simulation.agenda.now + simulation.rng.uniform(5, 90), UTC)
-        self._send(tool.name, verb, until)
+        self._send(of, verb, until)
         if verb in {"force_open", "disable", "metrics_only"}:
-            simulation.agenda.after(_COMMAND_HOLDS_S, self._send, tool.name, "auto")
+            simulation.agenda.after(_COMMAND_HOLDS_S, self._send, of, "auto")
 
-    def _send(self, tool: str, verb: Verb, until: datetime | None = None) -> None:
+    def _send(self, of: SimulatedTool | SimulatedServer, verb: Verb, until: datetime | None = None) -> None:
         simulation = self._simulation
         command = Command(
-            command_id=UUID(simulation.mint()), tool_name=tool, verb=verb, actor="operator", reason="drill", until=until
+            command_id=UUID(simulation.mint()),
+            tool_name=of.name,
+            circuit_id=of.circuit_id if of.circuit_id != of.name else None,
+            verb=verb,
+            actor="operator",
+            reason="drill",
+            until=until,
         )
-        partition = simulation.by_name[tool].partition
         simulation.log.append(
-            simulation.names.commands, tool.encode(), command.model_dump_json().encode(), partition=partition
+            simulation.names.commands, of.name.encode(), command.model_dump_json().encode(), partition=of.partition
         )

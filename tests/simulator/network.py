@@ -65,4 +65,4 @@ class Network:
         if not process.alive:
             self.lost += 1
             return
-        self._simulation.receive(self._simulation.by_name[tool], value)
+        self._simulation.receive(self._simulation.tool_of[tool], value)

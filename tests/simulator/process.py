@@ -15,7 +15,7 @@ from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.guard.permits import Reporter
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from tests.simulator.agenda import EPOCH
-from tests.simulator.scenario import SILENCE_S
+from tests.simulator.scenario import FAMILY_PATTERN, SILENCE_S
 from tests.simulator.tools import SimulatedError
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class SimulatedProcess:
         self.follower.table.decode = _decode
         fleet = FleetCircuits(self.follower, self.emitter, silence_s=SILENCE_S, clock=self.monotonic, wall=self.wall)
         reporter = Reporter(self.monotonic, fleet, classifier=_classified)
-        self.decision = CircuitDecision(LocalBreakers(None, self.monotonic), reporter)
+        local = LocalBreakers(None, self.monotonic)
+        self.decision = CircuitDecision(local, reporter, family_pattern=FAMILY_PATTERN)
         self._load()
 
     def monotonic(self) -> float:

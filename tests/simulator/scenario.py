@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from switchgear_schemas import BreakerPolicy
-from switchgear_schemas.policy import FLEET_DEFAULT
+from switchgear_schemas.families import DEFAULT_PATTERN
+from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
 
 THREE_PROBES: Final = FLEET_DEFAULT.model_copy(
     update={"permitted_number_of_calls_in_half_open_state": 3, "success_threshold_to_close": 3}
@@ -16,13 +17,17 @@ GROWING_WAIT: Final = FLEET_DEFAULT.model_copy(
 )
 POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT)
 """The policies of the simulated tools, in turn."""
+THREE_FAMILY_PROBES: Final = FAMILY_DEFAULT.model_copy(
+    update={"permitted_number_of_calls_in_half_open_state": 3, "success_threshold_to_close": 3}
+)
+FAMILY_POLICIES: Final = (FAMILY_DEFAULT, THREE_FAMILY_PROBES)
+"""The policies of the simulated servers, in turn."""
 CALL_LIMIT_S: Final = 20.0
 """The longest call. It is shorter than every wait, so a probe ends before the circuit is half-open the next time."""
 PROBE_WAIT_S: Final = 0.25
 SETTABLE: Final = frozenset({"seed", "processes", "tools", "hours", "calls_per_s", "workers", "skew_s", "far_skew_s"})
 """Fields that the command line can set."""
-FAMILY_PATTERN: Final = ""
-"""The invariants are about the circuits of tools, users and sessions, so there are no families."""
+FAMILY_PATTERN: Final = DEFAULT_PATTERN
 SILENCE_S: Final = 30.0
 STALE_AFTER_S: Final = 15.0
 """The guard's limit: a follower whose broker is silent for longer is out of reach."""
@@ -36,12 +41,15 @@ class Scenario:
         seed: Seed of the random generator, the only one.
         processes: Guards, each with its own breakers, follower and clock.
         tools: Tools, called by every process. A few are called much more than the rest.
+        servers: Servers that share most of the tools. Of eight tools, one has no server and one has a server of its own.
         hours: Virtual time with calls and faults. After it all faults end.
         calls_per_s: Calls of the whole fleet, Poisson by process and tool.
         partitions: Partitions of every topic.
         workers: Workers that share the partitions.
         outage_every_s: An outage of one tool.
         outage_s: Mean length of an outage.
+        server_outage_every_s: An outage of one server: none of its tools answers.
+        server_outage_s: Mean length of such an outage.
         worker_crash_every_s: A worker dies during a batch.
         failover_s: Time from a worker's death to the take-over of its circuits, at least and at most.
         zombie_every_s: A worker stands still during a batch until it is replaced, and then writes the batch.
@@ -60,12 +68,15 @@ class Scenario:
     seed: int = 1
     processes: int = 1_000
     tools: int = 200
+    servers: int = 20
     hours: float = 0.5
     calls_per_s: float = 80.0
     partitions: int = 12
     workers: int = 2
     outage_every_s: float = 2_400.0
     outage_s: float = 240.0
+    server_outage_every_s: float = 2_400.0
+    server_outage_s: float = 120.0
     worker_crash_every_s: float = 240.0
     failover_s: tuple[float, float] = (6.0, 10.0)
     zombie_every_s: float = 900.0
@@ -93,6 +104,10 @@ class Scenario:
             if field.name in SETTABLE
             and (field.name == "seed" or getattr(self, field.name) != getattr(standard, field.name))
         )
+
+    def family_policy(self, number: int) -> BreakerPolicy:
+        """Return the fleet's policy of a server's circuit."""
+        return FAMILY_POLICIES[number % len(FAMILY_POLICIES)]
 
     def policy(self, number: int) -> BreakerPolicy:
         """Return the fleet's policy of a tool."""

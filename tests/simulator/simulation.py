@@ -12,6 +12,7 @@ from switchgear.fleet import Message
 from switchgear.testing.fleet import ByTool
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import create_topics
+from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.topics import TopicNames
 from tests.simulator.agenda import Agenda
 from tests.simulator.calls import Calls
@@ -20,7 +21,7 @@ from tests.simulator.invariants.audit import Audit
 from tests.simulator.network import Feed, Network
 from tests.simulator.process import SimulatedProcess
 from tests.simulator.scenario import Scenario
-from tests.simulator.tools import SimulatedTool, make_tools
+from tests.simulator.tools import SimulatedServer, SimulatedTool, make_tools
 from tests.simulator.workers import Workers
 
 REST_S: Final = 120.0
@@ -70,6 +71,11 @@ class WatchedLog(MemoryLog):
             self._compact_at[topic, partition] = 2 * len(records) + _DIRTY
 
 
+class _Policies(ByTool):
+    def effective_family(self, family: str) -> BreakerPolicy:
+        return self.effective(family)
+
+
 class Simulation:
     """One run of a scenario.
 
@@ -91,8 +97,13 @@ class Simulation:
         self._trace = blake2b(digest_size=16)
         self.steps = 0
         self.tools = make_tools(scenario, self.rng)
-        self.by_name: dict[str, SimulatedTool] = {tool.name: tool for tool in self.tools}
-        self.policies = ByTool(lambda name: self.by_name[name].policy)
+        self.servers = list(dict.fromkeys(tool.server for tool in self.tools if tool.server is not None))
+        self.tool_of: dict[str, SimulatedTool] = {tool.name: tool for tool in self.tools}
+        self.by_name: dict[str, SimulatedTool | SimulatedServer] = {
+            each.name: each for each in (*self.tools, *self.servers)
+        }
+        """What each circuit is of, by the ``tool_name`` of its record: a tool, or a server by its family."""
+        self.policies = _Policies(lambda name: self.by_name[name].policy)
         self.feed = Feed()
         self.network = Network(self)
         self.audit = Audit(self)

@@ -330,7 +330,8 @@ def _holds_newer(generation: int | None, live: LiveCircuit | None) -> bool:
 
 
 def _holds_outdated_record(event: Execution, live: LiveCircuit) -> bool:
-    return live.row.record is None or _holds_newer(event.generation, live)
+    about_family = event.generation is None and event.family_generation is not None
+    return (live.row.record is None and not about_family) or _holds_newer(event.generation, live)
 
 
 def _probes(breaker: Breaker) -> tuple[tuple[ProbeLease, ...], int] | None:

@@ -20,6 +20,8 @@ class CircuitTable:
         """By circuit id. Only read it."""
         self.scoped: set[str] = set()
         """Tools that have, or had, circuits of users or sessions."""
+        self.families: set[str] = set()
+        """Ids of the circuits of families that have, or had, a record."""
         self.malformed = 0
         self.last_malformed: str | None = None
 
@@ -42,6 +44,8 @@ class CircuitTable:
             return None
         if view.scope in ("user", "session"):
             self.scoped.add(view.tool_name)
+        elif view.scope == "family":
+            self.families.add(view.circuit_id)
         self.views[view.circuit_id] = view
         return view
 
@@ -54,6 +58,7 @@ class CircuitTable:
         """Take over another table's circuits, lower versions too, because the topic was created again."""
         self.views.update(other.views)
         self.scoped.update(other.scoped)
+        self.families.update(other.families)
         for circuit_id in self.views.keys() - other.views.keys():
             del self.views[circuit_id]
 

@@ -57,6 +57,8 @@ class FleetCircuits:
         self.refusals = RefusalReporter(emitter, clock, wall)
         self.scoped: set[str] = follower.table.scoped
         """Tools that have circuits of users or sessions."""
+        self.families: set[str] = follower.table.families
+        """Ids of the circuits of families that have records."""
         self.views: Mapping[str, CircuitView] = follower.table.views
         follower.broker_time.wall = wall
         self.wall: Callable[[], float] = follower.broker_time

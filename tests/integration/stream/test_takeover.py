@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from switchgear.fleet import Row
+from switchgear.fleet.rows import is_circuit
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import takeover
 from switchgear_stream.app import build_app
@@ -36,7 +37,7 @@ class Worker:
 
     @property
     def names(self):
-        return {key.decode().partition("~")[0] for key in self.table.rows}
+        return {key.decode().partition("~")[0] for key in self.table.rows if is_circuit(key)}
 
     def applied(self, name):
         """Return a row by its short name."""

@@ -10,9 +10,10 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.evidence import Evidence
-from tests.simulator.invariants.probes import Probes
+from tests.simulator.invariants.families import Families
+from tests.simulator.invariants.probes import Probes, leases_of
 from tests.simulator.invariants.rebuild import Rebuild
-from tests.simulator.invariants.records import Records, Views
+from tests.simulator.invariants.records import NAME, Records, Views
 from tests.simulator.invariants.recovery import Recovery
 from tests.simulator.invariants.refusals import Refusals
 from tests.simulator.tools import SimulatedTool
@@ -30,6 +31,7 @@ class Audit:
         again = f"python -m tests.simulator {simulation.scenario.arguments()}"
         self.histories = histories = Histories(lambda: simulation.agenda.now, again)
         self.probes = Probes(histories)
+        self.families = Families(simulation, histories)
         self.refusals = Refusals(histories)
         self.records = Records(simulation, histories)
         self.evidence = Evidence(simulation, histories)
@@ -42,22 +44,23 @@ class Audit:
         self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | PendingProbe
     ) -> None:
         """Check the answer to a call that asked for a permit."""
-        record = self.records.newest.get(tool.name)
         if isinstance(answer, PendingProbe):
-            self.histories.note(tool.name, "{} asks, knows version {}", process.name, process.version(tool.name))
-        self.recovery.arrived(process, tool, answer, record)
+            circuit_id = answer.view.circuit_id
+            self.histories.note(circuit_id, "{} asks, knows version {}", process.name, process.version(circuit_id))
+        self.recovery.arrived(process, tool, answer, self.records.newest)
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Check a call that begins."""
-        if permit.lease_id is not None:
-            self.histories.note(tool.name, "{} probes under lease {}", process.name, permit.lease_id)
+        for of, lease_id in leases_of(tool, permit):
+            self.histories.note(of.circuit_id, "{} probes {} under lease {}", process.name, tool.name, lease_id)
         self.refusals.began(process, tool, permit, self._simulation.workers)
         self.probes.began(process, tool, permit)
+        self.families.began(tool, permit)
 
     def ended(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Note that a call ended."""
-        if permit.lease_id is not None:
-            self.histories.note(tool.name, "{} has its probe's result, lease {}", process.name, permit.lease_id)
+        for of, lease_id in leases_of(tool, permit):
+            self.histories.note(of.circuit_id, "{} has its probe's result, lease {}", process.name, lease_id)
         self.probes.ended(tool, permit)
 
     def crashed(self, process: SimulatedProcess) -> None:
@@ -67,11 +70,16 @@ class Audit:
     def published(self, record: dict[str, Any], message: Message) -> None:
         """Check a record of the circuits topic."""
         known = self.records.newest.get(record["circuit_id"])
+        owner = self._simulation.by_name[record["tool_name"]].partition
+        if message.partition != owner:
+            what = f"partition {message.partition} has a record, and partition {owner} owns it"
+            raise self.histories.broken(NAME, record["circuit_id"], what)
         if not self.records.published(record, message):
             return
         self.probes.published(record)
         self.evidence.published(record, known)
         self.recovery.published(record, known)
+        self.families.published(record, known, self.records.newest)
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Note a message of the executions topic."""
@@ -79,10 +87,10 @@ class Audit:
 
     def commanded(self, command: dict[str, Any], message: Message) -> None:
         """Note a message of the commands topic."""
-        tool = command["tool_name"]
-        self.histories.note(tool, "command {}", command["verb"])
-        self.evidence.commanded(tool, command["verb"], message)
-        self.rebuild.commanded(tool, message)
+        circuit_id = command.get("circuit_id") or command["tool_name"]
+        self.histories.note(circuit_id, "command {}", command["verb"])
+        self.evidence.commanded(circuit_id, command["verb"], message)
+        self.rebuild.commanded(circuit_id, message)
 
     def checkpoint(self) -> None:
         """Compare the rows with a rebuild. Call it between two steps."""
@@ -94,6 +102,8 @@ class Audit:
         rows = self.rebuild.rows()
         self.evidence.finish(rows)
         self.records.finish(rows)
+        for server in self._simulation.servers:
+            self.families.check(server)
         self.views.finish(self._simulation.processes, self.records)
 
     def lines(self) -> list[str]:
@@ -104,6 +114,7 @@ class Audit:
             self.records.line(),
             *self.evidence.lines(),
             self.recovery.line(),
+            self.families.line(),
             self.rebuild.line(),
             self.views.line(),
         ]

@@ -19,13 +19,17 @@ NAME: Final = "opens-with-evidence"
 COUNTED: Final = "counted-once"
 _FAILURES: Final = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
 _ANSWERS: Final = frozenset({"tool", "invalid_input"})
+_NO_ANSWER: Final = frozenset({"transport", "timeout"})
+_FROM_SERVER: Final = frozenset({"tool", "invalid_input", "server", "rate_limited", "auth"})
+_OWN: Final = ("generation", "lease_id")
+_FAMILYS: Final = ("family_generation", "family_lease_id")
 _LATE_S: Final = 300.0
 _STAY_S: Final = 30.0
 _RULES: Final = frozenset({"cusum", "failure_rate"})
 
 
 class Evidence:
-    """Keeps the calls of each tool since its circuit last closed, as the log has them."""
+    """Keeps the calls of each tool and of each server since its circuit last closed, as the log has them."""
 
     def __init__(self, simulation: Simulation, histories: Histories) -> None:
         self._simulation = simulation
@@ -43,10 +47,18 @@ class Evidence:
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Add a message of the executions topic."""
-        tool = self._simulation.by_name[event["tool_name"]]
+        tool = self._simulation.tool_of[event["tool_name"]]
         if tool.partition != message.partition or self._seen_before(message):
             return
-        counts = self.counts[tool.name]
+        self._add(tool.circuit_id, event, message, _counts_for_tool(event), _OWN)
+        if tool.server is not None:
+            self._add(tool.server.circuit_id, event, message, _counts_for_family(event), _FAMILYS)
+
+    def _add(
+        self, circuit_id: str, event: dict[str, Any], message: Message, failed: bool | None, names: tuple[str, str]
+    ) -> None:
+        """Count an event for a circuit. ``failed`` is None if the result says nothing about its health."""
+        counts, (generation, lease_id) = self.counts[circuit_id], names
         recorded = event.get("recorded_at")
         if recorded is not None and message.timestamp / 1000 - instant(recorded) > _LATE_S:
             counts["late"] += 1
@@ -55,30 +67,29 @@ class Evidence:
             counts["rejected"] += 1
             return
         counts["calls"] += 1
-        failed = False
-        if event["status"] != "success":
-            kind = event.get("error_class") or ("timeout" if event["status"] == "timeout" else "unknown")
-            failed = kind in _FAILURES
-            if not failed and kind not in _ANSWERS:
-                return
+        if failed is None:
+            return
+        counts["failed"] += failed
         ended = message.timestamp / 1000 if recorded is None else min(message.timestamp / 1000, instant(recorded))
-        self._calls[tool.name].append(
+        self._calls[circuit_id].append(
             Call(
                 message.timestamp,
                 failed,
                 event.get("emitter_id", ""),
-                event.get("generation"),
-                event.get("lease_id"),
+                event.get(generation),
+                event.get(lease_id),
                 ended - event.get("execution_time_ms", 0.0) / 1000,
+                event["tool_name"],
+                message.offset,
             )
         )
 
-    def commanded(self, tool: str, verb: str, message: Message) -> None:
+    def commanded(self, circuit_id: str, verb: str, message: Message) -> None:
         """Add a message of the commands topic."""
-        self.counts[tool]["commands"] += 1
-        self._commands[tool].add(message.timestamp)
+        self.counts[circuit_id]["commands"] += 1
+        self._commands[circuit_id].add(message.timestamp)
         if verb == "reset":
-            self._resets[tool].append(message.timestamp)
+            self._resets[circuit_id].append(message.timestamp)
 
     def published(self, record: dict[str, Any], known: dict[str, Any] | None) -> None:
         """Check a circuit's newest record. ``known`` is the one before."""
@@ -87,7 +98,7 @@ class Evidence:
         state, rule = record["state"], (record["cause"] or {}).get("rule")
         if state in {"open", "closed"} and rule != "command":
             self._justify(record, known, rule)
-        elif rule == "command" and not self.counts[record["tool_name"]]["commands"]:
+        elif rule == "command" and not self.counts[record["circuit_id"]]["commands"]:
             raise self._histories.broken(NAME, record["circuit_id"], "a command is its cause, and there was none")
         if state == "open":
             self._opened(record, rule)
@@ -103,7 +114,9 @@ class Evidence:
                 if counts["calls"] or counts["rejected"] or counts["late"]:
                     raise self._histories.broken(COUNTED, tool, f"no row counts its {dict(counts)}")
                 continue
-            found = {"calls": row.total_calls, "rejected": row.total_rejected, "late": row.late}
+            found = {"calls": row.total_calls, "failed": row.total_failed, "late": row.late}
+            if row.scope != "family":  # a refusal counts for a family only while it refuses
+                found["rejected"] = row.total_rejected
             wanted = {name: counts[name] for name in found}
             if found != wanted:
                 raise self._histories.broken(COUNTED, tool, f"the row has {found}, the log {wanted}")
@@ -125,10 +138,11 @@ class Evidence:
             self.false_opens += 1
 
     def _justify(self, record: dict[str, Any], known: dict[str, Any] | None, rule: str | None) -> None:
-        tool = record["tool_name"]
+        tool = record["circuit_id"]
         at_ms = round(instant(record["changed_at"]) * 1000)
         if rule in _RULES:
-            holds = self._breached(tool, rule or "", at_ms)
+            tools = self._simulation.by_name[record["tool_name"]].policy.minimum_tools
+            holds = self._breached(tool, rule or "", at_ms, tools)
         elif rule == "half_open_timeout":
             holds = known is not None and self._ran_out(record, known)
         elif rule in {"probe_failed", "probe_succeeded"}:
@@ -145,17 +159,22 @@ class Evidence:
             return True  # a crash lost the record before, so the beginning of the half-open state is unknown
         return abs(instant(record["changed_at"]) - instant(known["changed_at"]) - _STAY_S) < 0.002
 
-    def _breached(self, tool: str, rule: str, at_ms: int) -> bool:
+    def _breached(self, tool: str, rule: str, at_ms: int, tools: int) -> bool:
         closed_ms, generation = self._closed.get(tool, (0, 0))
         mine = [call for call in self._calls[tool] if call.generation is None or call.generation >= generation]
         cleared = [closed_ms, *(reset for reset in self._resets[tool] if closed_ms < reset <= at_ms)]
         # Calls of the same millisecond may come before or after it, so both are tried.
         starts = [moment + offset for moment in cleared for offset in (0, 1)]
         commanded = at_ms in self._commands[tool]
-        return any(
-            breached(rule, [call for call in mine if call.at_ms >= start], at_ms, commanded=commanded)
-            for start in starts
-        )
+        found = [[call for call in mine if call.at_ms >= start] for start in starts]
+        if (
+            commanded
+        ):  # it may have cleared the evidence of calls that are older, and those that came later have its time
+            found += [
+                [call for call in mine if call.offset > behind]
+                for behind in self._simulation.audit.rebuild.behind(tool)
+            ]
+        return any(breached(rule, calls, at_ms, commanded=commanded, tools=tools) for calls in found)
 
     def _probed(self, tool: str, at_ms: int, known: dict[str, Any], *, failed: bool) -> bool:
         """Return whether the log has a result at that instant, of a call under a lease or of an unguarded one that began after the wait."""
@@ -168,7 +187,7 @@ class Evidence:
         )
 
     def _close(self, record: dict[str, Any]) -> None:
-        tool = record["tool_name"]
+        tool = record["circuit_id"]
         at_ms = round(instant(record["changed_at"]) * 1000)
         self._closed[tool] = at_ms, record["generation"]
         self._calls[tool] = [call for call in self._calls[tool] if call.at_ms >= at_ms]
@@ -182,3 +201,23 @@ class Evidence:
             f"{NAME}: held (opens by {opens}; {self.closes} closes; {self.false_opens} opens by a rule without an outage)",
             f"{COUNTED}: held ({calls} calls)",
         ]
+
+
+def _error_class(event: dict[str, Any]) -> str:
+    return event.get("error_class") or ("timeout" if event["status"] == "timeout" else "unknown")
+
+
+def _counts_for_tool(event: dict[str, Any]) -> bool | None:
+    """Return whether a call failed, or None if it says nothing about its tool."""
+    if event["status"] == "success":
+        return False
+    kind = _error_class(event)
+    return True if kind in _FAILURES else False if kind in _ANSWERS else None
+
+
+def _counts_for_family(event: dict[str, Any]) -> bool | None:
+    """Return whether the server gave no answer, or None if that isn't known."""
+    if event["status"] == "success":
+        return False
+    kind = _error_class(event)
+    return True if kind in _NO_ANSWER else False if kind in _FROM_SERVER else None

@@ -1,22 +1,32 @@
 """A circuit has at most N probes in flight, and every lease is used once, by the process that it names.
 
-A probe is a call that begins under a lease. It is in flight until it ends or its process dies, even if the circuit is no longer half-open.
+A probe is a call that begins under a lease of its tool's circuit, or of that of its tool's server. It is in flight until it ends or its process dies, even if the circuit is no longer half-open.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.guard.permits import Permit
 from tests.simulator.invariants.broken import Histories
-from tests.simulator.tools import SimulatedTool
+from tests.simulator.tools import SimulatedServer, SimulatedTool
 
 if TYPE_CHECKING:
     from tests.simulator.process import SimulatedProcess
 
 
 NAME: Final = "at-most-n-probes"
+
+
+def leases_of(tool: SimulatedTool, permit: Permit) -> Iterator[tuple[SimulatedTool | SimulatedServer, str]]:
+    """Yield what a call probes, the tool or its server, and the lease."""
+    if permit.lease is not None:
+        yield tool, permit.lease[1]
+    if permit.family is not None and permit.family.lease is not None:
+        assert tool.server is not None
+        yield tool.server, permit.family.lease[1]
 
 
 class Probes:
@@ -47,32 +57,34 @@ class Probes:
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Check a call that begins under a lease."""
-        lease_id = permit.lease_id
-        if lease_id is None:
-            return
+        for of, lease_id in leases_of(tool, permit):
+            self._began(process, of, lease_id)
+
+    def _began(self, process: SimulatedProcess, of: SimulatedTool | SimulatedServer, lease_id: str) -> None:
         self.flown += 1
-        holder = self._granted.get(tool.name, {}).get(lease_id)
+        circuit_id = of.circuit_id
+        holder = self._granted.get(circuit_id, {}).get(lease_id)
         if holder != process.name:
             what = f"{process.name} probes under lease {lease_id}, which belongs to {holder or 'no process'}"
-            raise self._histories.broken(NAME, tool.name, what)
-        used = self._used.setdefault(tool.name, set())
+            raise self._histories.broken(NAME, circuit_id, what)
+        used = self._used.setdefault(circuit_id, set())
         if lease_id in used:
-            raise self._histories.broken(NAME, tool.name, f"lease {lease_id} is used a second time")
+            raise self._histories.broken(NAME, circuit_id, f"lease {lease_id} is used a second time")
         used.add(lease_id)
-        flying = self._flying.setdefault(tool.name, {})
+        flying = self._flying.setdefault(circuit_id, {})
         flying[lease_id] = process
-        permitted = tool.policy.permitted_number_of_calls_in_half_open_state
+        permitted = of.policy.permitted_number_of_calls_in_half_open_state
         self.most[permitted] = max(self.most[permitted], len(flying))
         if len(flying) > permitted:
             held = ", ".join(f"{lease} ({one.name})" for lease, one in flying.items())
             raise self._histories.broken(
-                NAME, tool.name, f"{len(flying)} probes in flight, {permitted} permitted: {held}"
+                NAME, circuit_id, f"{len(flying)} probes in flight, {permitted} permitted: {held}"
             )
 
     def ended(self, tool: SimulatedTool, permit: Permit) -> None:
         """Note that a call ended."""
-        if permit.lease_id is not None:
-            self._flying.get(tool.name, {}).pop(permit.lease_id, None)
+        for of, lease_id in leases_of(tool, permit):
+            self._flying.get(of.circuit_id, {}).pop(lease_id, None)
 
     def used(self, circuit_id: str, lease_id: str) -> bool:
         """Return whether a call began under the lease."""

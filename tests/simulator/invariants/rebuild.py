@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fleet import FleetFold, Message, Row
@@ -34,7 +35,8 @@ _COMPARED: Final = (
 class Rebuild:
     """Folds the log once, and compares the rows with those of the workers.
 
-    Executions and commands are two topics, and a worker may take them in either order. Its rows show the order, and the rebuild follows it.
+    Executions and commands are two topics. A worker takes the new commands before the new executions. The rebuild applies each command
+    behind the executions that the owner had folded by then.
     """
 
     def __init__(self, simulation: Simulation, histories: Histories) -> None:
@@ -51,12 +53,13 @@ class Rebuild:
         )
         self._read: dict[int, int] = defaultdict(int)
         self._commands: dict[str, list[Message]] = defaultdict(list)
-        self._places: dict[str, list[tuple[int, Message]]] = defaultdict(list)
+        self._places: dict[int, list[tuple[int, Message]]] = defaultdict(list)
+        self._behind: dict[str, list[int]] = defaultdict(list)
         self.compared = self.records = 0
 
-    def commanded(self, tool: str, message: Message) -> None:
+    def commanded(self, circuit_id: str, message: Message) -> None:
         """Note a command of the log. The rows show later where it was applied."""
-        self._commands[tool].append(message)
+        self._commands[circuit_id].append(message)
 
     def row_written(self, message: Message) -> None:
         """Note a row of the changelog."""
@@ -70,12 +73,21 @@ class Rebuild:
         if waiting:
             row = Row.decode(message.value)
             done = row.command_fences.get(message.partition, -1)
+            names, log = self._simulation.names, self._simulation.log
+            behind = log.committed.get((names.executions, message.partition), 0) - 1
+            if known is not None:  # a worker that died had folded more than it had acknowledged
+                behind = max(behind, Row.decode(known).fences.get(message.partition, -1))
             while waiting and waiting[0].offset <= done:
-                self._places[row.tool_name].append((row.fences.get(message.partition, -1), waiting.pop(0)))
+                self._places[message.partition].append((behind, waiting.pop(0)))
+                self._behind[message.key.decode()].append(behind)
 
-    def has_row(self, tool: str) -> bool:
-        """Return whether the changelog has a row of the tool."""
-        return tool.encode() in self._durable
+    def behind(self, circuit_id: str) -> list[int]:
+        """Return behind which executions the circuit's commands were applied, by their offsets."""
+        return self._behind[circuit_id]
+
+    def has_row(self, circuit_id: str) -> bool:
+        """Return whether the changelog has a row of the circuit."""
+        return circuit_id.encode() in self._durable
 
     def checkpoint(self) -> None:
         """Fold what was acknowledged since the last time, compare the rows where nothing is under way, and drop the log."""
@@ -85,10 +97,8 @@ class Rebuild:
             end = log.committed.get((names.executions, number), 0)
             self._advance(log.read(names.executions, number, self._read[number], end - self._read[number]))
             self._read[number] = max(end, self._read[number])
-        for tool, places in list(self._places.items()):
-            number = simulation.by_name[tool].partition
-            while places and places[0][0] < self._read[number]:
-                self._fold.commands([places.pop(0)[1]])
+        for number in list(self._places):
+            self._fold.commands(self._due(number, self._read[number]))
         self._take()
         self._compare()
         for number in range(simulation.scenario.partitions):
@@ -99,17 +109,26 @@ class Rebuild:
         return {key.decode(): Row.decode(value) for key, value in self._durable.items()}
 
     def _advance(self, messages: list[Message]) -> None:
-        """Fold records of one partition, and each command at the place where the tool's row shows it."""
+        """Fold records of one partition, and each command at its place."""
         ready: list[Message] = []
         for message in messages:
-            places = self._places.get((message.key or b"").decode())
-            while places and places[0][0] < message.offset:
+            commands = self._due(message.partition, message.offset)
+            if commands:
                 self._fold.executions(ready)
                 ready = []
-                self._fold.commands([places.pop(0)[1]])
+                self._fold.commands(commands)
             ready.append(message)
         self._fold.executions(ready)
         self.records += len(messages)
+
+    def _due(self, partition: int, offset: int) -> list[Message]:
+        """Return, once, the commands of a partition that come before the execution at ``offset``."""
+        places = self._places.get(partition)
+        if not places:
+            return []
+        due = sorted((command for behind, command in places if behind < offset), key=attrgetter("offset"))
+        places[:] = [place for place in places if place[0] >= offset]
+        return due
 
     def _take(self) -> None:
         for key, (_, row) in self._fold.take().rows.items():
@@ -121,7 +140,7 @@ class Rebuild:
         for key, value in self._durable.items():
             row = Row.decode(value)
             number = self._simulation.by_name[row.tool_name].partition
-            if row.fences.get(number, -1) >= self._read[number] or self._commands.get(row.tool_name):
+            if row.fences.get(number, -1) >= self._read[number] or self._commands.get(row.circuit_id):
                 continue  # the row is ahead of the acknowledged offset: its worker died, and another one reads the records again
             if self._simulation.workers.away_within(number, self._simulation.agenda.now):
                 continue

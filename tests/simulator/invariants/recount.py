@@ -26,9 +26,11 @@ class Call(NamedTuple):
     generation: int | None
     lease_id: str | None
     began_s: float
+    tool: str = ""
+    offset: int = 0
 
 
-def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool) -> bool:
+def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool, tools: int = 1) -> bool:
     """Return whether a call at the instant ``at_ms`` breached ``rule``.
 
     Args:
@@ -37,17 +39,20 @@ def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool) -
         at_ms: When it opened, by the log's clock.
         commanded: Whether a command has the same time. The worker may take it before older calls. A circuit's time never runs
             backwards, so those calls then get the command's time.
+        tools: From how many tools failures must come, or from all that were called since the circuit closed.
     """
     ends = [index for index, call in enumerate(calls) if call.at_ms == at_ms or (commanded and call.at_ms < at_ms)]
-    return any(_breached(rule, calls[: end + 1]) for end in ends)
+    return any(_breached(rule, calls[: end + 1], tools) for end in ends)
 
 
-def _breached(rule: str, calls: Sequence[Call]) -> bool:
+def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
     newest = int(calls[-1].at_ms / 1000 // PANE_S)
     window = [call for call in calls if int(call.at_ms / 1000 // PANE_S) > newest - PANES]
     callers = {call.emitter for call in window}
     failing = {call.emitter for call in window if call.failed}
     if len(failing) < min(2, len(callers)):
+        return False
+    if len({call.tool for call in window if call.failed}) < min(tools, len({call.tool for call in calls})):
         return False
     if rule == "failure_rate":
         return len(window) >= 20 and sum(call.failed for call in window) / len(window) >= 0.5

@@ -9,12 +9,15 @@ A lost lease adds the limit of the half-open state and one more wait. A lease is
 late. A time without an owner adds itself. If K is above 1, the K calls must come within the limit of the half-open state (30 s). A tool
 with fewer calls stays open, and is tried again after every wait (``stays with too few calls``).
 
+The same holds for the circuit of a server, and any call of its tools. While that refuses calls, its tools' circuits wait for it.
+
 A process is undisturbed if it is alive, can send and receive, and its own breaker and clock let it ask.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.guard.decision import PendingProbe
@@ -22,8 +25,9 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.agenda import EPOCH, instant
 from tests.simulator.invariants.broken import Histories
+from tests.simulator.invariants.refusals import PASSING
 from tests.simulator.scenario import CALL_LIMIT_S, PROBE_WAIT_S
-from tests.simulator.tools import SimulatedTool
+from tests.simulator.tools import SimulatedServer, SimulatedTool
 
 if TYPE_CHECKING:
     from tests.simulator.process import SimulatedProcess
@@ -69,7 +73,7 @@ class Recovery:
             self._tries.pop(circuit_id, None)
             self._excused.discard(circuit_id)
         if state == "closed" and circuit_id in self._shut:
-            healthy = self._simulation.by_name[circuit_id].healthy_since(now)
+            healthy = self._simulation.by_name[record["tool_name"]].healthy_since(now)
             if healthy is not None:
                 self.times.append(now - max(healthy, self._shut[circuit_id]))
         if state == "closed":
@@ -82,37 +86,65 @@ class Recovery:
         process: SimulatedProcess,
         tool: SimulatedTool,
         answer: Permit | Rejection | PendingProbe,
-        record: dict[str, Any] | None,
+        newest: Mapping[str, dict[str, Any]],
     ) -> None:
-        """Check a call of a process. ``record`` is the newest of the circuit."""
-        if record is None or record["state"] not in _STATES or tool.name in self._excused:
+        """Check a call of a process for its tool and its tool's server. ``newest`` has the newest record by circuit id."""
+        self._arrived(process, tool, answer, newest.get(tool.circuit_id), blocked=self._server_refuses(tool, newest))
+        if tool.server is not None:
+            own = newest.get(tool.circuit_id)
+            forced = own is not None and own["state"] == "forced_open"
+            self._arrived(process, tool.server, answer, newest.get(tool.server.circuit_id), blocked=forced)
+
+    def _server_refuses(self, tool: SimulatedTool, newest: Mapping[str, dict[str, Any]]) -> bool:
+        """Return whether the circuit of a tool's server refuses calls, or did so shortly before."""
+        record = None if tool.server is None else newest.get(tool.server.circuit_id)
+        if record is None:
+            return False
+        changed = instant(record["changed_at"]) - EPOCH
+        return record["state"] not in PASSING or self._simulation.agenda.now - changed < SETTLE_S
+
+    def _arrived(
+        self,
+        process: SimulatedProcess,
+        of: SimulatedTool | SimulatedServer,
+        answer: Permit | Rejection | PendingProbe,
+        record: dict[str, Any] | None,
+        *,
+        blocked: bool,
+    ) -> None:
+        circuit_id = of.circuit_id
+        if record is None or record["state"] not in _STATES or circuit_id in self._excused:
             return
         now = self._simulation.agenda.now
-        if not self._could_close(process, tool, answer, record):
-            self._tries.pop(tool.name, None)
+        if blocked or not self._could_close(process, of, answer, record):
+            self._tries.pop(circuit_id, None)
             return
-        count, last = self._tries.get(tool.name, (0, -SETTLE_S))
+        count, last = self._tries.get(circuit_id, (0, -SETTLE_S))
         if now - last < SETTLE_S:
             return
-        self._tries[tool.name] = count + 1, now
-        if count < tool.policy.success_threshold_to_close:
+        self._tries[circuit_id] = count + 1, now
+        if count < of.policy.success_threshold_to_close:
             return
         reasons = self._reasons(record)
         if reasons:
-            self._excused.add(tool.name)
+            self._excused.add(circuit_id)
             return
-        what = f"the tool is healthy and {count} calls could have closed its circuit; it is {record['state']}"
-        raise self._histories.broken(NAME, tool.name, what)
+        what = f"it is healthy and {count} calls could have closed its circuit, which is {record['state']}"
+        raise self._histories.broken(NAME, circuit_id, what)
 
     def _could_close(
-        self, process: SimulatedProcess, tool: SimulatedTool, answer: object, record: dict[str, Any]
+        self,
+        process: SimulatedProcess,
+        of: SimulatedTool | SimulatedServer,
+        answer: object,
+        record: dict[str, Any],
     ) -> bool:
         simulation = self._simulation
         now = simulation.agenda.now
-        healthy = tool.healthy_since(now)
+        healthy = of.healthy_since(now)
         if healthy is None or now - healthy < SETTLE_S:
             return False
-        if simulation.workers.away_within(tool.partition, now - SETTLE_S):
+        if simulation.workers.away_within(of.partition, now - SETTLE_S):
             return False
         if record["open_until"] is not None:
             over = instant(record["open_until"])

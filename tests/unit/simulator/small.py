@@ -16,6 +16,8 @@ def small(seed: int = 1, **changes: Any) -> Scenario:
         "calls_per_s": 5.0,
         "outage_every_s": 300.0,
         "outage_s": 90.0,
+        "server_outage_every_s": 500.0,
+        "server_outage_s": 60.0,
         "worker_crash_every_s": 90.0,
         "zombie_every_s": 300.0,
         "worker_outage_every_s": 600.0,

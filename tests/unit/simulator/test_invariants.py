@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from switchgear.fleet import Message, Row
-from switchgear_schemas.policy import FLEET_DEFAULT
+from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
 from tests.simulator.invariants.broken import Histories, InvariantBrokenError
 from tests.simulator.invariants.probes import Probes
 from tests.simulator.invariants.records import Records
@@ -96,11 +96,15 @@ def test_a_row_that_is_ahead_of_the_topic_lost_a_record(simulation, histories):
         records.finish({"search": Row(circuit_id="search", tool_name="search", version=4, record=b"{}")})
 
 
-def permit(lease_id):
-    return SimpleNamespace(lease_id=lease_id)
+def permit(lease_id, family_lease_id=None):
+    lease = None if lease_id is None else ("search", lease_id)
+    family = None if family_lease_id is None else SimpleNamespace(lease=("mcp:one|family", family_lease_id))
+    return SimpleNamespace(lease=lease, family=family)
 
 
-TOOL = SimpleNamespace(name="search", policy=FLEET_DEFAULT)
+SERVER = SimpleNamespace(circuit_id="mcp:one|family", policy=FAMILY_DEFAULT)
+TOOL = SimpleNamespace(circuit_id="search", policy=FLEET_DEFAULT, server=SERVER)
+OTHER_TOOL = SimpleNamespace(circuit_id="merge", policy=FLEET_DEFAULT, server=SERVER)
 ONE, OTHER = SimpleNamespace(name="one"), SimpleNamespace(name="other")
 
 
@@ -145,3 +149,12 @@ def test_a_call_without_a_lease_does_not_count_as_a_probe(histories):
     probes.began(ONE, TOOL, permit(None))
     probes.ended(TOOL, permit(None))
     assert "(0 probes under 0 leases; most in flight: none)" in probes.line()
+
+
+def test_probes_of_a_server_are_counted_over_all_its_tools(histories):
+    probes = Probes(histories)
+    granted = record(1, "half_open", leases=[("2.1", "one"), ("2.2", "other")]) | {"circuit_id": SERVER.circuit_id}
+    probes.published(granted)
+    probes.began(ONE, TOOL, permit(None, "2.1"))
+    with pytest.raises(InvariantBrokenError, match="2 probes in flight, 1 permitted"):
+        probes.began(OTHER, OTHER_TOOL, permit(None, "2.2"))

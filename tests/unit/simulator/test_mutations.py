@@ -4,16 +4,21 @@ from random import Random
 
 import pytest
 
-from switchgear.breaker import Breaker
+from switchgear.breaker import Breaker, ResultKind, family_result_kind
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.values import Cause
 from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.fold import FleetFold
+from switchgear.fleet.registry import CircuitRegistry
 from switchgear.follower.status import BrokerTime
 from switchgear.follower.table import CircuitTable
+from switchgear.guard.decision import CircuitDecision
+from switchgear.guard.families import FamilyPermit
 from switchgear.guard.fleet_circuits import FleetCircuits, fleet_answer
 from switchgear.testing.worker import MemoryWorker
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 from tests.simulator.__main__ import agreement
 from tests.simulator.healthy import check, steady
@@ -48,9 +53,75 @@ def test_an_owner_that_grants_one_lease_too_many_is_noticed(monkeypatch):
     room = HalfOpen.room
     monkeypatch.setattr(HalfOpen, "room", lambda self, policy: room(self, policy) + 1)
     error = broken(calls_per_s=15.0, tools=4, hours=0.2)
-    assert error.invariant == "at-most-n-probes"
-    assert "probes in flight" in str(error)
+    assert error.invariant in {"at-most-n-probes", "server-recovers-at-once"}
+    assert "permitted" in str(error)
     assert "lease" in str(error)  # the circuit's history
+
+
+def test_an_owner_that_grants_one_probe_of_a_server_too_many_is_noticed(monkeypatch):
+    room = HalfOpen.room
+    monkeypatch.setattr(HalfOpen, "room", lambda self, policy: room(self, policy) + (policy.minimum_tools > 1))
+    error = broken(calls_per_s=15.0, server_outage_every_s=200.0)
+    assert error.invariant in {"at-most-n-probes", "server-recovers-at-once"}
+    assert error.circuit_id.endswith("|family")
+
+
+def test_a_guard_that_calls_tools_of_a_dead_server_is_noticed(monkeypatch):
+    def passes(_self, family, *_):
+        return FamilyPermit(family.name, None, None, None)
+
+    monkeypatch.setattr(CircuitDecision, "_of_family", passes)
+    error = broken(calls_per_s=15.0, server_outage_every_s=200.0)
+    assert (error.invariant, error.circuit_id[-7:]) == ("no-call-while-open", "|family")
+
+
+def test_a_broken_tool_that_takes_its_server_down_is_noticed(monkeypatch):
+    breach = Evidence.breach
+
+    def careless(self, policy):
+        return breach(self, policy.model_copy(update={"minimum_tools": 1}))
+
+    monkeypatch.setattr(Evidence, "breach", careless)
+    error = broken(server_outage_every_s=0.0, outage_every_s=100.0, calls_per_s=15.0)
+    assert (error.invariant, error.circuit_id[-7:]) == ("opens-with-evidence", "|family")
+
+
+def test_a_server_that_recovers_without_its_tools_is_noticed(monkeypatch):
+    monkeypatch.setattr(CircuitRegistry, "open_of_family", lambda *_: [])
+    error = broken(calls_per_s=15.0, server_outage_every_s=200.0)
+    assert error.invariant == "server-recovers-at-once"
+    assert "its server answers since version" in str(error)
+
+
+def test_an_owner_that_counts_an_answer_as_a_failure_of_the_server_is_noticed(monkeypatch):
+    def strict(status, error_class, policy):
+        return ResultKind.FAILURE if error_class == "server" else family_result_kind(status, error_class, policy)
+
+    monkeypatch.setattr("switchgear.fleet.fold.family_result_kind", strict)
+    assert broken(server_outage_every_s=0.0).invariant in {"counted-once", "opens-with-evidence"}
+
+
+def test_an_owner_that_forgets_a_call_of_a_server_is_noticed(monkeypatch):
+    takes = FamilyRun.takes
+
+    def forgetful(self, *args):
+        taken = takes(self, *args)
+        self.count -= self.count > 2
+        return taken
+
+    monkeypatch.setattr(FamilyRun, "takes", forgetful)
+    error = broken(calls_per_s=15.0, server_outage_every_s=0.0)
+    assert error.invariant in {"counted-once", "rebuild-agrees"}
+    assert error.circuit_id.endswith("|family")
+
+
+def test_a_record_in_the_partition_of_another_owner_is_noticed(monkeypatch):
+    monkeypatch.setattr(
+        "switchgear.testing.worker.partition_of", lambda tool, count, _pattern: owner_partition(tool, count)
+    )
+    error = broken()
+    assert error.invariant == "versions-rise"
+    assert "owns it" in str(error)
 
 
 def test_a_lease_used_twice_is_noticed(monkeypatch):
@@ -65,7 +136,7 @@ def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
     monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.reachable", lambda *_: False)
     monkeypatch.setattr(
         "switchgear.guard.decision.CircuitDecision._not_closed",
-        lambda self, _fleet, view, caller: self._locally(view.tool_name, view, caller),
+        lambda self, _fleet, view, caller, family: self._locally(view.tool_name, view, caller, family),
     )
     error = broken()
     assert error.invariant == "no-call-while-open"
@@ -144,7 +215,7 @@ def test_a_circuit_that_closes_on_a_bad_probe_is_noticed(monkeypatch):
 
 def test_a_circuit_that_never_closes_is_noticed(monkeypatch):
     monkeypatch.setattr(HalfOpen, "verdict", lambda *_: None)
-    error = broken(command_every_s=0.0)
+    error = broken(command_every_s=0.0, server_outage_every_s=0.0)
     assert error.invariant == "recovered-closes"
 
 

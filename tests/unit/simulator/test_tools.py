@@ -5,7 +5,7 @@ import pytest
 
 from switchgear_schemas.policy import FLEET_DEFAULT
 from tests.simulator.scenario import CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
-from tests.simulator.tools import KINDS, Outage, SimulatedTool, make_tools
+from tests.simulator.tools import KINDS, SERVER_KINDS, Outage, Schedule, SimulatedServer, SimulatedTool, make_tools
 
 
 @pytest.fixture
@@ -15,9 +15,16 @@ def tools():
 
 def of_kind(kind):
     tool = SimulatedTool(0, Scenario(outage_every_s=0), 1.0, Random(1))
-    tool.outages = [Outage(100.0, 200.0, kind)]
-    tool._starts = [100.0]
+    tool.schedule = Schedule([Outage(100.0, 200.0, kind)])
     return tool
+
+
+def of_server(kind):
+    scenario = Scenario(outage_every_s=0, server_outage_every_s=0)
+    server = SimulatedServer(0, scenario, Random(1))
+    tool = SimulatedTool(0, scenario, 1.0, Random(1), server)
+    server.schedule = Schedule([Outage(100.0, 200.0, kind)])
+    return server, tool
 
 
 def errors(tool, now, calls=2_000):
@@ -27,11 +34,11 @@ def errors(tool, now, calls=2_000):
 
 
 def test_outages_of_a_tool_follow_each_other_within_the_simulation(tools):
-    assert sum(len(tool.outages) for tool in tools) > 1_000
+    assert sum(len(tool.schedule.outages) for tool in tools) > 1_000
     for tool in tools:
-        for before, after in zip(tool.outages, tool.outages[1:], strict=False):
+        for before, after in zip(tool.schedule.outages, tool.schedule.outages[1:], strict=False):
             assert before.start < before.end < after.start < 36_000
-    assert {outage.kind for tool in tools for outage in tool.outages} == set(KINDS)
+    assert {outage.kind for tool in tools for outage in tool.schedule.outages} == set(KINDS)
 
 
 def test_the_calls_of_all_tools_add_up_and_a_few_tools_have_most_of_them(tools):
@@ -44,7 +51,7 @@ def test_the_calls_of_all_tools_add_up_and_a_few_tools_have_most_of_them(tools):
 def test_tools_differ_in_policy_and_in_their_own_errors(tools):
     assert [tool.policy for tool in tools[:4]] == [FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT]
     assert all(0.01 <= tool.error_rate <= 0.05 for tool in tools)
-    assert sum(tool.foreign for tool in tools) == 40
+    assert sum(tool.foreign for tool in tools) == 23
 
 
 def test_a_tool_knows_since_when_it_is_healthy():
@@ -52,7 +59,8 @@ def test_a_tool_knows_since_when_it_is_healthy():
     assert tool.healthy_since(50.0) == 0.0
     assert tool.healthy_since(150.0) is None
     assert tool.healthy_since(200.0) == 200.0
-    assert (tool.outage(99.9), tool.outage(100.0).kind, tool.outage(200.0)) == (None, "down", None)
+    at = tool.schedule.at
+    assert (at(99.9), at(100.0).kind, at(200.0)) == (None, "down", None)
 
 
 def test_a_healthy_tool_fails_at_its_base_rate():
@@ -76,4 +84,26 @@ def test_each_kind_of_outage_fails_in_its_own_way():
 
 
 def test_a_scenario_without_outages_makes_tools_without_outages():
-    assert not any(tool.outages for tool in make_tools(Scenario(outage_every_s=0), Random(1)))
+    assert not any(tool.schedule.outages for tool in make_tools(Scenario(outage_every_s=0), Random(1)))
+
+
+def test_no_tool_of_a_dead_server_answers():
+    down, hanging = (errors(of_server(kind)[1], 150.0) for kind in SERVER_KINDS)
+    assert down[0].keys() == {"transport"}
+    assert hanging[0].keys() == {"timeout"}
+    assert {one.seconds for one in hanging[1]} == {CALL_LIMIT_S}
+
+
+def test_a_tool_is_healthy_only_while_its_server_is_and_a_server_only_while_all_its_tools_are():
+    server, tool = of_server("down")
+    assert [tool.healthy_since(now) for now in (50.0, 150.0, 250.0)] == [0.0, None, 200.0]
+    tool.schedule = Schedule([Outage(180.0, 220.0, "hanging")])
+    assert [server.healthy_since(now) for now in (150.0, 210.0, 250.0)] == [None, None, 220.0]
+    assert tool.healthy_since(210.0) is None
+
+
+def test_most_tools_share_a_server_and_some_have_none_or_their_own(tools):
+    of = Counter(None if tool.server is None else len(tool.server.tools) for tool in tools)
+    assert of[None] == of[1] == 25
+    assert sum(of.values()) == 200
+    assert len({tool.partition for tool in tools if tool.server is tools[0].server}) == 1

@@ -8,6 +8,7 @@ from tests.unit.simulator.small import small
 
 QUIET = {
     "outage_every_s": 0.0,
+    "server_outage_every_s": 0.0,
     "worker_crash_every_s": 0.0,
     "zombie_every_s": 0.0,
     "worker_outage_every_s": 0.0,

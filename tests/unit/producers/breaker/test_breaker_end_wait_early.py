@@ -48,3 +48,10 @@ def test_leaves_alone_what_an_operator_commanded(command):
     before = breaker.open_until
     assert breaker.end_wait_early(5.0, RECOVERED) is None
     assert breaker.open_until == before
+
+
+def test_changes_nothing_in_a_circuit_whose_wait_is_over():
+    breaker = opened()
+    before = breaker.snapshot()
+    assert breaker.end_wait_early(60.0, RECOVERED) is None
+    assert breaker.snapshot() == before

@@ -40,6 +40,7 @@ def say(gear, state, generation=3, mode="enforce"):
     """Let the fleet's circuit of the server have a state."""
     table = gear._follower.table
     version = len(table.views) + generation
+    table.families.add(CIRCUIT)
     table.views[CIRCUIT] = CircuitView(
         CIRCUIT, SERVER, state, version, generation, Instant(0), "family", open_until=Instant(1e12), mode=mode
     )
