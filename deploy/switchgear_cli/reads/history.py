@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from switchgear.policies.glob import matches
 from switchgear_cli.replay.history import HistoryLine, parse_line
 from switchgear_cli.usage import WrongUsageError
 
@@ -15,7 +16,14 @@ PAGE: Final = 5_000
 """Calls per page. The API may send fewer (``sql_max_rows``)."""
 _PLACE: Final = ("toString(toUnixTimestamp64Micro(recorded_at)) AS at", "kafka_partition", "kafka_offset")
 _TEXT: Final = ("tool_name", "status", "error_class", "emitter_id", "user_id", "session_id")
-_NUMBERS: Final = ("execution_time_ms", "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens")
+_NUMBERS: Final = (
+    "execution_time_ms",
+    "retry_after_s",
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_tokens",
+    "cost_usd",
+)
 
 
 class StoredHistoryError(WrongUsageError):
@@ -30,8 +38,16 @@ class Sql(Protocol):
         ...
 
 
-def stored_history(api: Sql, since: datetime, until: datetime) -> Iterator[HistoryLine]:
-    """Return the calls that ended in ``[since, until)``.
+def stored_tools(api: Sql, glob: str) -> list[str]:
+    """Return the tools with stored calls that a name or glob matches."""
+    answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
+    return [row[0] for row in answer["rows"] if matches(glob, row[0])]
+
+
+def stored_history(
+    api: Sql, since: datetime, until: datetime, tools: Collection[str] | None = None
+) -> Iterator[HistoryLine]:
+    """Return the calls that ended in ``[since, until)``, of some tools or of all.
 
     Naive instants are UTC. Calls of one instant come in Kafka's order.
 
@@ -44,7 +60,7 @@ def stored_history(api: Sql, since: datetime, until: datetime) -> Iterator[Histo
     place = (first, 0, -1)
     number = 0
     while True:
-        answer = api.sql(_query(place, end))
+        answer = api.sql(_query(place, end, tools))
         for row in answer["rows"]:
             number += 1
             *where, raw = _line(row)
@@ -54,13 +70,20 @@ def stored_history(api: Sql, since: datetime, until: datetime) -> Iterator[Histo
             return
 
 
-def _query(place: tuple[int, int, int], end: int) -> str:
+def one_of(names: Collection[str]) -> str:
+    """Return names as a list of ClickHouse's text literals, in parentheses."""
+    quoted = ("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in names)
+    return f"({', '.join(quoted)})"
+
+
+def _query(place: tuple[int, int, int], end: int, tools: Collection[str] | None) -> str:
     at, partition, offset = place
+    chosen = "" if tools is None else f" AND tool_name IN {one_of(tools)}"
     return (
-        f"SELECT {', '.join((*_PLACE, *_TEXT, *_NUMBERS))} FROM tool_metrics"  # noqa: S608 - integers and constants only
+        f"SELECT {', '.join((*_PLACE, *_TEXT, *_NUMBERS))} FROM tool_metrics"  # noqa: S608 - integers, constants and literals
         f" WHERE recorded_at >= fromUnixTimestamp64Micro({at}) AND recorded_at < fromUnixTimestamp64Micro({end})"
         f" AND (recorded_at, kafka_partition, toInt64(kafka_offset))"
-        f" > (fromUnixTimestamp64Micro({at}), {partition}, {offset})"
+        f" > (fromUnixTimestamp64Micro({at}), {partition}, {offset}){chosen}"
         f" ORDER BY recorded_at, kafka_partition, kafka_offset LIMIT {PAGE}"
     )
 

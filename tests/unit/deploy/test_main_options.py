@@ -98,7 +98,7 @@ def test_every_command_with_brokers_has_an_option_for_the_topic_prefix():
 
 def test_a_policy_file_is_named_the_same_way_by_every_command_that_reads_one():
     commands = {option.command for option in NAMED if option.argument.name == "--policy-file"}
-    assert commands == {"worker", "replay", "policy check", "policy show"}
+    assert commands == {"worker", "replay", "tune", "policy check", "policy show"}
 
 
 def test_every_option_that_takes_a_value_has_an_example_for_its_error():
