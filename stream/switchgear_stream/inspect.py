@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from switchgear.fleet.rows import Row, RowError, applied, check_row, is_circuit
 from switchgear_schemas import Circuit
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
 
@@ -31,7 +32,9 @@ async def read_rows(settings: Settings, *, timeout_s: float = 60.0) -> dict[str,
 def take_row(newest: dict[bytes, bytes], record: Any, partitions: int, family_pattern: str) -> None:
     """Apply the next record of the changelog to ``newest``, by key. Older rows, and rows that the worker ignores, change nothing."""
     if record.value is None:
-        newest.pop(record.key, None)
+        held = newest.get(record.key)
+        if held is not None and _is_at_home(record, held, partitions, family_pattern):
+            del newest[record.key]
         return
     try:
         if not check_row(record.key, record.value, record.partition, partitions, family_pattern):
@@ -40,6 +43,14 @@ def take_row(newest: dict[bytes, bytes], record: Any, partitions: int, family_pa
         return
     if record.key not in newest or applied(record.value) >= applied(newest[record.key]):
         newest[record.key] = record.value
+
+
+def _is_at_home(record: Any, held: bytes, partitions: int, family_pattern: str) -> bool:
+    """Return whether a tombstone is for the row held. A row that another partition had before has a tombstone there too."""
+    if not is_circuit(record.key):
+        return True
+    home = partition_of(Row.decode(held).tool_name, partitions, family_pattern)
+    return bool(home == record.partition)
 
 
 async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[str, list[Circuit]]:
@@ -60,11 +71,12 @@ async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[
 
 
 def totals(rows: dict[str, Row]) -> dict[str, Any]:
-    """Return the sums over all circuits. An independent recount of the executions topic must give the same."""
+    """Return the sums over all circuits but those of families. An independent recount of the executions topic must give the same."""
+    counted = [row for row in rows.values() if row.scope != "family"]
     return {
-        "circuits": len(rows),
-        "total_calls": sum(row.total_calls for row in rows.values()),
-        "total_failed": sum(row.total_failed for row in rows.values()),
-        "total_rejected": sum(row.total_rejected for row in rows.values()),
-        "late": sum(row.late for row in rows.values()),
+        "circuits": len(counted),
+        "total_calls": sum(row.total_calls for row in counted),
+        "total_failed": sum(row.total_failed for row in counted),
+        "total_rejected": sum(row.total_rejected for row in counted),
+        "late": sum(row.late for row in counted),
     }

@@ -27,7 +27,7 @@ from aiokafka import AIOKafkaProducer
 
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas import Command
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.processes import Child, switchgear
@@ -106,7 +106,7 @@ async def run(kafka: RunningKafka, workers: int, named: bool, kills: int, rate: 
                 owned = _owned(group[name])
                 died = time.time()
                 group[name].kill9()
-                deaths.append((died, {tool for tool in TOOLS if owner_partition(tool, PARTITIONS) in owned}))
+                deaths.append((died, {tool for tool in TOOLS if partition_of(tool, PARTITIONS) in owned}))
                 if named:
                     group[name] = start(name)
                     await _shared(group)

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiokafka import AIOKafkaProducer
 
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 
 TICK_S: Final = 0.025
 """Time between two batches of a partition. Many emitters with a linger of 5 ms send as often at these rates."""
@@ -32,7 +32,7 @@ def _messages(partitions: int) -> dict[int, list[tuple[bytes, bytes]]]:
             "session_id": f"s{number}",
             "generation": 0,
         }
-        found[owner_partition(tool, partitions)].append((tool.encode(), json.dumps(event).encode()))
+        found[partition_of(tool, partitions)].append((tool.encode(), json.dumps(event).encode()))
     return found
 
 

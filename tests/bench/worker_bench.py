@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.families import partition_key
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
 from tests.support.kafka import running_kafka
@@ -91,12 +92,13 @@ async def fill(settings: Settings, events: int, tools: int) -> None:
             "generation": 0,
             "recorded_at": now,
         }
-        place = owner_partition(tool, settings.topic_partitions)
+        key = partition_key(tool)
+        place = owner_partition(key, settings.topic_partitions)
         value = json.dumps(event).encode()
-        if batches[place].append(timestamp=None, key=tool.encode(), value=value) is None:
+        if batches[place].append(timestamp=None, key=key.encode(), value=value) is None:
             sent.append(await producer.send_batch(batches[place], settings.topics.executions, partition=place))
             batches[place] = producer.create_batch()
-            batches[place].append(timestamp=None, key=tool.encode(), value=value)
+            batches[place].append(timestamp=None, key=key.encode(), value=value)
     for place, batch in enumerate(batches):
         if batch.record_count():
             sent.append(await producer.send_batch(batch, settings.topics.executions, partition=place))

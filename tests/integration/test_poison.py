@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_stream.inspect import read_rows
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import read_topic
@@ -58,7 +58,7 @@ ODD_BUT_GOOD = [  # (key, partition or None for the owner's, value)
 async def poison(settings):
     """Good events with a bad one after every few, all in the tool's own partition; then the odd ones."""
     partitions = settings.topic_partitions
-    own = owner_partition(TOOL, partitions)
+    own = partition_of(TOOL, partitions)
     good = 0
     async with AIOKafkaProducer(
         bootstrap_servers=settings.kafka_bootstrap_servers,

@@ -21,6 +21,8 @@ CALL_LIMIT_S: Final = 20.0
 PROBE_WAIT_S: Final = 0.25
 SETTABLE: Final = frozenset({"seed", "processes", "tools", "hours", "calls_per_s", "workers", "skew_s", "far_skew_s"})
 """Fields that the command line can set."""
+FAMILY_PATTERN: Final = ""
+"""The invariants are about the circuits of tools, users and sessions, so there are no families."""
 SILENCE_S: Final = 30.0
 STALE_AFTER_S: Final = 15.0
 """The guard's limit: a follower whose broker is silent for longer is out of reach."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.fleet import Changes
 from switchgear.testing.worker import MemoryWorker
+from tests.simulator.scenario import FAMILY_PATTERN
 from tests.support.crashes import CrashPoint, crash
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Workers:
         self._simulation = simulation
         scenario = simulation.scenario
         self._all = [
-            MemoryWorker(simulation.log, simulation.policies, names=simulation.names) for _ in range(scenario.workers)
+            MemoryWorker(simulation.log, simulation.policies, names=simulation.names, family_pattern=FAMILY_PATTERN)
+            for _ in range(scenario.workers)
         ]
         self._up = [True] * scenario.workers
         self._news: list[set[int]] = [set() for _ in range(scenario.workers)]

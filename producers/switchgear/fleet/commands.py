@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.log import LogRecord, Published, dead_letter, is_moved, origin_of, rekeyed
+from switchgear.fleet.log import LogRecord, Published, dead_letter, moved_from, origin_of, rekeyed
 from switchgear.fleet.policy_overrides import after_command, laid_over, merged, named_values, sets_glob
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import PolicyOverrides
@@ -82,7 +82,9 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
             layer = _with_values(registry, tool, command.policy)
             if layer == row.policy:
                 circuits = []  # the same values again, or none to take back: nothing changes
-    if not is_moved(record):  # a command that another one overtook on its way: its id is enough
+    if (
+        moved_from(record, registry.partitions) is None
+    ):  # else a command that another one overtook on its way: its id is enough
         if offset <= row.command_fences.get(partition, -1):
             registry.changes.duplicates += 1
             return

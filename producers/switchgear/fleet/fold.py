@@ -7,7 +7,7 @@ row and that offset are one value, written at once. Time is the broker's timesta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
 from switchgear.breaker.states import PASSING
@@ -20,7 +20,7 @@ from switchgear.fleet.log import (
     Changes,
     LogRecord,
     dead_letter,
-    is_moved,
+    moved_from,
     origin_of,
     rekeyed,
     result_of,
@@ -39,9 +39,17 @@ COUNTED_S: Final = 60.0
 """How long before a family opened its outage began, if its policy counts calls and not seconds."""
 
 
-_Fence = tuple[int, int, Mapping[int, int] | None]
-"""Partition and offset of an execution, which each row applies once. Of a copy that was made when another partition owned the tool, also
-from which offset each partition is read since then."""
+class _Moved(NamedTuple):
+    """A copy of a copy that was made when another partition owned the tool."""
+
+    comes_again: bool
+    """Whether the original is read again, because no worker had committed it. It may come before or after this copy."""
+    place: tuple[int, int]
+    """Partition and offset of the first copy. Copies for several tools of a family are in the order of these places, not of their originals."""
+
+
+_Fence = tuple[int, int, _Moved | None]
+"""Partition and offset of an execution, which each row applies once."""
 
 
 class FleetFold:
@@ -152,8 +160,12 @@ class FleetFold:
                 counting.begin_run(record)
 
     def _fence_of_copy(self, record: LogRecord) -> _Fence:
-        read_from = self.registry.read_from(record.partition) if is_moved(record) else None
-        return (*origin_of(record, self._partitions), read_from)
+        partition, offset = origin_of(record, self._partitions)
+        place = moved_from(record, self._partitions)
+        if place is None:
+            return partition, offset, None
+        read_from = self.registry.read_from(record.partition).get(partition, MAX_COUNT)
+        return partition, offset, _Moved(offset >= read_from, place)
 
     def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence) -> LiveCircuit | None:
         """Return the family, with its fence raised, or None if it has counted the event."""
@@ -186,13 +198,14 @@ class FleetFold:
 
     def _raise_fence(self, live: LiveCircuit, fence: _Fence) -> bool:
         row = live.row
-        partition, offset, read_from = fence
+        partition, offset, moved = fence
         fences = row.fences
-        if read_from is not None:
-            # Later records of the same partition may have come before it, by the shorter way. They have offsets from read_from on.
-            if offset >= read_from.get(partition, MAX_COUNT):
+        if moved is not None:  # later records of the same partition may have come before it, by the shorter way
+            if moved.comes_again:
                 return False
             fences = row.moved
+            if row.scope == "family":
+                partition, offset = moved.place
         if offset <= fences.get(partition, -1):
             return False
         fences[partition] = offset

@@ -101,19 +101,27 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
     Raises:
         InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
     """
+    return _place(record, REKEYED, partitions) or (record.partition, record.offset)
+
+
+def moved_from(record: LogRecord, partitions: int) -> tuple[int, int] | None:
+    """Return the place of the copy of which ``record`` is a copy, because another partition owned its tool then. None if it is no such copy.
+
+    Raises:
+        InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
+    """
+    return _place(record, MOVED, partitions)
+
+
+def _place(record: LogRecord, header: str, partitions: int) -> tuple[int, int] | None:
     for name, value in record.headers:
-        if name == REKEYED:
+        if name == header:
             place = value or b""  # Kafka lets a header have no value
             partition, colon, offset = place.partition(b":")
             if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
-                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
+                raise InvalidExecutionError("", f"the header {header} must be partition:offset, got {place[:40]!r}")
             return int(partition), int(offset)
-    return record.partition, record.offset
-
-
-def is_moved(record: LogRecord) -> bool:
-    """Return whether ``record`` is a copy that was made when another partition owned its tool."""
-    return any(name == MOVED for name, _ in record.headers)
+    return None
 
 
 def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekeyed:
@@ -123,7 +131,7 @@ def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekey
     if RESENT in names:
         headers.append((RESENT, b"1"))
     if REKEYED in names:
-        headers.append((MOVED, b"1"))
+        headers.append((MOVED, b"%d:%d" % (record.partition, record.offset)))
     assert record.value is not None
     return Rekeyed(record.topic, tool_name, record.value, headers, record)
 

@@ -85,7 +85,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     command_until: Instant | None = None
     """When an operator's command for a limited time ends, by the broker's clock."""
     moved: Fences = {}
-    """Of the copies that were made when another partition owned the tool (see :data:`switchgear_schemas.headers.MOVED`)."""
+    """Of the copies that were made when another partition owned the tool (see :data:`switchgear_schemas.headers.MOVED`). A tool's are by
+    the partitions of the originals, and a family's by those of the copies."""
     outage_at: Instant | None = None
     """Of a family that opened: the begin of the window in which its calls failed."""
 

@@ -9,6 +9,7 @@ from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_p
 from switchgear.fleet.registry import Policies
 from switchgear.fleet.rows import applied
 from switchgear.testing.log import MemoryLog
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.topics import TopicNames
 
@@ -29,16 +30,26 @@ class MemoryWorker:
         log: Holds the topics; see :func:`create_topics`.
         policies: The policy file.
         names: The names of the topics.
+        family_pattern: Which tools belong to a family.
     """
 
-    def __init__(self, log: MemoryLog, policies: Policies, *, names: TopicNames) -> None:
+    def __init__(
+        self, log: MemoryLog, policies: Policies, *, names: TopicNames, family_pattern: str = DEFAULT_PATTERN
+    ) -> None:
         self.log = log
         self.names = names
         self.partitions = log.partitions(names.executions)
         self.owned: tuple[int, ...] = ()
         self.rows: dict[bytes, bytes] = {}
         self._held: dict[tuple[str, int], int] = {}
-        self.fold = FleetFold(self.rows, policies, partitions=self.partitions, late_after_s=LATE_AFTER_S)
+        self._pattern = family_pattern
+        self.fold = FleetFold(
+            self.rows,
+            policies,
+            partitions=self.partitions,
+            late_after_s=LATE_AFTER_S,
+            family_pattern=family_pattern,
+        )
 
     def assign(self, partitions: Iterable[int]) -> None:
         """Own exactly these partitions: recover their rows, and publish what the circuits topic lacks."""
@@ -115,13 +126,17 @@ class MemoryWorker:
                 self.rows.pop(key, None)
             else:
                 self.rows[key] = row
-            self.log.append(self.names.changelog, key, row, partition=partition_of(tool_name, self.partitions))
+            self.log.append(self.names.changelog, key, row, partition=self._partition_of(tool_name))
         if not outputs:
             return
         for published in changes.circuits:
-            owner = partition_of(published.tool_name, self.partitions)
+            owner = self._partition_of(published.tool_name)
             self.log.append(self.names.circuits, published.circuit_id.encode(), published.value, partition=owner)
         for letter in changes.dead:
             self.log.append(self.names.dead, letter.key, letter.body, headers=letter.headers())
         for copy in changes.rekeyed:
-            self.log.append(copy.topic, copy.tool_name.encode(), copy.value, headers=copy.headers)
+            owner = self._partition_of(copy.tool_name)
+            self.log.append(copy.topic, copy.tool_name.encode(), copy.value, headers=copy.headers, partition=owner)
+
+    def _partition_of(self, tool_name: str) -> int:
+        return partition_of(tool_name, self.partitions, self._pattern)

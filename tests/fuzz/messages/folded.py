@@ -14,7 +14,7 @@ from switchgear.follower.view import UnreadableCircuitError, decode_view
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
 from switchgear_schemas.headers import REKEYED
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import owner_partition, partition_of
 from switchgear_sinks.writer.rows import ExecutionRows
 from switchgear_stream.folding import fold_all
 from tests.fuzz.messages import hostile
@@ -129,7 +129,7 @@ class Owner:
                 continue
             self.rows[key] = value
             try:
-                check_row(key, value, owner_partition(tool, PARTITIONS), PARTITIONS)
+                check_row(key, value, partition_of(tool, PARTITIONS), PARTITIONS)
             except RowError as error:
                 self._find(f"the worker wrote a row that it would refuse: {error}")
         for found in changes.circuits:

@@ -14,7 +14,7 @@ from switchgear.policies import PolicySet
 from switchgear_cli.operate.policy_values import in_force
 from switchgear_cli.operate.send_command import send_command
 from switchgear_schemas import BreakerPolicy, Command
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Message, produce
@@ -198,7 +198,7 @@ async def test_a_glob_commands_the_known_tools_that_it_matches_and_none_of_its_o
 async def test_garbage_in_the_changelog_keeps_an_operator_from_no_command(settings, start_worker):
     start_worker(settings)
     await _known(settings, "mcp:maps:route")
-    here = owner_partition("mcp:maps:route", settings.topic_partitions)
+    here = partition_of("mcp:maps:route", settings.topic_partitions)
     ahead = Row(circuit_id="mcp:maps:route", tool_name="mcp:maps:route", applied=99, clock=1e300).encode()
     garbage = [
         Message(b"junk", b"\xff\xfe", partition=here),
@@ -231,12 +231,15 @@ async def test_a_name_that_nothing_knows_is_not_commanded_without_create(setting
     unset = await _ask(settings, "policy", "clear", "nosuch")
     assert (unset.returncode, unset.stdout) == (1, "")
     assert "Nothing is set for 'nosuch'" in unset.stderr
-    assert (await read_circuits(settings), set(await read_rows(settings))) == ({}, {"mcp:weather:now"})
+    assert (await read_circuits(settings), set(await read_rows(settings))) == (
+        {},
+        {"mcp:weather:now", "mcp:weather|family"},
+    )
 
     # Taking back what does not stand makes nothing either, not even of a name that is said to be right.
     closed = await _ask(settings, "close", "nosuch", "--create", "--timeout", "30")
     assert (closed.returncode, closed.stdout) == (0, "nosuch: closed already; nothing changed.\n")
-    assert set(await read_rows(settings)) == {"mcp:weather:now"}
+    assert set(await read_rows(settings)) == {"mcp:weather:now", "mcp:weather|family"}
 
     created = await _ask(settings, "open", "mcp:new", "--create", "--timeout", "30")
     assert created.returncode == 0, created.stderr

@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from switchgear_schemas.circuit import Circuit, Lease
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 
 
@@ -47,7 +47,7 @@ async def publish(settings: Settings, *records: Circuit | tuple[str, bytes | Non
                 else record
             )
             tool = record.tool_name if isinstance(record, Circuit) else key
-            partition = owner_partition(tool, settings.topic_partitions)
+            partition = partition_of(tool, settings.topic_partitions)
             await producer.send_and_wait(settings.topics.circuits, value, key=key.encode(), partition=partition)
     finally:
         await producer.stop()

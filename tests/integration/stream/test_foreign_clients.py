@@ -14,7 +14,7 @@ from tests.support.recount import read_topic
 from tests.support.stream import dead_letters, eventually, metric
 
 pytestmark = pytest.mark.integration
-NAMES = [f"mcp:server-{number}:call" for number in range(24)] + ["værktøj", "工具", "x"]
+NAMES = [f"http:server-{number}:call" for number in range(24)] + ["værktøj", "工具", "x"]
 
 
 async def test_java_producers_and_consumers_work_like_python_ones(settings, start_worker):

@@ -9,6 +9,7 @@ from switchgear.fleet import FleetFold, Message, Row
 from switchgear.fleet.rows import applied
 from switchgear.testing.worker import LATE_AFTER_S
 from tests.simulator.invariants.broken import Histories
+from tests.simulator.scenario import FAMILY_PATTERN
 
 if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
@@ -46,6 +47,7 @@ class Rebuild:
             simulation.policies,
             partitions=simulation.scenario.partitions,
             late_after_s=LATE_AFTER_S,
+            family_pattern=FAMILY_PATTERN,
         )
         self._read: dict[int, int] = defaultdict(int)
         self._commands: dict[str, list[Message]] = defaultdict(list)

@@ -149,7 +149,8 @@ def test_a_circuit_that_never_closes_is_noticed(monkeypatch):
 
 
 def test_a_replay_that_counts_again_is_noticed(monkeypatch):
-    def forgetful(self, live, partition, offset):
+    def forgetful(self, live, fence):
+        partition, offset, _ = fence
         live.row.fences[partition] = max(offset, live.row.fences.get(partition, -1))
         live.row.applied += 1
         self.registry.touch(live)

@@ -52,5 +52,5 @@ def test_a_copy_that_is_sent_on_again_keeps_the_first_origin():
     world.append(event(), partition=WRONG, headers=[(REKEYED, b"3:77")])
     world.run_all()
     (copy,) = world.log[EXECUTIONS, OWNER]
-    assert copy.headers == [(REKEYED, b"3:77"), (MOVED, b"1")]
+    assert copy.headers == [(REKEYED, b"3:77"), (MOVED, b"%d:0" % WRONG)]
     assert world.row().moved == {3: 77}

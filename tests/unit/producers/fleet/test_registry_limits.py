@@ -274,3 +274,36 @@ def test_a_hundred_thousand_invented_sessions_leave_table_and_memory_flat():
     assert len(world.rows) == 1_001
     assert _calls(world) == 100_000
     assert grown < 100_000
+
+
+def test_a_family_too_many_is_a_dead_letter_and_known_families_go_on():
+    world = World(partitions=1, limits=Limits(tools=2))
+    for server in ("a", "b", "c", "a"):
+        world.say(tool_name=f"mcp:{server}:t{server}")
+    world.run_all()
+    (letter,) = world.dead
+    assert "this is a new family" in letter.reason
+    assert world.row("mcp:a|family").total_calls == 2
+
+
+def test_an_idle_family_makes_room_and_comes_back_with_rows_that_recovery_takes_for_newer():
+    world = World(partitions=1, limits=Limits(tools=1))
+    world.say(tool_name="mcp:a:t")
+    world.run_all()
+    before = world.row("mcp:a|family").applied
+    for day, server in ((8, "b"), (16, "a")):
+        world.say(tool_name=f"mcp:{server}:t", seconds=day * 24 * HOUR)
+        world.run_all()
+    assert b"mcp:b|family" not in world.rows
+    assert world.row("mcp:a|family").applied > before
+    assert world.dead == []
+
+
+def test_a_family_that_was_published_never_makes_room():
+    world = World(partitions=1, limits=Limits(tools=1), policies=OnePolicy(family_policy=COUNTING))
+    for _ in range(3):
+        world.say("error", tool_name="mcp:a:t", error_class="transport")
+    world.say(tool_name="mcp:b:t", seconds=30 * 24 * HOUR)
+    world.run_all()
+    assert b"mcp:a|family" in world.rows
+    assert len(world.dead) == 1

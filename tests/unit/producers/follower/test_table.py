@@ -179,3 +179,15 @@ def test_any_shuffled_repeated_log_gives_the_same_table():
         for tool, version in shuffled:
             table.apply(tool.encode(), record(tool, version=version))
         assert {tool: view.version for tool, view in table.views.items()} == {"a": 29, "b": 29, "c": 29}
+
+
+def test_a_familys_record_is_a_view_of_its_own_and_its_tools_are_not_taken_for_those_of_users():
+    table = CircuitTable()
+    view = table.apply(
+        b"mcp:github|family",
+        record("mcp:github", circuit_id="mcp:github|family", scope="family", family="mcp:github"),
+    )
+    assert view is not None
+    assert (view.circuit_id, view.scope, view.family) == ("mcp:github|family", "family", "mcp:github")
+    assert table.scoped == set()
+    assert table.malformed == 0

@@ -1,0 +1,136 @@
+"""The calls of a family's tools are counted once in every circuit, whatever their producers' keys and whatever workers ran before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from switchgear_schemas.families import family_circuit_id, partition_key
+from switchgear_stream.inspect import read_circuits, read_rows
+from tests.support.stream import dead_letters, emit, eventually, get, metric, recount, version_faults
+
+pytestmark = pytest.mark.integration
+
+FAMILIES = ("mcp:github", "mcp:maps")
+TOOLS = [f"{family}:{tool}" for family in FAMILIES for tool in ("search", "issues", "close")]
+
+
+def _events(count: int, seed: int) -> list[dict[str, object]]:
+    chance = random.Random(seed)
+    return [
+        {
+            "tool_name": chance.choice(TOOLS),
+            "status": "error" if chance.random() < 0.3 else "success",
+            "error_class": "transport",
+            "emitter_id": f"host-{number % 5}",
+        }
+        for number in range(count)
+    ]
+
+
+async def _load(settings, events, *, seconds: float) -> None:
+    """Send some events keyed by their tool and others by their family, mixed."""
+    slices = 40
+    for number in range(slices):
+        part = events[number::slices]
+        await asyncio.gather(
+            emit(settings, part[::2]),
+            emit(settings, part[1::2], key_of=partition_key),
+            asyncio.sleep(seconds / slices),
+        )
+
+
+async def _counted(settings, wanted: int) -> bool:
+    rows = await read_rows(settings)
+    return sum(rows[tool].total_calls for tool in TOOLS if tool in rows) >= wanted and (
+        sum(rows[family_circuit_id(each)].total_calls for each in FAMILIES if family_circuit_id(each) in rows) >= wanted
+    )
+
+
+async def test_tools_and_families_count_every_call_once_while_workers_are_killed(make_settings, start_worker):
+    settings = make_settings(worker_session_timeout_s=6, topic_partitions=4)
+    chance = random.Random(3)
+    options = ("--instance-id", "worker-1")
+    worker = start_worker(settings, *options)
+    load = asyncio.create_task(_load(settings, _events(20_000, seed=3), seconds=10))
+    for _ in range(3):
+        before = metric(worker, "switchgear_worker_executions_total")
+
+        async def working(worker=worker, before=before):
+            return metric(worker, "switchgear_worker_executions_total") > before
+
+        await eventually(working)
+        await asyncio.sleep(chance.uniform(0, 0.3))
+        worker.kill9()
+        worker = await asyncio.to_thread(start_worker, settings, *options)
+    await load
+    await eventually(lambda: _counted(settings, 20_000), timeout_s=60, what="all calls counted")
+    rows, statuses = await read_rows(settings), await recount(settings)
+    assert {tool: rows[tool].total_calls for tool in TOOLS} == {tool: statuses[tool].total() for tool in TOOLS}
+    assert {tool: rows[tool].total_failed for tool in TOOLS} == {tool: statuses[tool]["error"] for tool in TOOLS}
+    for family in FAMILIES:
+        found, tools = rows[family_circuit_id(family)], [tool for tool in TOOLS if tool.startswith(family)]
+        assert found.total_calls == sum(rows[tool].total_calls for tool in tools)
+        assert found.total_failed == sum(rows[tool].total_failed for tool in tools)
+    for records in (await read_circuits(settings)).values():
+        assert version_faults(records) == []
+    assert await dead_letters(settings) == []
+
+
+class _Old(RoundRobinPartitionAssignor):
+    name = "faust"
+
+
+async def test_a_worker_waits_until_workers_of_an_older_version_have_ended(settings, start_worker):
+    old = AIOKafkaConsumer(
+        settings.topics.executions,
+        **settings.kafka.options(),
+        group_id=settings.topics.worker_group,
+        partition_assignment_strategy=[_Old],
+    )
+    await old.start()
+    stopped = False
+    try:
+        await eventually(lambda: _assigned(old), what="the old worker owning partitions")
+        worker = await asyncio.to_thread(start_worker, settings, wait=False)
+        await asyncio.to_thread(worker.wait_for_output, "waiting ")
+        status, body = get(worker, "/readyz")
+        assert (status, json.loads(body)["status"]) == (503, "waiting")
+        assert "Workers of another version, or with another family_pattern" in json.loads(body)["reason"]
+        assert get(worker, "/healthz")[0] == 200
+        await asyncio.sleep(2)
+        assert old.assignment(), "the old worker keeps its partitions"
+        assert "ready  " not in worker.output()
+        await old.stop()
+        stopped = True
+        await asyncio.to_thread(worker.wait_for_output, "ready  ")
+        assert json.loads(get(worker, "/readyz")[1])["status"] == "ready"
+    finally:
+        if not stopped:
+            await old.stop()
+
+
+async def test_a_worker_that_waits_ends_at_once_when_it_is_stopped(settings, start_worker):
+    old = AIOKafkaConsumer(
+        settings.topics.executions,
+        **settings.kafka.options(),
+        group_id=settings.topics.worker_group,
+        partition_assignment_strategy=[_Old],
+    )
+    await old.start()
+    try:
+        await eventually(lambda: _assigned(old), what="the old worker owning partitions")
+        worker = await asyncio.to_thread(start_worker, settings, wait=False)
+        await asyncio.to_thread(worker.wait_for_output, "waiting ")
+        assert await asyncio.to_thread(worker.terminate) == 0
+    finally:
+        await old.stop()
+
+
+async def _assigned(consumer: AIOKafkaConsumer) -> bool:
+    return bool(consumer.assignment())
