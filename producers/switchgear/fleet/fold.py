@@ -217,7 +217,7 @@ class FleetFold:
         """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed."""
         row = live.row
         row.clock = max(row.clock, arrived)
-        if live.breaker.state == "closed":
+        if live.breaker.state == "closed" and live.breaker.admitted_share == 1:
             return
         self.registry.publish(live.end_command(row.clock))
         transition = live.breaker.advance(row.clock)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from switchgear.breaker import BreakerPermit, BreakerRejection
+from switchgear.breaker.ramp import in_words
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
@@ -71,7 +72,7 @@ class CircuitDecision:
         lease = None
         if isinstance(found, LeaseView) and fleet.take_lease(view.circuit_id, found.lease_id):
             lease = (view.circuit_id, found.lease_id)
-        elif found != "pass":
+        elif found != "pass" or (view.recovers and not fleet.admits(view)):
             pending.circuit.release(pending.breaker_permit, self.clock())
             return fleet.rejection(view)
         return Permit(
@@ -129,7 +130,9 @@ class CircuitDecision:
         return () if view is None else view.fallback
 
     def _not_closed(self, fleet: FleetCircuits, view: CircuitView, caller: Caller) -> Permit | Rejection | PendingProbe:
-        """Decide where the fleet's circuit is open, forced open or half-open."""
+        """Decide where the fleet's circuit is open, forced open or half-open, or recovers."""
+        if view.recovers:
+            return self._locally(view.tool_name, view, caller) if fleet.admits(view) else fleet.rejection(view)
         found = fleet.answer(view)
         if found == "refuse":
             return fleet.rejection(view)
@@ -186,4 +189,6 @@ class CircuitDecision:
         if self._of_session:
             scope = "session"
         state, wait, cause = refused.state, refused.retry_after_s, refused.cause
+        if cause is not None and cause.rule == "recovery_ramp":
+            reason = in_words(cause.value or 1.0)
         return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause)

@@ -65,7 +65,10 @@ class Rejection(msgspec.Struct, frozen=True):
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
-    """Seconds until a call may be tried. None if it isn't known: the circuit is forced open, or a probe is running."""
+    """Seconds until a call may be tried. None if it isn't known: the circuit is forced open, or a probe is running.
+
+    While the tool recovers (the state is ``closed``), the seconds until more calls are let through.
+    """
     last_error: str | None = None
     """Message of the last failure that counted."""
     fallback: str | None = None
@@ -87,14 +90,20 @@ class Rejection(msgspec.Struct, frozen=True):
         advice = _ADVICE.get(self.source)
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
-        words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
+        recovers = self.state == "closed"
+        if recovers:
+            words = [f"The tool {tool} is recovering, and only some calls are let through. This one was not."]
+        else:
+            words = [f"The tool {tool} is unavailable (circuit {self.state.replace('_', ' ')})."]
         last_error = self.last_error or ""
         if self.source == "fleet":  # another language's emitter may have left secrets in it
             last_error = redact(last_error)
         last_error = one_line(last_error, MOST_OF_AN_ERROR).rstrip(".: ")
         if last_error:
             words.append(f"Its last error was: {last_error}.")
-        if self.retry_after_s is None:
+        if recovers:
+            words.append("Try again shortly.")
+        elif self.retry_after_s is None:
             words.append("Do not call it again now.")
         else:
             wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early
@@ -174,7 +183,10 @@ class CircuitOpenError(SwitchgearError):
     def _sentence(self, rejection: Rejection) -> str:
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        what = _WHAT.get(rejection.source, "The {0.source} circuit of {0.tool} is {0.state}").format(rejection)
+        default = "The {0.source} circuit of {0.tool} " + (
+            "recovers" if rejection.state == "closed" else "is {0.state}"
+        )
+        what = _WHAT.get(rejection.source, default).format(rejection)
         return f"{what}{why}{wait}."
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:
