@@ -17,6 +17,7 @@ from switchgear_schemas.enums import (
     MAX_NAME_LENGTH,
     MOST_CALLS,
     MOST_PROBES,
+    MOST_STEPS,
     SHORTEST_WAIT_S,
     ErrorClass,
     Mode,
@@ -47,7 +48,6 @@ LONGEST_WINDOW: Final = 86_400
 MOST_CUSUM_WORK: Final = 8_000_000
 """Steps that solving the threshold may take, at most two seconds. Rates that are tiny or close together need more."""
 MOST_FALLBACKS: Final = 32
-MOST_STEPS: Final = 20
 OWN_FALLBACK: Final = "a tool can't be its own fallback"
 
 

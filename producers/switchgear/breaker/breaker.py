@@ -232,7 +232,7 @@ class Breaker(CircuitFields):
     def advance(self, now: float) -> Transition | None:
         """Apply timers up to ``now``. An undecided half-open stay ends in open, dated at the instant at which it was due.
 
-        A ramp goes to the step that is due. Its transition has the same state, and the cause ``recovery_ramp`` with the new share.
+        A ramp goes to the step that is due, by a transition of the same state with the cause ``recovery_ramp`` and the new share.
         """
         if now > self.clock:  # noqa: PLR1730 - max() is slower
             self.clock = now
@@ -262,7 +262,8 @@ class Breaker(CircuitFields):
         cause = Cause(rule="command", actor=actor, reason=reason or None)
         recovering = self._ramp is not None
         if recovering:
-            self._end_ramp()
+            self._ramp, self.attempt = None, 0
+            self._settle()
         if verb == "reset" and self.state == "closed":
             self._evidence.clear()
             self._retry_at = None
@@ -424,14 +425,11 @@ class Breaker(CircuitFields):
         share = self._ramp.climb(self.policy, self.clock)
         if share is None:
             return None
+        at = self._ramp.began_step_at(self.policy)
         if share == 1:
-            self._end_ramp()
+            self._ramp, self.attempt = None, 0
         self._settle()
-        return self._stay(Cause("recovery_ramp", share))
-
-    def _end_ramp(self) -> None:
-        self._ramp, self.attempt = None, 0
-        self._settle()
+        return msgspec.structs.replace(self._stay(Cause("recovery_ramp", share)), at=at)
 
     def _keep_ramp(self, ramp: Ramp | None) -> None:
         """Go on with a ramp under a policy that may be another one."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from switchgear.breaker.values import Cause, Count, Instant
+from switchgear_schemas.enums import MOST_STEPS
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
@@ -50,7 +51,7 @@ class Ramp(msgspec.Struct, array_like=True):
     began: Instant
     """When the circuit closed."""
     share: Annotated[float, Meta(gt=0, lt=1)]
-    step: Annotated[int, Meta(ge=0, lt=20)] = 0
+    step: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     calls: Count = 0
     """Calls since the close that count."""
     failed: Count = 0
@@ -65,7 +66,7 @@ class Ramp(msgspec.Struct, array_like=True):
     def climb(self, policy: BreakerPolicy, now: float) -> float | None:
         """Go to the step that is due. Return the new share, which is 1 after the last step. None: the share stays."""
         shares = policy.recovery_ramp or ()
-        while now >= self._end_of_step(policy):
+        while now >= self.began + (self.step + 1) * policy.recovery_ramp_step_s:
             self.step += 1
             if self.step >= len(shares):
                 return 1.0
@@ -88,9 +89,13 @@ class Ramp(msgspec.Struct, array_like=True):
         self.asked += 1
         return admits(self.asked, self.share, 0.0)
 
+    def began_step_at(self, policy: BreakerPolicy) -> float:
+        """Return when the present step began."""
+        return self.began + self.step * policy.recovery_ramp_step_s
+
     def rest_of_step_s(self, policy: BreakerPolicy, now: float) -> float:
         """Return the seconds until the next step."""
-        return max(0.0, self._end_of_step(policy) - now)
+        return max(0.0, self.began_step_at(policy) + policy.recovery_ramp_step_s - now)
 
     def over(self, policy: BreakerPolicy, now: float) -> bool:
         """Return whether the last step has ended."""
@@ -107,6 +112,3 @@ class Ramp(msgspec.Struct, array_like=True):
         if self.calls < FEWEST_CALLS or self.failed / self.calls < threshold:
             return None
         return Cause("recovery_failed", self.failed / self.calls, float(threshold), self.calls, failed=self.failed)
-
-    def _end_of_step(self, policy: BreakerPolicy) -> float:
-        return self.began + (self.step + 1) * policy.recovery_ramp_step_s

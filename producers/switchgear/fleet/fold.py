@@ -190,6 +190,8 @@ class FleetFold:
             return tool
         if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
             registry.publish(tool.end_command(max(arrived, tool.row.clock)))
+        if tool.breaker.admitted_share < 1:  # the same
+            self._begin(tool, arrived)
         live = registry.scoped(tool, scope, name, arrived)
         if live is tool:
             return tool
