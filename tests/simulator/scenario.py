@@ -14,7 +14,8 @@ THREE_PROBES: Final = FLEET_DEFAULT.model_copy(
 GROWING_WAIT: Final = FLEET_DEFAULT.model_copy(
     update={"backoff_multiplier": 2.0, "max_wait_duration_in_open_state_s": 240.0, "jitter": 0.2}
 )
-POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT)
+BY_DEGREES: Final = FLEET_DEFAULT.model_copy(update={"recovery_ramp": (0.1, 0.25, 0.5), "recovery_ramp_step_s": 10.0})
+POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, BY_DEGREES, GROWING_WAIT)
 """The policies of the simulated tools, in turn."""
 CALL_LIMIT_S: Final = 20.0
 """The longest call. It is shorter than every wait, so a probe ends before the circuit is half-open the next time."""

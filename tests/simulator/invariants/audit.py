@@ -11,6 +11,7 @@ from switchgear.guard.rejections import Rejection
 from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.evidence import Evidence
 from tests.simulator.invariants.probes import Probes
+from tests.simulator.invariants.ramp import Ramp
 from tests.simulator.invariants.rebuild import Rebuild
 from tests.simulator.invariants.records import Records, Views
 from tests.simulator.invariants.recovery import Recovery
@@ -34,6 +35,7 @@ class Audit:
         self.records = Records(simulation, histories)
         self.evidence = Evidence(simulation, histories)
         self.recovery = Recovery(simulation, histories)
+        self.ramp = Ramp(simulation, histories)
         self.rebuild = Rebuild(simulation, histories)
         self.views = Views(histories)
         self.dead_letters = 0
@@ -46,6 +48,7 @@ class Audit:
         if isinstance(answer, PendingProbe):
             self.histories.note(tool.name, "{} asks, knows version {}", process.name, process.version(tool.name))
         self.recovery.arrived(process, tool, answer, record)
+        self.ramp.arrived(process, tool, answer)
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Check a call that begins."""
@@ -72,6 +75,7 @@ class Audit:
         self.probes.published(record)
         self.evidence.published(record, known)
         self.recovery.published(record, known)
+        self.ramp.published(record, known, message)
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Note a message of the executions topic."""
@@ -104,6 +108,7 @@ class Audit:
             self.records.line(),
             *self.evidence.lines(),
             self.recovery.line(),
+            self.ramp.line(),
             self.rebuild.line(),
             self.views.line(),
         ]

@@ -127,7 +127,7 @@ class Evidence:
     def _justify(self, record: dict[str, Any], known: dict[str, Any] | None, rule: str | None) -> None:
         tool = record["tool_name"]
         at_ms = round(instant(record["changed_at"]) * 1000)
-        if rule in _RULES:
+        if rule in _RULES or rule == "recovery_failed":
             holds = self._breached(tool, rule or "", at_ms)
         elif rule == "half_open_timeout":
             holds = known is not None and self._ran_out(record, known)

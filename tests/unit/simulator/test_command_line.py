@@ -13,6 +13,7 @@ NAMES = [
     "opens-with-evidence",
     "counted-once",
     "recovered-closes",
+    "monotonic-ramp",
     "rebuild-agrees",
     "views-converge",
     "two-runs-agree",
