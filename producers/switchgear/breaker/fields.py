@@ -9,6 +9,7 @@ from switchgear.breaker import snapshot
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
+from switchgear.breaker.snapshot import Saved
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, STATES
 from switchgear.breaker.values import BreakerPermit, Cause, Counts, Transition
 from switchgear_schemas.enums import CircuitState
@@ -59,7 +60,7 @@ class CircuitFields:
         """Return the whole circuit as compact versioned bytes."""
         cause, cause_details, cause_tools = snapshot.save_cause(self.cause)
         return snapshot.encode(
-            snapshot.Saved(
+            Saved(
                 format=snapshot.FORMAT,
                 circuit_id=self.circuit_id,
                 state=STATES.index(self.state),
@@ -83,7 +84,7 @@ class CircuitFields:
             )
         )
 
-    def _load(self, saved: snapshot.Saved) -> None:
+    def _load(self, saved: Saved) -> None:
         """Take the fields of a snapshot, except the ramp."""
         self.state = STATES[saved.state]
         self.previous_state = None if saved.previous_state is None else STATES[saved.previous_state]
