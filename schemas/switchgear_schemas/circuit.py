@@ -88,7 +88,16 @@ class Circuit(_Record):
     cause: Cause | None = None
     changed_at: AwareDatetime = Field(description="When the state changed, by the broker's clock.")
     open_until: AwareDatetime | None = Field(default=None, description="From this instant on, a probe may be made.")
-    attempt: int = Field(default=0, description="How often the circuit opened without closing in between.")
+    attempt: int = Field(
+        default=0,
+        description="How often the circuit opened without closing in between. A close by a ramp counts once the ramp is over.",
+    )
+    admitted_share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Closed: share of the calls that go. Below 1 while the tool recovers by a ramp.",
+    )
     leases: tuple[Lease, ...] = ()
     permits_left: int = Field(
         default=0, ge=0, description="Half-open: probes that may still be requested, besides the granted leases."

@@ -35,6 +35,8 @@ MOST_CALLS: Final = 10**9
 """The limit of every threshold that counts calls."""
 MOST_PROBES: Final = 1000
 """Probes in flight."""
+MOST_STEPS: Final = 20
+"""Steps of a ramp."""
 
 MAX_EVENT_BYTES: Final = 1_048_576
 """Larger messages go to the dead letters. This is Kafka's default limit of a message."""

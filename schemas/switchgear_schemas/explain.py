@@ -151,6 +151,16 @@ def _half_open_timeout(facts: _Facts) -> str:
     return f"no probe call came back{within}"
 
 
+def _recovery_ramp(facts: _Facts) -> str:
+    if facts.value is None or facts.value >= 1:
+        return "the recovery is over, and all calls are admitted"
+    return f"{percent(facts.value)} of calls are admitted while the tool recovers"
+
+
+def _recovery_failed(facts: _Facts) -> str:
+    return f"{_failure_rate(facts)} while the tool recovered"
+
+
 def _command(facts: _Facts) -> str:
     done = _COMMANDED.get(facts.state, "changed")
     return f"{done} by {facts.actor or 'an operator'}{_because(facts)}"
@@ -204,6 +214,8 @@ _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "asked": _asked,
     "family_recovered": lambda _: "the family's circuit closed, and a probe call may test the tool at once",
     "state_lost": lambda _: "the worker lost this circuit's state, and its evidence starts from zero",
+    "recovery_ramp": _recovery_ramp,
+    "recovery_failed": _recovery_failed,
     "command": _command,
     "set_policy": _set_policy,
     "policy": _policy,

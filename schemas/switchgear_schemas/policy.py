@@ -17,6 +17,7 @@ from switchgear_schemas.enums import (
     MAX_NAME_LENGTH,
     MOST_CALLS,
     MOST_PROBES,
+    MOST_STEPS,
     SHORTEST_WAIT_S,
     ErrorClass,
     Mode,
@@ -153,6 +154,10 @@ class BreakerPolicy(BaseModel):
         le=64,
         description="Families: distinct tools the failures must come from, or all that were called if fewer.",
     )
+    recovery_ramp: Annotated[tuple[Share, ...], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
+        default=None, description="After a close by probes: the share of calls of each step, rising. Then all calls go."
+    )
+    recovery_ramp_step_s: Seconds = Field(default=10, description="Length of a step of the ramp.")
     counted_error_classes: frozenset[ErrorClass] = Field(
         default=DEFAULT_COUNTED, description="Failures of these classes count; others are ignored."
     )
@@ -196,6 +201,12 @@ class BreakerPolicy(BaseModel):
         if (self.slow_call_rate_threshold is None) != (self.slow_call_duration_threshold_ms is None):
             raise ValueError(
                 "slow_call_rate_threshold and slow_call_duration_threshold_ms go together: set both or neither"
+            )
+        ramp = self.recovery_ramp or ()
+        if any(share >= 1 for share in ramp) or list(ramp) != sorted(set(ramp)):
+            raise ValueError(
+                "recovery_ramp takes shares between 0 and 1 that rise from step to step, such as [0.1, 0.25, 0.5]; after the"
+                " last step all calls go"
             )
         if self.max_wait_duration_in_open_state_s < self.wait_duration_in_open_state_s:
             raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")

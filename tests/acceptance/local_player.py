@@ -39,6 +39,12 @@ COUNTS = {
     "streak": lambda counts: counts.consecutive_failures,
     "wasted_tokens": lambda counts: counts.wasted_tokens,
 }
+FIELDS = {
+    "remaining": lambda breaker: breaker.remaining_probes,
+    "share": lambda breaker: breaker.admitted_share,
+    "attempt": lambda breaker: breaker.attempt,
+    "cause": lambda breaker: breaker.cause and breaker.cause.rule,
+}
 EVENT_OF_STATE = {"open": "opened", "closed": "closed", "half_open": "half_opened"}
 ACTION_KEYS = {"t", "op", "id", "outcome", "ms", "to", "for_s", "by", "tokens", "retry_after_s", "until", "note"}
 
@@ -153,8 +159,8 @@ class LocalPlayer:
                 assert {name: COUNTS[name](counts) for name in expected} == expected
             elif key == "events":
                 assert {name: self.events[name] for name in expected} == expected
-            elif key == "remaining":
-                assert self.breaker.remaining_probes == expected
+            elif key in FIELDS:
+                assert FIELDS[key](self.breaker) == expected
             elif key == "retry_after":
                 assert seen.get(key) == pytest.approx(expected)
             else:

@@ -26,6 +26,8 @@ PLAIN = {
     "failure_rate": "failure_rate_threshold",
     "slow_ms": "slow_call_duration_threshold_ms",
     "slow_rate": "slow_call_rate_threshold",
+    "ramp": "recovery_ramp",
+    "ramp_step_s": "recovery_ramp_step_s",
 }
 ELSEWHERE = {"window", "half_open", "cmp", "classify", "evaluate", "slow"}
 """The keys that are read below or by a player."""

@@ -154,6 +154,7 @@ class SharedPlayer:
             changed_at=_instant(transition.at),
             open_until=None if transition.open_until is None else _instant(transition.open_until),
             attempt=transition.attempt,
+            admitted_share=self.owner.admitted_share,
             leases=tuple(
                 Lease(lease_id=one.lease_id, emitter_id=one.emitter_id, expires_at=_instant(one.expires_at))
                 for one in self.owner.leases

@@ -15,7 +15,8 @@ THREE_PROBES: Final = FLEET_DEFAULT.model_copy(
 GROWING_WAIT: Final = FLEET_DEFAULT.model_copy(
     update={"backoff_multiplier": 2.0, "max_wait_duration_in_open_state_s": 240.0, "jitter": 0.2}
 )
-POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT)
+BY_DEGREES: Final = FLEET_DEFAULT.model_copy(update={"recovery_ramp": (0.1, 0.25, 0.5), "recovery_ramp_step_s": 10.0})
+POLICIES: Final = (FLEET_DEFAULT, THREE_PROBES, BY_DEGREES, GROWING_WAIT)
 """The policies of the simulated tools, in turn."""
 THREE_FAMILY_PROBES: Final = FAMILY_DEFAULT.model_copy(
     update={"permitted_number_of_calls_in_half_open_state": 3, "success_threshold_to_close": 3}

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from switchgear_cli.reads.formats import NOTHING, ago, count, duration, moment, named, plain, share, state
+from switchgear_cli.reads.formats import NOTHING, STATE_STYLES, ago, count, duration, moment, named, plain, share, state
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, time, words
-from switchgear_schemas.explain import explain
+from switchgear_schemas.explain import explain, percent
 
 Answer = Mapping[str, Any]
 
@@ -99,7 +99,7 @@ def circuit_history(answer: Answer) -> RenderableType:
         return Text("No circuit has changed yet.")
     table = ResponsiveTable(time("time"), name("circuit"), Column("change"), number("version", lesser=1), words("why"))
     for each in answer["history"]:
-        change = Text.assemble(state(each["previous_state"]), " → ", state(each["state"]))
+        change = Text.assemble(state(each["previous_state"]), " → ", _state_of(each))
         table.add(
             moment(each["changed_at"], answer["checked_at"]),
             named(each["circuit_id"]),
@@ -171,7 +171,7 @@ def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
         name_of_row = f"{plain(each['tool_name'])}{_WHOSE['family']}" if family else named(each["circuit_id"])
         table.add(
             name_of_row,
-            state(each["state"]),
+            _state_of(each),
             moment(each["changed_at"], now),
             count(each["opens"]),
             moment(each["last_opened_at"], now),
@@ -190,6 +190,14 @@ def _of_tools(family: Answer, rows: Iterable[Answer]) -> str:
         for each in rows
     )
     return f"refuses its tools ({shut} open themselves)" if shut else "refuses its tools"
+
+
+def _state_of(circuit: Answer) -> Text:
+    """Return the state, or ``recovering 25 %`` for a closed circuit that admits a share of the calls."""
+    admitted = circuit.get("admitted_share", 1)
+    if circuit["state"] != "closed" or admitted == 1:
+        return state(circuit["state"])
+    return Text(f"recovering {percent(admitted)}", style=STATE_STYLES["half_open"])
 
 
 def _circuits_open(number: int) -> str:

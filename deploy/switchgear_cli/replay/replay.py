@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, Transition
+from switchgear.breaker.ramp import admits
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import circuit_id_of
 from switchgear.fleet.log import result_of
@@ -66,6 +67,7 @@ class _Phase(NamedTuple):
     state: CircuitState
     generation: int
     open_until: float | None
+    admitted_share: float
 
 
 class _Circuit:
@@ -75,11 +77,18 @@ class _Circuit:
         self.policy = policy
         self.breaker = Breaker(circuit_id, policy, now)
         self.phases: deque[_Phase] = deque(maxlen=MAX_PHASES)
+        self.asked = 0
         self.begin_phase(now)
 
     def begin_phase(self, since: float) -> None:
         breaker = self.breaker
-        self.phases.append(_Phase(since, breaker.state, breaker.generation, breaker.open_until))
+        share = breaker.admitted_share
+        self.phases.append(_Phase(since, breaker.state, breaker.generation, breaker.open_until, share))
+
+    def admits(self, share: float) -> bool:
+        """Count a call that came while the circuit recovered. Return whether it is one of the share."""
+        self.asked += 1
+        return admits(self.asked, share, 0.0)
 
     def phase_at(self, moment: float) -> _Phase:
         """Return the phase at an instant, or the oldest one in memory."""
@@ -121,6 +130,9 @@ class Fold:
         breaker = circuit.breaker
         phase = circuit.phase_at(began_at)
         if phase.state in PASSING:
+            if phase.admitted_share < 1 and not circuit.admits(phase.admitted_share):
+                self._refuse(circuit, result)
+                return
             permit = BreakerPermit(breaker.circuit_id, phase.generation)
             yield from self._noted(circuit, breaker.record(ended_at, result, permit))
             return
@@ -146,8 +158,8 @@ class Fold:
         if transition.previous == transition.state:
             self.summary.would_open += transition.state == "metrics_only"
         else:
-            self.summary.opens += transition.state == "open" and transition.previous == "closed"
-            self.summary.reopens += transition.state == "open" and transition.previous == "half_open"
+            self.summary.opens += transition.state == "open" and transition.attempt == 1
+            self.summary.reopens += transition.state == "open" and transition.attempt > 1
             self.summary.closes += transition.state == "closed"
         yield transition
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from switchgear.breaker import snapshot
-from switchgear.breaker.evidence import Evidence
+from switchgear.breaker.fields import CircuitFields
 from switchgear.breaker.half_open import HalfOpen
+from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import (
     COUNTING,
     IDLE_S,
@@ -17,7 +18,6 @@ from switchgear.breaker.states import (
     STALE_S,
     STATE_OF_MODE,
     STATE_OF_VERB,
-    STATES,
     IllegalTransitionError,
 )
 from switchgear.breaker.states import open_until as end_of_wait
@@ -41,7 +41,7 @@ _IGNORED: Final = ResultKind.IGNORED
 _FAILURE: Final = ResultKind.FAILURE
 
 
-class Breaker:
+class Breaker(CircuitFields):
     """The state machine of one circuit.
 
     Times are float seconds of one clock, monotonic or since 1970. If ``now`` goes backwards, the latest instant counts on. Folding
@@ -55,7 +55,8 @@ class Breaker:
         state: The state as of the last call. Call :meth:`advance` first to apply timers.
         previous_state: The state before. None until the first change.
         generation: Number of changes of state so far.
-        attempt: Opens in a row without a close between them.
+        attempt: Opens in a row without a close between them. A close by a ramp counts once the ramp is over.
+        admitted_share: Share of the calls that are permitted while closed. Below 1 during a ramp.
         clock: The latest instant at which something was recorded, or asked and not simply permitted.
         open_until: When the first probe is permitted. A half-open circuit keeps it.
         on_move: Called with every change of state, in the thread that causes it, under the owner's lock.
@@ -63,28 +64,6 @@ class Breaker:
             without the owner's lock. While it stays the same object, you may leave out both the question and the report of a
             success: they change only the number of calls in :meth:`counts`. With ``minimum_tools``, of noted tools only.
     """
-
-    def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
-        self.circuit_id = circuit_id
-        self.policy = policy
-        self.state: CircuitState = STATE_OF_MODE[policy.mode]
-        self.previous_state: CircuitState | None = None
-        self.generation = 0
-        self.attempt = 0
-        self.clock = now
-        self.changed_at = now
-        self.open_until: float | None = None
-        self.cause: Cause | None = None
-        self.on_move: Callable[[Transition], None] | None = None
-        self._retry_at: float | None = None
-        self._rejected = 0
-        self._total_calls = 0
-        self._total_failed = 0
-        self._half_open: HalfOpen | None = None
-        self._evidence = Evidence(policy, now)
-        self._pass: BreakerPermit | None
-        self.quiet: BreakerPermit | None
-        self._settle()
 
     # ---- deciding in one process
 
@@ -97,6 +76,9 @@ class Breaker:
             return self._pass
         if self.state in PASSING:  # a fixed window: the permit names its instant
             self.advance(now)
+            ramp = self._ramp
+            if ramp is not None and not ramp.admits_next():
+                return self._reject(ramp.rest_of_step_s(self.policy, self.clock), Cause("recovery_ramp", ramp.share))
             return BreakerPermit(self.circuit_id, self.generation, None, self.clock)
         if self.state == "open" and self.open_until is not None and now < self.open_until:
             return self._reject(self.open_until - now)
@@ -107,12 +89,12 @@ class Breaker:
             return BreakerPermit(self.circuit_id, self.generation, self._half_open.lease(self.generation))
         return self._reject(self.retry_after_s(now))
 
-    def _reject(self, retry_after_s: float | None) -> BreakerRejection:
+    def _reject(self, retry_after_s: float | None, cause: Cause | None = None) -> BreakerRejection:
         self._rejected += 1
-        return BreakerRejection(self.circuit_id, self.state, self.generation, retry_after_s, self.cause)
+        return BreakerRejection(self.circuit_id, self.state, self.generation, retry_after_s, cause or self.cause)
 
     def would_refuse(self, now: float) -> bool:
-        """Return whether :meth:`try_acquire` would refuse at ``now``. It takes no probe."""
+        """Return whether :meth:`try_acquire` would refuse at ``now``. It takes no probe. During a ramp it is False."""
         if self.open_at(now) is not None:
             return True
         return self.state == "forced_open" or (self._half_open is not None and self.remaining_probes == 0)
@@ -210,18 +192,19 @@ class Breaker:
             started_at: When the call began, by the same clock.
         """
         if self.state in COUNTING:
-            if now > self.clock:  # noqa: PLR1730 - max() is slower; no other timer runs in these states
+            if now > self.clock:  # noqa: PLR1730 - max() is slower
                 self.clock = now
+            climbed = None if self._ramp is None else self._climb()
             if generation is not None and generation < self.generation:
-                return None
-            fixed = self._pass is None
+                return climbed
+            fixed = self._pass is None and self._evidence.window.fixed
             if fixed and started_at is not None and self._evidence.window.began_earlier(started_at, self.clock):
-                return None
+                return climbed
             if self._add(result):
-                return self._judge()
+                return self._judge() or climbed
             if self.quiet is None and self._evidence.clean:
                 self.quiet = self._pass
-            return None
+            return climbed
         moved = self.advance(now)
         if generation is None:
             until = self.open_until
@@ -234,7 +217,7 @@ class Breaker:
 
     def steady(self) -> Steady | None:
         """Return what holds for successes that :meth:`add_successes` may count. None if one may change a decision."""
-        return steady(self._evidence) if self.state == "closed" else None
+        return steady(self._evidence) if self.state == "closed" and self._ramp is None else None
 
     def add_successes(self, now: float, count: int) -> None:
         """Count successes up to ``now`` for which :meth:`steady` holds."""
@@ -244,41 +227,25 @@ class Breaker:
 
     # ---- both
 
-    def counts(self, now: float) -> Counts:
-        """Return the counts of the window at ``now``. An open circuit has those that opened it, and the calls rejected since."""
-        evidence = self._evidence
-        window = evidence.window
-        window.roll(max(now, self.clock))
-        return Counts(
-            calls=window.calls,
-            failed=window.failed,
-            slow=window.slow,
-            ignored=window.ignored,
-            rejected=self._rejected,
-            wasted_tokens=window.tokens,
-            consecutive_failures=evidence.streak,
-            total_calls=self._total_calls,
-            total_failed=self._total_failed,
-        )
-
-    def retry_after_s(self, now: float) -> float | None:
-        """Return the seconds until the first probe, or None if that is not known. Only an open circuit knows it."""
-        if self.state != "open" or self.open_until is None:
-            return None
-        return max(0.0, self.open_until - max(now, self.clock))
-
     def may_retire(self, now: float) -> bool:
         """Return whether forgetting the circuit changes no decision. It is False for an open, commanded or counting circuit."""
         if self.state != STATE_OF_MODE[self.policy.mode] or self.state not in PASSING:
+            return False
+        if self._ramp is not None and not self._ramp.over(self.policy, now):
             return False
         evidence = self._evidence
         needed_s = STALE_S if evidence.streak or evidence.cusum else IDLE_S
         return now - self.clock >= needed_s and self.counts(now).calls == 0
 
     def advance(self, now: float) -> Transition | None:
-        """Apply timers up to ``now``. An undecided half-open stay ends in open, dated at the instant at which it was due."""
+        """Apply timers up to ``now``. An undecided half-open stay ends in open, dated at the instant at which it was due.
+
+        A ramp goes to the step that is due, by a transition of the same state with the cause ``recovery_ramp`` and the new share.
+        """
         if now > self.clock:  # noqa: PLR1730 - max() is slower
             self.clock = now
+        if self._ramp is not None:
+            return self._climb()
         if self._half_open is None or self.clock < self._half_open_until():
             return None
         limit = float(self.policy.max_wait_duration_in_half_open_state_s)
@@ -293,7 +260,7 @@ class Breaker:
         Args:
             verb: ``force_open`` (until the next command, or with ``until`` until then, followed by probes), ``close``, ``reset``
                 (close and forget the evidence), ``disable``, ``metrics_only``, or ``auto`` (end a command: return to the state of
-                the policy's mode). For ``set_policy`` call :meth:`set_policy`.
+                the policy's mode). Each of them ends a ramp. For ``set_policy`` call :meth:`set_policy`.
             now: When the command applies.
             actor: Who commands.
             reason: Why.
@@ -301,6 +268,10 @@ class Breaker:
         """
         self.clock = max(now, self.clock)
         cause = Cause(rule="command", actor=actor, reason=reason or None)
+        recovering = self._ramp is not None
+        if recovering:
+            self._ramp, self.attempt = None, 0
+            self._settle()
         if verb == "reset" and self.state == "closed":
             self._evidence.clear()
             self._retry_at = None
@@ -315,9 +286,9 @@ class Breaker:
         if verb == "auto":
             commanded = self.cause is not None and self.cause.rule == "command"
             if self.state in ("closed", "half_open") or (self.state == "open" and not commanded):
-                return None
+                return self._stay(cause) if recovering else None
             return self._move(STATE_OF_MODE[self.policy.mode], cause)
-        return self._move(STATE_OF_VERB[verb], cause)
+        return self._move(STATE_OF_VERB[verb], cause) or (self._stay(cause) if recovering else None)
 
     def transition_to(
         self, state: CircuitState, now: float, *, actor: str, reason: str = "", open_for_s: float | None = None
@@ -344,35 +315,8 @@ class Breaker:
         self.clock = max(now, self.clock)
         old, self.policy = self.policy.mode, policy
         self._evidence = snapshot.load_evidence(snapshot.save_evidence(self._evidence), policy, self.clock)
-        self._settle()
+        self._keep_ramp(self._ramp)
         return self._follow_mode(old)
-
-    def snapshot(self) -> bytes:
-        """Return the whole circuit as compact versioned bytes."""
-        cause = None if self.cause is None else msgspec.structs.astuple(self.cause)
-        return snapshot.encode(
-            snapshot.Saved(
-                format=snapshot.FORMAT,
-                circuit_id=self.circuit_id,
-                state=STATES.index(self.state),
-                previous_state=None if self.previous_state is None else STATES.index(self.previous_state),
-                mode=self.policy.mode,
-                generation=self.generation,
-                attempt=self.attempt,
-                changed_at=self.changed_at,
-                open_until=self.open_until,
-                clock=self.clock,
-                retry_at=self._retry_at,
-                rejected=self._rejected,
-                total_calls=self._total_calls,
-                total_failed=self._total_failed,
-                cause=None if cause is None else cause[:7],
-                half_open=self._half_open,
-                evidence=snapshot.save_evidence(self._evidence),
-                cause_details=None if cause is None else cause[7:12],
-                cause_tools=None if cause is None else cause[12],
-            )
-        )
 
     @classmethod
     def restore(cls, data: bytes, policy: BreakerPolicy) -> Breaker:
@@ -383,27 +327,12 @@ class Breaker:
         """
         saved = snapshot.decode(data)
         breaker = cls(saved.circuit_id, policy, saved.clock)
-        breaker.state = STATES[saved.state]
-        breaker.previous_state = None if saved.previous_state is None else STATES[saved.previous_state]
-        breaker.generation, breaker.attempt = saved.generation, saved.attempt
-        breaker.changed_at, breaker.open_until = saved.changed_at, saved.open_until
-        breaker._retry_at, breaker._rejected = saved.retry_at, saved.rejected
-        breaker._total_calls, breaker._total_failed = saved.total_calls, saved.total_failed
-        if saved.cause is not None:
-            breaker.cause = Cause(*saved.cause, *(saved.cause_details or (None,) * 5), saved.cause_tools)
-        breaker._half_open = saved.half_open
-        breaker._evidence = snapshot.load_evidence(saved.evidence, policy, saved.clock)
-        breaker._settle()
+        breaker._load(saved)
+        breaker._keep_ramp(saved.ramp)
         breaker._follow_mode(saved.mode)
         return breaker
 
     # ---- inside
-
-    def _settle(self) -> None:
-        """After a change of state, policy or evidence, prepare the answers for calls that need no decision."""
-        passes = self.state in PASSING and not self._evidence.window.fixed
-        self._pass = BreakerPermit(self.circuit_id, self.generation) if passes else None
-        self.quiet = self._pass if self._evidence.clean or self.state == "disabled" else None
 
     def _add(self, result: Result) -> bool:
         """Add a result to the evidence. Return whether some rule is breached."""
@@ -417,10 +346,15 @@ class Breaker:
             self._total_failed += 1
             if result.retry_after_s is not None:
                 self._retry_at = max(self._retry_at or 0.0, self.clock + result.retry_after_s)
-        return self._evidence.add(self.clock, result)
+        breached = self._evidence.add(self.clock, result)
+        if self._ramp is None:
+            return breached
+        self._ramp.add(failed=kind is _FAILURE)
+        return True
 
     def _judge(self) -> Transition | None:
-        cause = self._evidence.breach(self.policy)
+        cause = None if self._ramp is None else self._ramp.breach(self.policy)
+        cause = cause or self._evidence.breach(self.policy)
         if cause is None:
             return None
         if self.state != "metrics_only":
@@ -474,7 +408,7 @@ class Breaker:
         self.changed_at = at
         self.cause = cause
         self._rejected = 0
-        self._half_open = None
+        self._half_open = self._ramp = None
         if state == "open":
             self._begin_wait(at)
             self.open_until = self.open_until if open_until is None else open_until
@@ -484,13 +418,32 @@ class Breaker:
                 self._half_open = HalfOpen()
                 self.open_until = at if self.open_until is None else self.open_until
             else:
-                self.open_until = None
-                self.attempt, self._retry_at = 0, None
+                self.open_until = self._retry_at = None
+                if self.previous_state == "half_open" and state == "closed" and cause.rule != "command":
+                    self._ramp = Ramp.begin(self.policy, at)
+                self.attempt = 0 if self._ramp is None else self.attempt
         self._settle()
         moved = self._transition(self.previous_state, cause, counts)
         if self.on_move is not None:
             self.on_move(moved)
         return moved
+
+    def _climb(self) -> Transition | None:
+        assert self._ramp is not None
+        share = self._ramp.climb(self.policy, self.clock)
+        if share is None:
+            return None
+        at = self._ramp.began_step_at(self.policy)
+        if share == 1:
+            self._ramp, self.attempt = None, 0
+        self._settle()
+        return msgspec.structs.replace(self._stay(Cause("recovery_ramp", share)), at=at)
+
+    def _keep_ramp(self, ramp: Ramp | None) -> None:
+        """Go on with a ramp under a policy that may be another one."""
+        self._ramp = None if ramp is None else ramp.follow(self.policy)
+        self.attempt = self.attempt if ramp is None or self._ramp is not None else 0
+        self._settle()
 
     def _stay(self, cause: Cause) -> Transition:
         self.cause = cause

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
-from switchgear.breaker.values import Cause, Result, ResultKind
+from switchgear.breaker.values import Cause, Counts, Result, ResultKind
 from switchgear.breaker.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
@@ -154,6 +154,22 @@ class Evidence:
             self.cusum_calls += 1
             self.cusum_failed += 1
             self.cusum = min(self.cusum + detector.up, detector.height)
+
+    def counts(self, now: float, rejected: int, total_calls: int, total_failed: int) -> Counts:
+        """Return the counts of the window at ``now``, with the given counts of the circuit."""
+        window = self.window
+        window.roll(now)
+        return Counts(
+            calls=window.calls,
+            failed=window.failed,
+            slow=window.slow,
+            ignored=window.ignored,
+            rejected=rejected,
+            wasted_tokens=window.tokens,
+            consecutive_failures=self.streak,
+            total_calls=total_calls,
+            total_failed=total_failed,
+        )
 
     def breach(self, policy: BreakerPolicy) -> Cause | None:
         """Return the breached rule with what it measured.

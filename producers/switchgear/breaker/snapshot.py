@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import msgspec
 from msgspec import Meta
 
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
+from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import STATES
-from switchgear.breaker.values import Count, Instant
+from switchgear.breaker.values import Cause, Count, Instant
 from switchgear.breaker.windows import FAILED, SLOW
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
@@ -29,6 +30,8 @@ FORMAT: Final = 1
 
 _State = Annotated[int, Meta(ge=0, lt=len(STATES))]
 _Measure = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+_SavedCause = tuple[str, _Measure | None, _Measure | None, Count | None, Count | None, str | None, str | None]
+_CauseDetails = tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None]
 
 
 class SnapshotError(SwitchgearError):
@@ -76,12 +79,13 @@ class Saved(msgspec.Struct, array_like=True):
     rejected: Count
     total_calls: Count
     total_failed: Count
-    cause: tuple[str, _Measure | None, _Measure | None, Count | None, Count | None, str | None, str | None] | None
+    cause: _SavedCause | None
     """The first seven fields. The others were added later, and older readers check this length."""
     half_open: HalfOpen | None
     evidence: SavedEvidence
-    cause_details: tuple[Count | None, _Measure | None, _Measure | None, _Measure | None, _Measure | None] | None = None
+    cause_details: _CauseDetails | None = None
     cause_tools: Count | None = None
+    ramp: Ramp | None = None
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -112,6 +116,8 @@ def _check(saved: Saved, state: str) -> None:
         raise ValueError("it is open without open_until")
     if (state == "half_open") != (saved.half_open is not None):
         raise ValueError(f"it is {state} {'without' if saved.half_open is None else 'with'} probes")
+    if saved.ramp is not None and state != "closed":
+        raise ValueError(f"it is {state} with a ramp")
     if max(len(evidence.failers), len(evidence.callers)) > evidence.reporters:
         raise ValueError(f"it has more reporters than {evidence.reporters}")
     if max(len(evidence.failing_tools), len(evidence.called)) > evidence.tools:
@@ -128,6 +134,21 @@ def _is_pane(entry: tuple[int, ...]) -> bool:
 
 def _is_call(entry: tuple[int, ...]) -> bool:
     return len(entry) == 2 and entry[0] <= FAILED | SLOW
+
+
+def save_cause(cause: Cause | None) -> tuple[_SavedCause | None, _CauseDetails | None, int | None]:
+    """Return the three parts of a cause in a snapshot."""
+    if cause is None:
+        return None, None, None
+    fields = msgspec.structs.astuple(cause)
+    return cast("_SavedCause", fields[:7]), cast("_CauseDetails", fields[7:12]), cause.tools
+
+
+def load_cause(saved: Saved) -> Cause | None:
+    """Return the cause in a snapshot."""
+    if saved.cause is None:
+        return None
+    return Cause(*saved.cause, *(saved.cause_details or (None,) * 5), saved.cause_tools)
 
 
 def save_evidence(evidence: Evidence) -> SavedEvidence:

@@ -59,7 +59,7 @@ class BreakerRejection(msgspec.Struct, frozen=True, gc=False):
     """Refusal of a call. It is a value, because an exception would cost many times more.
 
     ``retry_after_s`` are the seconds until the first probe, or None if that is not known. ``cause`` is why the circuit is in its
-    state.
+    state. During a ramp they are the seconds until the next step, and the cause ``recovery_ramp`` with the share.
     """
 
     circuit_id: str
@@ -81,7 +81,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     """A change that must be published.
 
     If ``previous`` equals ``state`` and the generation is unchanged, something changed within the state: another lease, a later
-    ``open_until``, a reset of a closed circuit, or an open that a ``metrics_only`` circuit only reports.
+    ``open_until``, the next step of a ramp, a reset of a closed circuit, or an open that a ``metrics_only`` circuit only reports.
 
     Attributes:
         previous: The state before.
@@ -236,6 +236,8 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_wait_duration_in_half_open_state_s: float = 30
     minimum_reporters: int = 1
     minimum_tools: int = 1
+    recovery_ramp: tuple[float, ...] | None = None
+    recovery_ramp_step_s: float = 10
     counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
     honor_retry_after: bool = True
     scope: Scope = "tool"

@@ -52,14 +52,15 @@ class LiveCircuit:
         self.row.commands = (*self.row.commands, command_id)[-MAX_COMMANDS:]
 
     def differs_from_record(self) -> bool:
-        """Return whether readers hold another state, mode or fallback than the one in force.
+        """Return whether readers hold another state, admitted share, mode or fallback than the one in force.
 
         This happens when the policy file changed, and for a new circuit that does not start closed.
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         if row.record is None:
             return breaker.state != "closed" or policy.mode != "enforce"
-        return (row.state, row.mode, row.fallback) != (breaker.state, policy.mode, policy.fallback)
+        held = (row.state, row.admitted_share, row.mode, row.fallback)
+        return held != (breaker.state, breaker.admitted_share, policy.mode, policy.fallback)
 
     def publish(self, now: float, cause: Cause | None = None) -> Published:
         """Return the circuit's next record, one version up, and keep it in the row.
@@ -87,6 +88,7 @@ class LiveCircuit:
             changed_at=_instant(breaker.changed_at),
             open_until=None if breaker.open_until is None else _instant(breaker.open_until),
             attempt=breaker.attempt,
+            admitted_share=breaker.admitted_share,
             leases=tuple(
                 Lease(lease_id=lease.lease_id, emitter_id=lease.emitter_id, expires_at=_instant(lease.expires_at))
                 for lease in breaker.leases
@@ -100,6 +102,7 @@ class LiveCircuit:
         )
         value = record.model_dump_json().encode()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
+        row.admitted_share = breaker.admitted_share
         return Published(row.circuit_id, row.tool_name, breaker.state, row.version, value)
 
     def follow(self, transition: Transition, now: float) -> Published:

@@ -188,6 +188,8 @@ class FleetFold:
             return tool
         if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
             registry.publish(tool.end_command(max(arrived, tool.row.clock)))
+        if tool.breaker.admitted_share < 1:  # the same
+            self._begin(tool, arrived)
         live = registry.scoped(tool, scope, name, arrived)
         if live is tool:
             return tool
@@ -215,7 +217,7 @@ class FleetFold:
         """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed."""
         row = live.row
         row.clock = max(row.clock, arrived)
-        if live.breaker.state == "closed":
+        if live.breaker.state == "closed" and live.breaker.admitted_share == 1:
             return
         self.registry.publish(live.end_command(row.clock))
         transition = live.breaker.advance(row.clock)

@@ -89,6 +89,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     the partitions of the originals, and a family's by those of the copies."""
     outage_at: Instant | None = None
     """Of a family that opened: the begin of the window in which its calls failed."""
+    admitted_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """As in the last record."""
 
     @property
     def key(self) -> bytes:

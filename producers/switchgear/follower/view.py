@@ -54,7 +54,7 @@ class CauseView:
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """One circuit as the fleet sees it. The last four fields follow from the others. ``passes`` is the decision about a plain call."""
+    """One circuit as the fleet sees it. The last five fields follow from the others. ``passes`` is the decision about a plain call."""
 
     circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
     tool_name: Annotated[str, msgspec.Meta(min_length=1)]
@@ -74,10 +74,14 @@ class CircuitView:
     fallback: tuple[str, ...] = ()
     family: str | None = None
     """Family of the tool. Null in records of older workers, and without one."""
+    admitted_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    """Share of the calls that a closed circuit admits. 1 in records of older workers."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)
     """Permit every call, as far as the fleet decides."""
+    recovers: bool = field(init=False, default=False)
+    """Permit the admitted share of the calls."""
     overrides: bool = field(init=False, default=False)
     """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
     forced: bool = field(init=False, default=False)
@@ -87,7 +91,9 @@ class CircuitView:
         overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
         forced = not overrides and "forced_open" in {self.mode, self.state}
         object.__setattr__(self, "reason", "" if self.cause is None else str(self.cause))
-        object.__setattr__(self, "passes", overrides or (self.state == "closed" and not forced))
+        closed = self.state == "closed" and not forced
+        object.__setattr__(self, "passes", overrides or (closed and self.admitted_share == 1))
+        object.__setattr__(self, "recovers", closed and not self.passes)
         object.__setattr__(self, "overrides", overrides)
         object.__setattr__(self, "forced", forced)
 

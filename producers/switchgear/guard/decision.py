@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from switchgear.breaker import BreakerPermit, BreakerRejection
+from switchgear.breaker.ramp import in_words
 from switchgear.breaker.states import PASSING
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.families import Family, FamilyPermit, family_finder
@@ -103,7 +104,7 @@ class CircuitDecision:
         lease = None
         if isinstance(found, LeaseView) and fleet.take_lease(view.circuit_id, found.lease_id):
             lease = (view.circuit_id, found.lease_id)
-        elif found != "pass":
+        elif found != "pass" or (view.recovers and not fleet.admits(view)):
             self._release(pending)
             return fleet.rejection(view)
         return Permit(
@@ -210,7 +211,9 @@ class CircuitDecision:
         if view is not None and view.forced and fleet.answer(view) == "refuse":
             return fleet.rejection(view)
         found = fleet.answer(family_view)
-        if found == "refuse":
+        if family_view.recovers and fleet.admits(family_view):
+            return self._family_locally(family, tool, family_view)
+        if found == "refuse" or family_view.recovers:
             return fleet.rejection(family_view, tool)
         if isinstance(found, LeaseView):
             return self._probe_family(fleet, family_view, found, tool, view, caller)
@@ -287,7 +290,7 @@ class CircuitDecision:
         """Return what the circuits of a family say about a call now."""
         fleet, view = self.fleet, self._views.get(family.circuit_id)
         if fleet is not None and view is not None:
-            if not view.passes:
+            if not view.passes and not view.recovers:
                 found = fleet.answer(view)
                 if found == "refuse":
                     return "refuses"
@@ -308,6 +311,8 @@ class CircuitDecision:
         self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
     ) -> Permit | Rejection | PendingProbe:
         """Decide where the fleet's circuit is open, forced open or half-open."""
+        if view.recovers:
+            return self._locally(view.tool_name, view, caller, family) if fleet.admits(view) else fleet.rejection(view)
         found = fleet.answer(view)
         if found == "refuse":
             return fleet.rejection(view)
@@ -395,6 +400,8 @@ class CircuitDecision:
         if family is not None:
             scope = "family"
         state, wait, cause = refused.state, refused.retry_after_s, refused.cause
+        if cause is not None and cause.rule == "recovery_ramp":
+            reason = in_words(cause.value or 1.0)
         return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause, family)
 
 

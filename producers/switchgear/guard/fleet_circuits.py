@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.refusal_summary import RefusalReporter
@@ -68,6 +69,8 @@ class FleetCircuits:
         self._waiting: dict[str, Future[None]] = {}
         self._requests: dict[str, _Request] = {}
         self._used_leases: dict[str, str] = {}
+        self._asked: dict[str, int] = {}
+        """Calls of this process by circuit, while it recovers."""
         self.forked()
         call_in_child(self.forked)
         follower.listeners.append(self.on_view)
@@ -78,18 +81,21 @@ class FleetCircuits:
         self._waiting.clear()
         self._requests.clear()
         self._used_leases.clear()
+        self._asked.clear()
 
     def on_view(self, view: CircuitView) -> None:
         """Take note of a circuit's new record."""
         with self._lock:
-            if view.passes:
+            if view.passes or view.recovers:
                 self._requests.pop(view.circuit_id, None)
                 self._used_leases.pop(view.circuit_id, None)
+            if not view.recovers:
+                self._asked.pop(view.circuit_id, None)
             waiter = self._waiting.get(view.circuit_id)
         ours = any(lease.emitter_id == self.emitter.emitter_id for lease in view.leases)
         if view.scope == "family" and self.on_family is not None:
-            self.on_family(view.tool_name, view.passes)
-        if waiter is not None and (view.passes or ours) and not waiter.done():
+            self.on_family(view.tool_name, view.passes or view.recovers)
+        if waiter is not None and (view.passes or view.recovers or ours) and not waiter.done():
             waiter.set_result(None)
 
     def view(self, tool: str, user_id: str, session_id: str | None) -> CircuitView | None:
@@ -103,12 +109,20 @@ class FleetCircuits:
             return view
         candidates = [view, self.views.get(f"{tool}|user={user_id}"), self.views.get(f"{tool}|session={session_id}")]
         found = [candidate for candidate in candidates if candidate is not None]
-        refusing = next((candidate for candidate in found if not candidate.passes), None)
-        return refusing or max(found, key=lambda each: (each.overrides, each.generation), default=None)
+        refusing = [candidate for candidate in found if not candidate.passes]
+        if refusing:
+            return min(refusing, key=lambda each: each.recovers)
+        return max(found, key=lambda each: (each.overrides, each.generation), default=None)
 
     def answer(self, view: CircuitView) -> FleetAnswer:
         """Return what ``view`` says about a call of this process now."""
         return fleet_answer(view, self.wall(), self.emitter.emitter_id)
+
+    def admits(self, view: CircuitView) -> bool:
+        """Count a call while a circuit recovers. Return whether it is one of those that this process admits."""
+        with self._lock:
+            asked = self._asked[view.circuit_id] = self._asked.get(view.circuit_id, 0) + 1
+        return admits(asked, view.admitted_share, phase_of(self.emitter.emitter_id))
 
     def reachable(self, view: CircuitView) -> bool:
         """Return whether the circuit's owner can answer a request. If not, the process's own breaker decides alone."""
@@ -131,7 +145,7 @@ class FleetCircuits:
             tool=tool or view.tool_name,
             state="forced_open" if view.forced else view.state,
             source="fleet",
-            reason=view.reason,
+            reason=in_words(view.admitted_share) if view.recovers else view.reason,
             retry_after_s=wait,
             last_error=view.last_error,
             generation=view.generation,
@@ -197,8 +211,11 @@ class FleetCircuits:
 
 
 def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer:
-    """Return what ``view`` says about a call at ``now`` (seconds since 1970) of the process ``emitter_id``."""
-    if view.passes:
+    """Return what ``view`` says about a call at ``now`` (seconds since 1970) of the process ``emitter_id``.
+
+    While the circuit recovers that is ``pass``, and :meth:`FleetCircuits.admits` picks the calls.
+    """
+    if view.passes or view.recovers:
         return "pass"
     for lease in view.leases:
         if lease.emitter_id == emitter_id and now < lease.expires_at:

@@ -51,8 +51,8 @@ _WHAT: Final = {
     "caller": "Calls of {0.tool} were rejected again and again",
 }
 """The message for operators, by what refused. The default names the circuit."""
-_CIRCUIT: Final = "The {0.source} circuit of {0.tool} is {0.state}"
-_FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, is {0.state}"
+_CIRCUIT: Final = "The {0.source} circuit of {0.tool} {1}"
+_FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, {1}"
 
 Source = Literal["local", "fleet", "session", "duplicate", "caller"]
 
@@ -72,7 +72,10 @@ class Rejection(msgspec.Struct, frozen=True):
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
-    """Seconds until a call may be tried. None if it isn't known: the circuit is forced open, or a probe is running."""
+    """Seconds until a call may be tried. None if it isn't known: the circuit is forced open, or a probe is running.
+
+    While the tool recovers (the state is ``closed``), the seconds until more calls are let through.
+    """
     last_error: str | None = None
     """Message of the last failure that counted."""
     fallback: str | None = None
@@ -103,20 +106,31 @@ class Rejection(msgspec.Struct, frozen=True):
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
         circuit = f"(circuit {self.state.replace('_', ' ')})"
-        if self.family is None:
-            words, it = [f"The tool {tool} is unavailable {circuit}."], "it again"
+        recovers = self.state == "closed"
+        it = "it again" if self.family is None else f"any tool of {one_line(self.family, MOST_NAME)}"
+        if recovers:
+            what = (
+                f"The tool {tool}"
+                if self.family is None
+                else f"The server {one_line(self.family, MOST_NAME)} of the tool {tool}"
+            )
+            words = [f"{what} is recovering, and only some calls are let through. This one was not."]
+        elif self.family is None:
+            words = [f"The tool {tool} is unavailable {circuit}."]
         else:
-            server = one_line(self.family, MOST_NAME)
             wrong = "must not be used" if self.state == "forced_open" else "does not answer"
-            words = [f"The tool {tool} is unavailable: its server {server} {wrong} {circuit}."]
-            it = f"any tool of {server}"
+            words = [
+                f"The tool {tool} is unavailable: its server {one_line(self.family, MOST_NAME)} {wrong} {circuit}."
+            ]
         last_error = self.last_error or ""
         if self.source == "fleet":  # another language's emitter may have left secrets in it
             last_error = redact(last_error)
         last_error = one_line(last_error, MOST_OF_AN_ERROR).rstrip(".: ")
         if last_error:
             words.append(f"Its last error was: {last_error}.")
-        if self.retry_after_s is None:
+        if recovers:
+            words.append("Try again shortly.")
+        elif self.retry_after_s is None:
             words.append(f"Do not call {it} now.")
         else:
             wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early
@@ -197,7 +211,9 @@ class CircuitOpenError(SwitchgearError):
     def _sentence(self, rejection: Rejection) -> str:
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
-        what = _WHAT.get(rejection.source, _CIRCUIT if rejection.family is None else _FAMILY_CIRCUIT).format(rejection)
+        default = _CIRCUIT if rejection.family is None else _FAMILY_CIRCUIT
+        state = "recovers" if rejection.state == "closed" else f"is {rejection.state}"
+        what = _WHAT.get(rejection.source, default).format(rejection, state)
         return f"{what}{why}{wait}."
 
     def __reduce__(self) -> tuple[type[CircuitOpenError], tuple[Any, ...], dict[str, Any]]:

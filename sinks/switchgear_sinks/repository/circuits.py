@@ -24,6 +24,7 @@ RECORD: Final = (
     "changed_at",
     "open_until",
     "attempt",
+    "admitted_share",
     "leases",
     "counts",
     "last_error",

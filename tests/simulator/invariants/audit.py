@@ -12,6 +12,7 @@ from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.evidence import Evidence
 from tests.simulator.invariants.families import Families
 from tests.simulator.invariants.probes import Probes, leases_of
+from tests.simulator.invariants.ramp import Ramp
 from tests.simulator.invariants.rebuild import Rebuild
 from tests.simulator.invariants.records import NAME, Records, Views
 from tests.simulator.invariants.recovery import Recovery
@@ -36,6 +37,7 @@ class Audit:
         self.records = Records(simulation, histories)
         self.evidence = Evidence(simulation, histories)
         self.recovery = Recovery(simulation, histories)
+        self.ramp = Ramp(simulation, histories)
         self.rebuild = Rebuild(simulation, histories)
         self.views = Views(histories)
         self.dead_letters = 0
@@ -48,6 +50,7 @@ class Audit:
             circuit_id = answer.view.circuit_id
             self.histories.note(circuit_id, "{} asks, knows version {}", process.name, process.version(circuit_id))
         self.recovery.arrived(process, tool, answer, self.records.newest)
+        self.ramp.arrived(process, tool, answer)
 
     def began(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Check a call that begins."""
@@ -80,6 +83,7 @@ class Audit:
         self.evidence.published(record, known)
         self.recovery.published(record, known)
         self.families.published(record, known, self.records.newest)
+        self.ramp.published(record, known, message)
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Note a message of the executions topic."""
@@ -115,6 +119,7 @@ class Audit:
             *self.evidence.lines(),
             self.recovery.line(),
             self.families.line(),
+            self.ramp.line(),
             self.rebuild.line(),
             self.views.line(),
         ]

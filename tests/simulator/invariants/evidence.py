@@ -140,7 +140,7 @@ class Evidence:
     def _justify(self, record: dict[str, Any], known: dict[str, Any] | None, rule: str | None) -> None:
         tool = record["circuit_id"]
         at_ms = round(instant(record["changed_at"]) * 1000)
-        if rule in _RULES:
+        if rule in _RULES or rule == "recovery_failed":
             tools = self._simulation.by_name[record["tool_name"]].policy.minimum_tools
             holds = self._breached(tool, rule or "", at_ms, tools)
         elif rule == "half_open_timeout":

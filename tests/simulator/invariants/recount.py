@@ -46,6 +46,8 @@ def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool, t
 
 
 def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
+    if rule == "recovery_failed":
+        return len(calls) >= 5 and sum(call.failed for call in calls) / len(calls) >= 0.5
     newest = int(calls[-1].at_ms / 1000 // PANE_S)
     window = [call for call in calls if int(call.at_ms / 1000 // PANE_S) > newest - PANES]
     callers = {call.emitter for call in window}

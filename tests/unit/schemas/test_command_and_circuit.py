@@ -70,6 +70,11 @@ def test_a_record_of_an_older_worker_has_no_permits_left():
     assert circuit.permits_left == 0
 
 
+def test_a_record_of_an_older_worker_admits_every_call():
+    circuit = Circuit(circuit_id="t", tool_name="t", state="closed", version=1, generation=1, changed_at=NOON)
+    assert Circuit.model_validate_json(circuit.model_dump_json(exclude={"admitted_share"})).admitted_share == 1
+
+
 def test_a_circuit_reads_back_as_written():
     circuit = Circuit(
         circuit_id="t",

@@ -29,6 +29,12 @@ SENTENCES = [
     ),
     ({"rule": "cusum", "value": 12, "threshold": 12}, "more calls failed than a healthy tool's do"),
     ({"rule": "consecutive_failures", "value": 5.0, "threshold": 5}, "5 calls in a row failed (the limit is 5)"),
+    ({"rule": "recovery_ramp", "value": 0.25}, "25 % of calls are admitted while the tool recovers"),
+    ({"rule": "recovery_ramp", "value": 1.0}, "the recovery is over, and all calls are admitted"),
+    (
+        {"rule": "recovery_failed", "value": 0.6, "threshold": 0.5, "sample": 5, "failed": 3},
+        "3 of the last 5 calls failed (60 %; the limit is 50 %) while the tool recovered",
+    ),
     ({"rule": "consecutive_failures", "value": 1, "threshold": 1}, "a call failed (the limit is 1)"),
     (
         {"rule": "failure_count", "value": 10, "threshold": 10, "sample": 40, "window_s": 300},

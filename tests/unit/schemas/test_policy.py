@@ -46,6 +46,14 @@ def test_every_class_counts_or_is_a_caller_error_or_cancelled():
         ({"max_wait_duration_in_open_state_s": 10}, "max_wait_duration_in_open_state_s"),
         ({"cusum": {"tolerable_failure_rate": 0.5, "broken_failure_rate": 0.5}}, "broken_failure_rate"),
         ({"max_wait_duration_in_half_open_state_s": 0}, "max_wait_duration_in_half_open_state_s"),
+        ({"recovery_ramp": []}, "recovery_ramp"),
+        ({"recovery_ramp": [0.1] * 21}, "recovery_ramp"),
+        ({"recovery_ramp": [0.1, 1]}, "rise from step to step, such as [0.1, 0.25, 0.5]"),
+        ({"recovery_ramp": [0.5, 0.25]}, "rise from step to step"),
+        ({"recovery_ramp": [0.5, 0.5]}, "rise from step to step"),
+        ({"recovery_ramp": [0, 0.5]}, "recovery_ramp.0"),
+        ({"recovery_ramp": 0.5}, "recovery_ramp"),
+        ({"recovery_ramp_step_s": 0}, "recovery_ramp_step_s"),
         ({"mode": "on"}, "mode"),
         ({"scope": "planet"}, "scope"),
         ({"counted_error_classes": ["weather"]}, "counted_error_classes"),
@@ -55,3 +63,11 @@ def test_a_wrong_policy_is_refused_and_the_key_named(wrong, says):
     with pytest.raises(ValidationError) as error:
         BreakerPolicy.model_validate(wrong)
     assert says in str(error.value)
+
+
+def test_a_ramp_is_off_by_default_and_its_shares_may_be_a_list():
+    assert BreakerPolicy().recovery_ramp is None
+    assert BreakerPolicy().recovery_ramp_step_s == 10
+    ramp = BreakerPolicy.model_validate({"recovery_ramp": [0.1, 0.25, 0.5]})
+    assert ramp.recovery_ramp == (0.1, 0.25, 0.5)
+    assert BreakerPolicy.model_validate_json(ramp.model_dump_json()) == ramp

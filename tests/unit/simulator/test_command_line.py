@@ -14,6 +14,7 @@ NAMES = [
     "counted-once",
     "recovered-closes",
     "server-recovers-at-once",
+    "monotonic-ramp",
     "rebuild-agrees",
     "views-converge",
     "two-runs-agree",

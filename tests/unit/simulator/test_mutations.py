@@ -7,6 +7,7 @@ import pytest
 from switchgear.breaker import Breaker, ResultKind, family_result_kind
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
+from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.values import Cause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.family_run import FamilyRun
@@ -237,6 +238,41 @@ def test_a_follower_that_misses_a_record_is_noticed(monkeypatch):
         CircuitTable, "apply", lambda self, key, value: None if b'"version":2,' in value else apply(self, key, value)
     )
     assert broken().invariant in {"views-converge", "recovered-closes", "no-call-while-open"}
+
+
+def test_an_owner_that_lets_all_calls_through_after_a_close_is_noticed(monkeypatch):
+    monkeypatch.setattr(Ramp, "begin", lambda *_: None)
+    error = broken(command_every_s=0.0)
+    assert error.invariant == "monotonic-ramp"
+    assert "no more than 0.1 are due" in str(error)
+
+
+def test_an_owner_whose_steps_are_too_short_is_noticed(monkeypatch):
+    climb = Ramp.climb
+    monkeypatch.setattr(Ramp, "climb", lambda self, policy, now: climb(self, policy, now + 5))
+    assert broken(calls_per_s=15.0, tools=4).invariant == "monotonic-ramp"
+
+
+def test_a_share_that_falls_is_noticed(monkeypatch):
+    climb = Ramp.climb
+
+    def falls(self, policy, now):
+        found = climb(self, policy, now)
+        if found == 0.5:
+            found = self.share = 0.1
+        return found
+
+    monkeypatch.setattr(Ramp, "climb", falls)
+    error = broken(calls_per_s=15.0, tools=4)
+    assert error.invariant == "monotonic-ramp"
+    assert "it admits 0.1 of the calls, after 0.25" in str(error)
+
+
+def test_a_guard_that_ignores_the_share_is_noticed(monkeypatch):
+    monkeypatch.setattr(FleetCircuits, "admits", lambda *_: True)
+    error = broken(calls_per_s=15.0, tools=4, processes=3)
+    assert error.invariant == "monotonic-ramp"
+    assert "admitted" in str(error)
 
 
 def test_two_runs_that_differ_are_noticed(monkeypatch):

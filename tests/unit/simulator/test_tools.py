@@ -4,7 +4,7 @@ from random import Random
 import pytest
 
 from switchgear_schemas.policy import FLEET_DEFAULT
-from tests.simulator.scenario import CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
+from tests.simulator.scenario import BY_DEGREES, CALL_LIMIT_S, GROWING_WAIT, THREE_PROBES, Scenario
 from tests.simulator.tools import KINDS, SERVER_KINDS, Outage, Schedule, SimulatedServer, SimulatedTool, make_tools
 
 
@@ -49,7 +49,7 @@ def test_the_calls_of_all_tools_add_up_and_a_few_tools_have_most_of_them(tools):
 
 
 def test_tools_differ_in_policy_and_in_their_own_errors(tools):
-    assert [tool.policy for tool in tools[:4]] == [FLEET_DEFAULT, THREE_PROBES, FLEET_DEFAULT, GROWING_WAIT]
+    assert [tool.policy for tool in tools[:4]] == [FLEET_DEFAULT, THREE_PROBES, BY_DEGREES, GROWING_WAIT]
     assert all(0.01 <= tool.error_rate <= 0.05 for tool in tools)
     assert sum(tool.foreign for tool in tools) == 23
 

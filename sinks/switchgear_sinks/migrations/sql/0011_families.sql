@@ -1,11 +1,14 @@
--- Circuits of families: the tools of one server have a circuit together, besides one each.
+-- Circuits of families: the tools of one server have a circuit together, besides one each. Circuits that recover by a ramp.
 
 ALTER TABLE circuit_transitions {on_cluster}
     ADD COLUMN IF NOT EXISTS family LowCardinality(String) DEFAULT ''
-        COMMENT 'Family of the tool, such as mcp:weather; empty without one' AFTER tool_name;
+        COMMENT 'Family of the tool, such as mcp:weather; empty without one' AFTER tool_name,
+    ADD COLUMN IF NOT EXISTS admitted_share Float64 DEFAULT 1
+        COMMENT 'Share of the calls that go while it is closed; below 1 while the tool recovers by a ramp' AFTER attempt;
 
 ALTER TABLE circuit_transitions {on_cluster}
     COMMENT COLUMN tool_name 'Name of the tool; of the circuit of a family: the family',
+    COMMENT COLUMN attempt 'Opens in a row without a close between them; a close by a ramp counts once the ramp is over',
     COMMENT COLUMN scope 'What the circuit is kept for: tool, user, session or family';
 
 ALTER TABLE tool_metrics {on_cluster}

@@ -386,3 +386,15 @@ def test_an_error_names_its_type_once():
 def test_a_long_message_wraps_before_a_long_name_folds():
     long = execution(tool_name="t" * 60, error_message="words and " * 60)
     assert "t" * 60 in text_of(tables.executions([long], ""), width=140)
+
+
+def test_a_circuit_that_recovers_is_listed_with_its_share():
+    cause = {"rule": "recovery_ramp", "value": 0.25, "threshold": None, "actor": None, "reason": None}
+    one = circuit(state="closed", open_until=None, admitted_share=0.25, cause=cause)
+    shown = text_of(tables.circuits({"circuits": [one], "checked_at": NOW}), 160)
+    assert "recovering 25 %" in shown
+    assert "25 % of calls are admitted while the tool recovers" in shown
+    done = text_of(tables.circuits({"circuits": [circuit(state="closed", admitted_share=1.0)], "checked_at": NOW}))
+    assert "recovering" not in done
+    history = text_of(tables.circuit_history({"history": [one], "checked_at": NOW}), 160)
+    assert "closed → recovering 25 %" in history

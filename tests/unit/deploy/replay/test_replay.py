@@ -126,3 +126,22 @@ def test_the_same_history_and_policy_give_the_same_bytes(tmp_path):
     )
     assert first == second
     assert len(first) > 10
+
+
+def test_a_replay_refuses_the_calls_that_a_ramp_would_have_refused(tmp_path):
+    ramp = THREE.model_copy(update={"recovery_ramp": (0.1, 0.5), "recovery_ramp_step_s": 10})
+    recovered = [call(20 + second / 10) for second in range(400)]
+    *transitions, last = run(tmp_path, [*FAILING[:3], *recovered], ramp)
+    assert [(one["at"][17:], one["cause"]["rule"], one["cause"].get("value")) for one in transitions[2:]] == [
+        ("20.000Z", "probe_succeeded", 1.0),
+        ("30.000Z", "recovery_ramp", 0.5),
+        ("40.000Z", "recovery_ramp", 1.0),
+    ]
+    refused = last["summary"]["refused"]
+    assert (refused["calls"], refused["succeeded"]) == (90 + 50, 140), "of 99 calls at 10 % and 100 at 50 %"
+
+
+def test_an_open_during_a_ramp_counts_as_a_reopen(tmp_path):
+    ramp = THREE.model_copy(update={"recovery_ramp": (0.9,), "recovery_ramp_step_s": 100})
+    *_, last = run(tmp_path, [*FAILING[:3], call(20), *(call(21 + second, "error") for second in range(5))], ramp)
+    assert (last["summary"]["opens"], last["summary"]["reopens"], last["summary"]["closes"]) == (1, 1, 1)

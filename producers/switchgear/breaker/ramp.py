@@ -1,0 +1,114 @@
+"""The recovery by degrees: after a close by probes, a growing share of the calls goes, until all go.
+
+The owner's record says which share. Each process picks its own calls by :func:`admits`, without asking.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Final
+from zlib import crc32
+
+import msgspec
+from msgspec import Meta
+
+from switchgear.breaker.values import Cause, Count, Instant
+from switchgear_schemas.enums import MOST_STEPS
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
+
+FEWEST_CALLS: Final = 5
+"""Calls of the ramp before their failure rate is judged."""
+FAILURE_RATE: Final = 0.5
+"""The failure rate that opens again, if the policy has no ``failure_rate_threshold``."""
+
+
+def admits(n: int, share: float, phase: float) -> bool:
+    """Return whether call ``n`` of a process, counted from 1, is one of the ``share`` that goes.
+
+    Of any calls in a row exactly the share goes, to within one call, and evenly. Processes with other phases pick other calls.
+    """
+    return math.floor(n * share + phase) > math.floor((n - 1) * share + phase)
+
+
+def phase_of(emitter_id: str) -> float:
+    """Return the phase of a process, a number in [0, 1)."""
+    return crc32(emitter_id.encode(errors="surrogatepass")) / 2**32
+
+
+def in_words(share: float) -> str:
+    """Return why a call was refused that is not one of the share."""
+    return f"recovery: {share * 100:.4g} % of calls are admitted"
+
+
+class Ramp(msgspec.Struct, array_like=True):
+    """How far a circuit has recovered. A snapshot holds it as it is.
+
+    Steps begin when the clock says so, not when they are noticed. The share never falls, whatever policy follows.
+    """
+
+    began: Instant
+    """When the circuit closed."""
+    share: Annotated[float, Meta(gt=0, lt=1)]
+    step: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
+    calls: Count = 0
+    """Calls since the close that count."""
+    failed: Count = 0
+    asked: Count = 0
+    """Calls of this process, both permitted and refused."""
+
+    @classmethod
+    def begin(cls, policy: BreakerPolicy, now: float) -> Ramp | None:
+        """Return the ramp of a circuit that closes now. None if its policy has none."""
+        return cls(now, policy.recovery_ramp[0]) if policy.recovery_ramp else None
+
+    def climb(self, policy: BreakerPolicy, now: float) -> float | None:
+        """Go to the step that is due. Return the new share, which is 1 after the last step. None: the share stays."""
+        shares = policy.recovery_ramp or ()
+        while now >= self.began + (self.step + 1) * policy.recovery_ramp_step_s:
+            self.step += 1
+            if self.step >= len(shares):
+                return 1.0
+        share = max(self.share, shares[self.step])
+        if share == self.share:
+            return None
+        self.share = share
+        return share
+
+    def follow(self, policy: BreakerPolicy) -> Ramp | None:
+        """Return the ramp under another policy. None if that one has no such step."""
+        shares = policy.recovery_ramp or ()
+        if self.step >= len(shares):
+            return None
+        self.share = max(self.share, shares[self.step])
+        return self
+
+    def admits_next(self) -> bool:
+        """Count a call of this process. Return whether it goes."""
+        self.asked += 1
+        return admits(self.asked, self.share, 0.0)
+
+    def began_step_at(self, policy: BreakerPolicy) -> float:
+        """Return when the present step began."""
+        return self.began + self.step * policy.recovery_ramp_step_s
+
+    def rest_of_step_s(self, policy: BreakerPolicy, now: float) -> float:
+        """Return the seconds until the next step."""
+        return max(0.0, self.began_step_at(policy) + policy.recovery_ramp_step_s - now)
+
+    def over(self, policy: BreakerPolicy, now: float) -> bool:
+        """Return whether the last step has ended."""
+        return now >= self.began + len(policy.recovery_ramp or ()) * policy.recovery_ramp_step_s
+
+    def add(self, *, failed: bool) -> None:
+        """Count a call that counts."""
+        self.calls += 1
+        self.failed += failed
+
+    def breach(self, policy: BreakerPolicy) -> Cause | None:
+        """Return why the circuit opens again, or None."""
+        threshold = FAILURE_RATE if policy.failure_rate_threshold is None else policy.failure_rate_threshold
+        if self.calls < FEWEST_CALLS or self.failed / self.calls < threshold:
+            return None
+        return Cause("recovery_failed", self.failed / self.calls, float(threshold), self.calls, failed=self.failed)

@@ -1,0 +1,263 @@
+"""A circuit that closed after probes lets a growing share of the calls through, and opens again at little cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
+from switchgear.breaker.snapshot import SnapshotError, decode, encode
+from switchgear_schemas import BreakerPolicy
+
+OK = Result()
+BAD = Result(ResultKind.FAILURE)
+SHARES = (0.1, 0.25, 0.5)
+RULES = {
+    "consecutive_failures": 3,
+    "wait_duration_in_open_state_s": 60,
+    "backoff_multiplier": 2,
+    "recovery_ramp": SHARES,
+    "recovery_ramp_step_s": 10,
+}
+POLICY = BreakerPolicy(**RULES)
+CLOSED_AT = 1_060.0
+
+
+def recovering(policy=POLICY):
+    """Return a circuit that opened at 1000 and closed at 1060 by a probe."""
+    breaker = Breaker("search", policy, 0.0)
+    for _ in range(3):
+        breaker.record(1_000.0, BAD)
+    probe = breaker.try_acquire(CLOSED_AT)
+    assert isinstance(probe, BreakerPermit)
+    assert probe.probe
+    moved = breaker.record(CLOSED_AT, OK, probe)
+    assert moved is not None
+    assert (moved.previous, moved.state) == ("half_open", "closed")
+    return breaker
+
+
+def admitted(breaker, now, calls):
+    """Return how many of ``calls`` at ``now`` are permitted, and report each as a success."""
+    permits = [breaker.try_acquire(now) for _ in range(calls)]
+    for permit in permits:
+        if isinstance(permit, BreakerPermit):
+            breaker.record(now, OK, permit)
+    return sum(isinstance(permit, BreakerPermit) for permit in permits)
+
+
+def test_admits_exactly_the_share_of_each_step_and_then_every_call():
+    breaker = recovering()
+    found = [admitted(breaker, CLOSED_AT + second, 1_000) for second in (0, 9.9, 10, 20, 29.9, 30)]
+    assert found == [100, 100, 250, 500, 500, 1_000]
+    assert breaker.state == "closed"
+    assert breaker.admitted_share == 1
+    assert breaker.quiet is not None, "the shortcut is back"
+
+
+def test_the_first_step_begins_with_the_close_and_each_next_one_is_a_transition():
+    breaker = recovering()
+    assert breaker.admitted_share == 0.1
+    steps = [step for second in range(40) if (step := breaker.advance(CLOSED_AT + second)) is not None]
+    assert [(step.at, step.cause.rule, step.cause.value) for step in steps] == [
+        (1_070, "recovery_ramp", 0.25),
+        (1_080, "recovery_ramp", 0.5),
+        (1_090, "recovery_ramp", 1.0),
+    ]
+    assert {(step.previous, step.state, step.generation) for step in steps} == {("closed", "closed", 3)}
+
+
+def test_several_steps_that_are_due_are_one_transition_to_the_latest():
+    breaker = recovering()
+    step = breaker.advance(CLOSED_AT + 25)
+    assert step is not None
+    assert (step.at, step.cause.value, breaker.admitted_share) == (1_080, 0.5, 0.5)
+    assert breaker.advance(CLOSED_AT + 25) is None
+
+
+def test_a_refusal_says_when_more_calls_are_let_through():
+    breaker = recovering()
+    refusals = [answer for _ in range(9) if isinstance(answer := breaker.try_acquire(CLOSED_AT + 4), BreakerRejection)]
+    assert len(refusals) == 9
+    assert {(refusal.state, refusal.retry_after_s) for refusal in refusals} == {("closed", 6.0)}
+    assert refusals[0].cause is not None
+    assert (refusals[0].cause.rule, refusals[0].cause.value) == ("recovery_ramp", 0.1)
+    assert breaker.counts(CLOSED_AT + 4).rejected == 9
+    assert not breaker.would_refuse(CLOSED_AT + 4)
+    assert breaker.open_at(CLOSED_AT + 4) is None
+
+
+def test_there_is_no_shortcut_during_the_ramp():
+    breaker = recovering()
+    assert breaker.quiet is None
+    assert breaker.steady() is None
+    breaker.record_event(CLOSED_AT + 1, OK, breaker.generation, None)
+    assert breaker.quiet is None
+    breaker.advance(CLOSED_AT + 30)
+    assert breaker.quiet is not None
+    assert breaker.steady() is not None
+
+
+def test_without_a_ramp_every_call_goes_after_the_close():
+    breaker = recovering(BreakerPolicy(**RULES | {"recovery_ramp": None}))
+    assert breaker.admitted_share == 1
+    assert admitted(breaker, CLOSED_AT, 1_000) == 1_000
+
+
+def test_failures_during_the_ramp_open_again_at_once_and_the_wait_grows():
+    policy = BreakerPolicy(**RULES | {"consecutive_failures": None, "failure_count": 100})
+    breaker = Breaker("search", policy, 0.0)
+    breaker.transition_to("open", 1_000.0, actor="test")
+    probe = breaker.try_acquire(CLOSED_AT)
+    breaker.record(CLOSED_AT, OK, probe)
+    opened = None
+    for number in range(5):
+        assert opened is None
+        opened = breaker.record_event(CLOSED_AT + 1, BAD if number > 1 else OK, breaker.generation, None)
+    assert opened is not None
+    assert (opened.state, opened.attempt) == ("open", 2)
+    cause = opened.cause
+    assert (cause.rule, cause.value, cause.threshold, cause.sample) == ("recovery_failed", 0.6, 0.5, 5)
+    assert opened.open_until == CLOSED_AT + 1 + 120, "twice the first wait"
+    assert breaker.admitted_share == 1
+    breaker.record(opened.open_until, OK, breaker.try_acquire(opened.open_until))
+    assert breaker.admitted_share == 0.1, "the next ramp begins with its first step"
+
+
+def test_an_ordinary_rule_opens_during_the_ramp_and_counts_as_another_attempt():
+    breaker = recovering()
+    moved = [breaker.record_event(CLOSED_AT + 1, BAD, breaker.generation, None) for _ in range(3)]
+    opened = moved[-1]
+    assert opened is not None
+    assert (opened.cause.rule, opened.attempt) == ("consecutive_failures", 2)
+
+
+def test_an_open_after_the_ramp_is_the_first_attempt():
+    breaker = recovering()
+    breaker.advance(CLOSED_AT + 30)
+    for _ in range(3):
+        breaker.record(CLOSED_AT + 31, BAD)
+    assert (breaker.state, breaker.attempt) == ("open", 1)
+
+
+def test_ignored_and_late_results_drive_the_ramp_but_are_no_evidence_of_it():
+    breaker = recovering()
+    for _ in range(9):
+        breaker.record_event(CLOSED_AT + 1, Result(ResultKind.IGNORED), breaker.generation, None)
+        breaker.record_event(CLOSED_AT + 1, BAD, breaker.generation - 1, None)
+    assert breaker.state == "closed"
+    step = breaker.record_event(CLOSED_AT + 10, BAD, breaker.generation - 1, None)
+    assert step is not None
+    assert step.cause.value == 0.25
+    step = breaker.record_event(CLOSED_AT + 20, Result(ResultKind.IGNORED), breaker.generation, None)
+    assert step is not None
+    assert step.cause.value == 0.5
+
+
+@pytest.mark.parametrize("verb", ["close", "reset", "auto"])
+def test_an_operators_command_ends_the_ramp_at_once(verb):
+    breaker = recovering()
+    told = breaker.command(verb, CLOSED_AT + 1, actor="ana")
+    assert told is not None
+    assert (told.state, told.cause.rule, told.attempt) == ("closed", "command", 0)
+    assert breaker.admitted_share == 1
+    assert breaker.command("auto", CLOSED_AT + 2, actor="ana") is None
+    assert admitted(breaker, CLOSED_AT + 2, 100) == 100
+
+
+@pytest.mark.parametrize("before", ["open", "half_open", "forced_open", "disabled"])
+def test_a_close_by_an_operator_has_no_ramp(before):
+    breaker = Breaker("search", POLICY, 0.0)
+    breaker.transition_to("open", 1.0, actor="ana")
+    breaker.transition_to(before, 1.0, actor="ana")
+    breaker.command("close", 2.0, actor="ana")
+    assert (breaker.state, breaker.admitted_share, breaker.attempt) == ("closed", 1, 0)
+
+
+@pytest.mark.parametrize("verb", ["disable", "metrics_only", "force_open"])
+def test_no_ramp_holds_in_a_commanded_state(verb):
+    breaker = recovering()
+    breaker.command(verb, CLOSED_AT + 1, actor="ana")
+    assert breaker.admitted_share == 1
+    assert breaker.advance(CLOSED_AT + 100) is None
+
+
+def test_a_new_policy_ends_the_ramp_or_goes_on_with_its_steps():
+    breaker = recovering()
+    breaker.set_policy(
+        BreakerPolicy(**RULES | {"recovery_ramp": (0.2, 0.8), "recovery_ramp_step_s": 100}), CLOSED_AT + 1
+    )
+    assert breaker.admitted_share == 0.2
+    assert breaker.advance(CLOSED_AT + 99) is None
+    breaker.set_policy(BreakerPolicy(**RULES | {"recovery_ramp": None}), CLOSED_AT + 99)
+    assert (breaker.admitted_share, breaker.attempt) == (1, 0)
+
+
+def test_a_fixed_window_still_drops_results_of_an_earlier_window_during_the_ramp():
+    policy = BreakerPolicy(**RULES | {"sliding_window_size": 60, "sliding_window_panes": 1})
+    breaker = recovering(policy)
+    permit = next(answer for _ in range(10) if isinstance(answer := breaker.try_acquire(CLOSED_AT), BreakerPermit))
+    assert permit.started_at == CLOSED_AT
+    breaker.record(1_081.0, BAD, permit)
+    assert breaker.counts(1_081.0).failed == 0
+
+
+def test_a_circuit_in_its_ramp_is_not_forgotten():
+    breaker = recovering(BreakerPolicy(**RULES | {"recovery_ramp_step_s": 10_000}))
+    assert not breaker.may_retire(CLOSED_AT + 4_000)
+    assert breaker.may_retire(CLOSED_AT + 30_000)
+
+
+def test_a_snapshot_holds_the_ramp():
+    breaker = recovering()
+    breaker.advance(CLOSED_AT + 12)
+    breaker.record_event(CLOSED_AT + 12, BAD, breaker.generation, None)
+    admitted(breaker, CLOSED_AT + 13, 7)
+    saved = breaker.snapshot()
+    again = Breaker.restore(saved, POLICY)
+    assert again.snapshot() == saved
+    assert (again.admitted_share, again.attempt) == (0.25, 1)
+    assert admitted(breaker, CLOSED_AT + 14, 53) == admitted(again, CLOSED_AT + 14, 53) == 14, (
+        "60 asked in all, and 1 went"
+    )
+    for each in (breaker, again):
+        each.advance(CLOSED_AT + 30)
+    assert again.snapshot() == breaker.snapshot()
+    assert Breaker.restore(saved, BreakerPolicy(**RULES | {"recovery_ramp": None})).admitted_share == 1
+
+
+def test_a_snapshot_without_a_ramp_loads_as_one_of_an_older_version_did():
+    breaker = recovering(BreakerPolicy(**RULES | {"recovery_ramp": None}))
+    saved = decode(breaker.snapshot())
+    assert saved.ramp is None
+    assert Breaker.restore(encode(saved), POLICY).admitted_share == 1
+
+
+def test_an_open_circuit_with_a_ramp_is_not_a_snapshot():
+    saved = decode(recovering().snapshot())
+    saved.state = 3
+    with pytest.raises(SnapshotError, match="it is forced_open with a ramp"):
+        Breaker.restore(encode(saved), POLICY)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 8), st.sampled_from([OK, OK, OK, BAD, Result(ResultKind.IGNORED)])), max_size=60),
+    st.integers(0, 60),
+)
+def test_the_share_only_rises_within_a_generation_wherever_a_snapshot_is_taken(calls, cut):
+    breaker, other = recovering(), recovering()
+    now, last = CLOSED_AT, (breaker.generation, breaker.admitted_share)
+    for number, (wait, result) in enumerate(calls):
+        now += wait
+        if number == cut:
+            other = Breaker.restore(other.snapshot(), POLICY)
+        for each in (breaker, other):
+            answer = each.try_acquire(now)
+            if isinstance(answer, BreakerPermit):
+                each.record(now, result, answer)
+        assert breaker.snapshot() == other.snapshot()
+        share = breaker.admitted_share
+        assert share in (*SHARES, 1)
+        assert breaker.generation > last[0] or share >= last[1]
+        last = breaker.generation, share
