@@ -82,3 +82,14 @@ def test_refuses_an_unknown_table_at_the_top_and_names_the_nearest(tmp_path):
     path.write_text('[families."mcp:*"]\nminimum_tools = 3\n')
     with pytest.raises(PolicyError, match="Did you mean family"):
         PolicySet.load(path)
+
+
+def test_families_may_have_a_ramp_and_one_of_them_may_go_without(tmp_path):
+    path = tmp_path / "policies.toml"
+    path.write_text('[family."mcp:*"]\nrecovery_ramp = [0.1, 0.5]\n[family."mcp:weather"]\nrecovery_ramp = "off"\n')
+    policies = PolicySet.load(path)
+    assert policies.effective_family("mcp:github").recovery_ramp == (0.1, 0.5)
+    assert policies.effective_family("mcp:weather").recovery_ramp is None
+    path.write_text('[family."mcp:*"]\nrecovery_ramp = [0.5, 0.1]\n')
+    with pytest.raises(PolicyError, match="rise from step to step"):
+        PolicySet.load(path)

@@ -96,3 +96,16 @@ async def test_history_is_newest_first_and_has_each_version_once(store, circuits
 async def test_no_circuits_are_an_empty_list(circuits):
     assert await circuits.current(NOW) == []
     assert await circuits.history() == []
+
+
+async def test_the_steps_of_a_ramp_are_stored_and_are_neither_opens_nor_later_closes(store, circuits):
+    shares = (0.1, 0.25, 1.0)
+    steps = [
+        record("search", 3 + place, "closed", "half_open", 2, admitted_share=share)
+        for place, share in enumerate(shares)
+    ]
+    await store_circuits(store, [record("search", 1, "open", "closed"), *steps])
+    (found,) = await circuits.current(NOW)
+    assert (found["admitted_share"], found["opens"]) == (1, 1)
+    assert found["last_closed_at"] == NOW + timedelta(minutes=2)
+    assert [each["admitted_share"] for each in await circuits.history("search")] == [1, 0.25, 0.1, 1]

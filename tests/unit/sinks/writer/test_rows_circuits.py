@@ -74,3 +74,12 @@ def test_a_circuit_without_a_name_is_a_dead_letter_that_names_the_field(name):
     value = json.dumps(fields | {name: ""}).encode()
     rows = CircuitRows().rows([Message("t.circuits", 0, 0, 1_795_262_400_000, b"t", value)])
     assert (rows.values, [letter.field for letter in rows.dead]) == ([], [name])
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "-1", '"x"', "null", "NaN"])
+def test_a_record_with_an_impossible_share_is_rejected(share: str) -> None:
+    value = OPEN.model_dump_json().replace('"admitted_share":1.0', f'"admitted_share":{share}')
+    assert share in value
+    made = MAKER.rows(records(value.encode()))
+    assert not made.values
+    assert len(made.rejected) == 1
