@@ -26,7 +26,7 @@ from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_stack
 
 if TYPE_CHECKING:
-    from switchgear.breaker import BreakerPermit
+    from switchgear.breaker import Breaker, BreakerPermit
     from switchgear.emitter.buffer import Item
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.fleet_circuits import FleetCircuits
@@ -91,21 +91,87 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
     """Return ``function`` behind its tool's circuit, without its name and signature. ``full`` is it on the full path."""
     decision = plan.runtime.decision
     tool, off_path = plan.tool, _OffPath(plan, function)
-    if off_path.family is not None and off_path.family_breaker is None:  # there are too many families
-        return full
+    family = off_path.family_breaker
     if decision.fleet is not None:
         return _emitting(plan, decision.fleet, function, full)
-    circuits, sessions = decision.local.circuits, session_stack.get
-    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
-    family = off_path.family_breaker
+    if family is not None:
+        return _in_family(plan, off_path, family, function, full)
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() is not None:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        of_family = None if family is None else family.quiet
-        if quiet is None or (family is not None and of_family is None):
+        if quiet is None:
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
+            return full(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs) if kwargs else function(*args)
+        except BaseException as error:
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None))
+            raise
+        if type(result) not in HARMLESS and _needs_report(result):
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None))
+        if circuit.breaker.quiet is not quiet:
+            off_path.permit(circuit, quiet, None).success()
+        return result
+
+    return call
+
+
+def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
+    """:func:`plain_guard` for coroutine functions."""
+    decision = plan.runtime.decision
+    tool, off_path = plan.tool, _OffPath(plan, function)
+    family = off_path.family_breaker
+    if decision.fleet is not None:
+        return _emitting_async(plan, decision.fleet, function, full)
+    if family is not None:
+        return _in_family_async(plan, off_path, family, function, full)
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    routed = plan.runtime.fallbacks.named
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        circuit = circuits.get(tool)
+        if circuit is None or sessions() is not None:
+            return await full(*args, **kwargs)
+        quiet = circuit.breaker.quiet
+        if quiet is None:
+            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
+            if refusal is not None:
+                raise CircuitOpenError(refusal)
+            return await full(*args, **kwargs)
+        try:
+            result = await (function(*args, **kwargs) if kwargs else function(*args))
+        except BaseException as error:
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None))
+            raise
+        if type(result) not in HARMLESS and classify_result(result) is not None:
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None))
+        if circuit.breaker.quiet is not quiet:
+            off_path.permit(circuit, quiet, None).success()
+        return result
+
+    return call
+
+
+def _in_family(plan: GuardPlan, off_path: _OffPath, family: Breaker, function: Function, full: Function) -> Function:
+    """Return :func:`plain_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
+    tool, decision = plan.tool, plan.runtime.decision
+    circuits, sessions = decision.local.circuits, session_stack.get
+    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        circuit = circuits.get(tool)
+        if circuit is None or sessions() is not None:
+            return full(*args, **kwargs)
+        quiet = circuit.breaker.quiet
+        of_family = family.quiet
+        if quiet is None or of_family is None:
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
@@ -117,32 +183,28 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
             raise
         if type(result) not in HARMLESS and _needs_report(result):
             return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
-        if circuit.breaker.quiet is not quiet or (family is not None and family.quiet is not of_family):
+        if circuit.breaker.quiet is not quiet or family.quiet is not of_family:
             off_path.permit(circuit, quiet, of_family).success()
         return result
 
     return call
 
 
-def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
-    """:func:`plain_guard` for coroutine functions."""
-    decision = plan.runtime.decision
-    tool, off_path = plan.tool, _OffPath(plan, function)
-    if off_path.family is not None and off_path.family_breaker is None:  # as above
-        return full
-    if decision.fleet is not None:
-        return _emitting_async(plan, decision.fleet, function, full)
+def _in_family_async(
+    plan: GuardPlan, off_path: _OffPath, family: Breaker, function: Coroutine, full: Coroutine
+) -> Coroutine:
+    """Return :func:`plain_async_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
+    tool, decision = plan.tool, plan.runtime.decision
     circuits, sessions = decision.local.circuits, session_stack.get
     routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
-    family = off_path.family_breaker
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
         if circuit is None or sessions() is not None:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        of_family = None if family is None else family.quiet
-        if quiet is None or (family is not None and of_family is None):
+        of_family = family.quiet
+        if quiet is None or of_family is None:
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
@@ -154,7 +216,7 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             raise
         if type(result) not in HARMLESS and classify_result(result) is not None:
             return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
-        if circuit.breaker.quiet is not quiet or (family is not None and family.quiet is not of_family):
+        if circuit.breaker.quiet is not quiet or family.quiet is not of_family:
             off_path.permit(circuit, quiet, of_family).success()
         return result
 

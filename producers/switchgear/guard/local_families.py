@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MAX_FAMILIES: Final = 1_000
-"""The most circuits. Invented names can't make more."""
+"""The most circuits. Invented names can't make more: the calls of one more family pass uncounted by it."""
 _DEFAULT: Final = policy_in_force(
     PlainPolicy(consecutive_failures=5, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"}))
 )
@@ -52,6 +52,7 @@ class LocalFamilies:
         self._clock = clock
         self._lock = threading.RLock()
         self._circuits: dict[str, LocalCircuit] = {}
+        self._uncounted = LocalCircuit(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), 0.0))
         self._outages: dict[str, float] = {}
         """By circuit id, when the outage of an open family began."""
         self._fleet_outages: dict[str, float] = {}
@@ -59,8 +60,8 @@ class LocalFamilies:
         tools.on_new_tool = self._called
         call_in_child(self.forked)
 
-    def get(self, family: Family) -> LocalCircuit | None:
-        """Return the circuit of a family, or None if there are too many."""
+    def get(self, family: Family) -> LocalCircuit:
+        """Return the circuit of a family. If there are too many, it is one that lets all calls pass uncounted."""
         found = self._circuits.get(family.name)
         if found is not None:
             return found
@@ -69,7 +70,7 @@ class LocalFamilies:
                 breaker = Breaker(family.circuit_id, self._policy_of(family.name), self._clock())
                 breaker.on_move = self._moved
                 self._circuits[family.name] = LocalCircuit(breaker, family.name)
-            return self._circuits.get(family.name)
+            return self._circuits.get(family.name, self._uncounted)
 
     def on_fleet(self, name: str, passes: bool) -> None:
         """Follow the fleet's circuit of a family. When it closes after an outage, circuits that opened since then are probed at once."""
@@ -95,6 +96,7 @@ class LocalFamilies:
     def forked(self) -> None:
         """In the child of a fork: the parent's threads, which hold locks and make probes, aren't here."""
         self._lock = threading.RLock()
+        self._uncounted.reset_lock()
         for circuit in self.all_now():
             circuit.reset_lock()
             circuit.breaker.abandon_probes()
@@ -102,8 +104,8 @@ class LocalFamilies:
     def _called(self, tool: str) -> None:
         """Note a tool that is called for the first time: while it answers, another one that fails doesn't open the family."""
         family = self._family_of(tool)
-        circuit = None if family is None else self.get(family)
-        if circuit is not None:
+        if family is not None:
+            circuit = self.get(family)
             with circuit.lock:
                 circuit.breaker.note_tools((tool,))
 
