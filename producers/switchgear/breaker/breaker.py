@@ -162,10 +162,7 @@ class Breaker(CircuitFields):
         return moved or self._transition(self.state, granted, self.counts(self.clock))
 
     def end_wait_early(self, now: float, cause: Cause) -> Transition | None:
-        """Permit a probe of an open circuit at once. Return None if it is not open, an operator opened it, or its wait is over.
-
-        None means that nothing changed.
-        """
+        """Permit a probe of an open circuit at once. Return None, unchanged, if an operator opened it or its wait is over."""
         now = max(now, self.clock)
         commanded = self.cause is not None and self.cause.rule == "command"
         if self.state != "open" or commanded or self.open_until is None or self.open_until <= now:

@@ -181,9 +181,14 @@ class FleetCircuits:
             self._waiting.pop(circuit_id, None)
 
     def owner_silent(self, view: CircuitView) -> bool:
-        """Return whether requests about this very version were unanswered for too long: the circuit has no owner."""
+        """Return whether requests about this very version were unanswered for too long: the circuit has no owner.
+
+        Requests before the end of the wait get no answer. A process whose clock was ahead at first may have sent some.
+        """
         known = self._requests.get(view.circuit_id)
-        return known is not None and known.version == view.version and known.last - known.first >= self._silence_s
+        if known is None or known.version != view.version or known.last - known.first < self._silence_s:
+            return False
+        return view.open_until is None or self.wall() - view.open_until >= self._silence_s
 
     def owner_silent_s(self) -> dict[str, float]:
         """Return the seconds since the first request, by circuit, where repeated requests got no answer."""

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from tests.support.processes import Child, all_ended, python, switchgear
+from tests.support.recovering import until
 from tests.support.shared_tool import SharedTool
 
 pytestmark = pytest.mark.integration
@@ -92,7 +93,6 @@ async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_pe
                 await all_see(children, {f"refused by {SERVER}": TOOLS})
                 await asyncio.sleep(3)  # at least one probe of the dead server has failed
                 recovery = server.rise(probes)
-                async with asyncio.timeout(40):
-                    await recovery.over.wait()
+                await until(recovery.over.is_set, "the probes of the recovered server")
                 assert (recovery.probes, recovery.plain) == (probes, 0)
                 await all_see(children, {"answered": TOOLS})

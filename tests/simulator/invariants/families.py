@@ -58,7 +58,8 @@ class Families:
         self.check(server)
         if state == "open" and before == "closed":
             self.opens += 1
-            self._opened[circuit_id] = instant(record["changed_at"])
+            if rule != "command":  # that is not an outage
+                self._opened[circuit_id] = instant(record["changed_at"])
         if before == "half_open" and rule == "probe_failed":
             self.stays[self._reached(server, known)] += 1
         if state == "closed":

@@ -196,6 +196,12 @@ def test_a_caller_with_a_newer_record_of_the_family_gets_the_present_one(world):
     assert (told.state, told.cause.rule) == ("closed", "asked")
 
 
+def test_a_request_for_a_probe_of_a_family_that_has_closed_publishes_nothing_of_the_tool(world):
+    world.say(tool_name=TOOLS[0])
+    reject(world, TOOLS[0], 1, family_generation=0)
+    assert world.records(TOOLS[0]) == world.records(FAMILY) == []
+
+
 def test_tools_are_asked_for_probes_again_once_the_family_is_closed(world):
     for _ in range(3):
         fail(world, TOOLS[0], error_class="server")

@@ -57,3 +57,14 @@ def test_a_closed_circuit_has_no_unanswered_requests() -> None:
         asked.ask()
     asked.fleet.on_view(replace(OPEN, state="closed"))
     assert asked.fleet.owner_silent_s() == {}
+
+
+def test_requests_before_the_end_of_the_wait_do_not_show_that_the_owner_is_silent() -> None:
+    asked = Asked()
+    early = replace(OPEN, open_until=Instant(120))
+    for _ in range(25):
+        asked.ask(early)
+    assert not asked.fleet.owner_silent(early), "it is 137.5, and the wait was over at 120"
+    assert asked.fleet.owner_silent(OPEN), "its wait was over at 50"
+    asked.now = 150.0
+    assert asked.fleet.owner_silent(early)
