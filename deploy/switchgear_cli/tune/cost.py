@@ -22,8 +22,8 @@ class Prices:
     Attributes:
         token_usd: A token of a failed call. A call that recorded its own ``cost_usd`` counts with that instead.
         second_usd: A second that a caller waits. The default is 36 dollars an hour.
-        refused_usd: A refused call that would have succeeded. None: as much as a usual good call of the tool costs, because somebody
-            has to do the same once more.
+        refused_usd: A refused call that would have succeeded. None: as much as a usual good call of the tool costs, because
+            the caller makes it again.
         delay_usd: A second in which a tool works again, and its circuit still refuses a good call.
     """
 

@@ -142,7 +142,7 @@ async def test_sink_stops_quickly_and_cleanly_under_load(here: Settings, tmp_pat
         await asyncio.sleep(0.3)
         started = asyncio.get_running_loop().time()
         assert await asyncio.to_thread(child.terminate) == 0
-        assert asyncio.get_running_loop().time() - started < 8
+        assert asyncio.get_running_loop().time() - started < 20, "on a quiet machine it takes about a second"
         assert "stopped" in child.output()
     await producing
     async with (  # under the dead one's name: no wait for the end of its session

@@ -158,9 +158,9 @@ def test_ignored_and_late_results_drive_the_ramp_but_are_no_evidence_of_it():
 @pytest.mark.parametrize("verb", ["close", "reset", "auto"])
 def test_an_operators_command_ends_the_ramp_at_once(verb):
     breaker = recovering()
-    told = breaker.command(verb, CLOSED_AT + 1, actor="ana")
-    assert told is not None
-    assert (told.state, told.cause.rule, told.attempt) == ("closed", "command", 0)
+    commanded = breaker.command(verb, CLOSED_AT + 1, actor="ana")
+    assert commanded is not None
+    assert (commanded.state, commanded.cause.rule, commanded.attempt) == ("closed", "command", 0)
     assert breaker.admitted_share == 1
     assert breaker.command("auto", CLOSED_AT + 2, actor="ana") is None
     assert admitted(breaker, CLOSED_AT + 2, 100) == 100

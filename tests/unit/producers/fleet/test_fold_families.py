@@ -192,8 +192,8 @@ def test_a_failed_probe_opens_the_family_again(world):
 def test_a_caller_with_a_newer_record_of_the_family_gets_the_present_one(world):
     world.say(tool_name=TOOLS[0])
     reject(world, TOOLS[0], 1, family_generation=7)
-    (told,) = world.records(FAMILY)
-    assert (told.state, told.cause.rule) == ("closed", "asked")
+    (published,) = world.records(FAMILY)
+    assert (published.state, published.cause.rule) == ("closed", "asked")
 
 
 def test_a_request_for_a_probe_of_a_family_that_has_closed_publishes_nothing_of_the_tool(world):
