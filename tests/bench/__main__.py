@@ -48,6 +48,9 @@ BENCHES: Final[dict[str, Bench]] = {
         "From the failing call to the refusal in twenty other processes",
         ("--plot", str(REPOSITORY / "docs" / "images" / "fleet_latency.svg")),
     ),
+    "server_outage": Bench(
+        "A server with 40 tools dies under 20 processes: until all are refused, with server circuits and without"
+    ),
     "fleet_failover": Bench("Workers killed: how long until their circuits move, and do versions rise?"),
     "worker_bench": Bench("Events a second through the worker, beside a stock agent"),
     "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts and the plain ways"),
