@@ -7,7 +7,7 @@ ARGS ?=
 SECONDS ?= 120
 SEED ?=
 # Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
-PROCESSES ?= 4
+PROCESSES ?= 3
 CHECK_PROCESSES ?= 2
 
 .PHONY: setup up check test lint docs bench chaos fuzz schemas clean
