@@ -152,7 +152,7 @@ class BreakerPolicy(BaseModel):
         strict=True,
         ge=1,
         le=64,
-        description="Families: distinct tools the failures must come from, or all that were called if fewer.",
+        description="Families: distinct tools the failures must come from, or all that were called if fewer, but two at least.",
     )
     recovery_ramp: Annotated[tuple[Share, ...], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
         default=None, description="After a close by probes: the share of calls of each step, rising. Then all calls go."

@@ -185,9 +185,8 @@ class Evidence:
             cause = msgspec.structs.replace(cause, reporters=failing)
         if cause is not None and policy.minimum_tools > 1:
             failing = self.failing_tools.count(oldest)
-            if failing < len(
-                self.called
-            ):  # an idle tool counts: one broken tool must not open the circuit of its server
+            # An idle tool counts: one broken tool must not open the circuit of its server. Of a single tool, its own circuit decides.
+            if failing < max(2, len(self.called)):
                 return None
             cause = msgspec.structs.replace(cause, tools=failing)
         return cause

@@ -39,7 +39,8 @@ def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool, t
         at_ms: When it opened, by the log's clock.
         commanded: Whether a command has the same time. The worker may take it before older calls. A circuit's time never runs
             backwards, so those calls then get the command's time.
-        tools: From how many tools failures must come, or from all that were called since the circuit closed.
+        tools: From how many tools failures must come, or from all that were called since the circuit
+            closed, but from two at least.
     """
     ends = [index for index, call in enumerate(calls) if call.at_ms == at_ms or (commanded and call.at_ms < at_ms)]
     return any(_breached(rule, calls[: end + 1], tools) for end in ends)
@@ -54,7 +55,8 @@ def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
     failing = {call.emitter for call in window if call.failed}
     if len(failing) < min(2, len(callers)):
         return False
-    if len({call.tool for call in window if call.failed}) < min(tools, len({call.tool for call in calls})):
+    wanted = 1 if tools == 1 else max(2, min(tools, len({call.tool for call in calls})))
+    if len({call.tool for call in window if call.failed}) < wanted:
         return False
     if rule == "failure_rate":
         return len(window) >= 20 and sum(call.failed for call in window) / len(window) >= 0.5

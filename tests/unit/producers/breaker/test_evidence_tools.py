@@ -39,9 +39,14 @@ def test_the_failure_of_a_second_tool_opens_the_circuit_and_the_cause_counts_the
     assert moved[4].cause.tools == 2
 
 
-def test_one_tool_is_enough_where_no_other_was_called():
+def test_the_only_tool_that_was_called_never_opens_the_circuit_of_its_family():
     breaker = breaker_of(minimum_tools=2)
-    assert [breaker.record(0.0, bad("only")) is None for _ in range(3)] == [True, True, False]
+    assert [breaker.record(0.0, bad("only")) for _ in range(10)] == [None] * 10
+
+
+def test_two_tools_are_enough_where_no_other_was_called():
+    breaker = breaker_of(minimum_tools=5)
+    assert [breaker.record(0.0, bad(tool)) is None for tool in ("one", "two", "one")] == [True, True, False]
 
 
 def test_a_failure_that_left_the_window_does_not_count_for_tools():
@@ -52,10 +57,10 @@ def test_a_failure_that_left_the_window_does_not_count_for_tools():
 
 
 def test_a_close_forgets_which_tools_were_called():
-    breaker = breaker_of(minimum_tools=2)
+    breaker = breaker_of(minimum_tools=3)
     breaker.record(0.0, good("idle"))
     breaker.command("reset", 1.0, actor="me")
-    assert [breaker.record(2.0, bad("only")) is None for _ in range(3)] == [True, True, False]
+    assert [breaker.record(2.0, bad(tool)) is None for tool in ("one", "two", "one")] == [True, True, False]
 
 
 def test_a_slow_call_counts_for_its_tool():

@@ -82,4 +82,4 @@ def test_a_record_with_an_impossible_share_is_rejected(share: str) -> None:
     assert share in value
     made = MAKER.rows(records(value.encode()))
     assert not made.values
-    assert len(made.rejected) == 1
+    assert len(made.dead) == 1
