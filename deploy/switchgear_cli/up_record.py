@@ -27,7 +27,7 @@ LOCK_NAME: Final = "up.lock"
 _MAX_PATH_BYTES: Final = 8192
 
 
-class UpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses and process ids of one running system. ``data_dir`` is informative."""
 
     pid: int

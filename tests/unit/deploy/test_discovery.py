@@ -111,11 +111,10 @@ def test_commands_use_the_family_pattern_of_a_running_up_unless_one_is_given(mac
     assert client_settings().family_pattern == "mcp:*"
 
 
-def test_the_record_and_the_lines_to_export_name_the_family_pattern_only_where_it_is_not_the_default(tmp_path):
+def test_the_lines_to_export_name_the_family_pattern_only_where_it_is_not_the_default(tmp_path):
     for pattern, named in ((DEFAULT_PATTERN, False), ("", True), ("api:*:*", True)):
         record = record_of(tmp_path, pattern=pattern)
         record.write(tmp_path)
-        assert ("family_pattern" in (tmp_path / "up.json").read_text()) is named
         assert (f"export SWITCHGEAR_FAMILY_PATTERN={shlex.quote(pattern)}" in record.exports()) is named
 
 
