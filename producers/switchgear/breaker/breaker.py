@@ -350,8 +350,8 @@ class Breaker(CircuitFields):
         return True
 
     def _judge(self) -> Transition | None:
-        cause = None if self._ramp is None else self._ramp.breach(self.policy)
-        cause = cause or self._evidence.breach(self.policy)
+        recovering = None if self._ramp is None else self._ramp.breach(self.policy)
+        cause = self._evidence.confirmed(recovering, self.policy) or self._evidence.breach(self.policy)
         if cause is None:
             return None
         if self.state != "metrics_only":

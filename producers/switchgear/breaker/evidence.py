@@ -172,11 +172,14 @@ class Evidence:
         )
 
     def breach(self, policy: BreakerPolicy) -> Cause | None:
-        """Return the breached rule with what it measured.
+        """Return the breached rule with what it measured. None if no rule is breached, or too few agree."""
+        return self.confirmed(self._first_breach(policy), policy)
 
-        Return None if no rule is breached, or if too few of the processes that called, or of the tools, had bad calls.
+    def confirmed(self, cause: Cause | None, policy: BreakerPolicy) -> Cause | None:
+        """Return ``cause`` with the number of those that agree.
+
+        Return None if too few of the processes that called, or of the tools, had bad calls.
         """
-        cause = self._first_breach(policy)
         oldest = self.window.oldest
         if cause is not None and policy.minimum_reporters > 1:
             failing = self.failers.count(oldest)

@@ -210,10 +210,11 @@ class CircuitDecision:
             return self._family_locally(family, tool, family_view)
         if view is not None and view.forced and fleet.answer(view) == "refuse":
             return fleet.rejection(view)
+        if family_view.recovers:
+            admitted = fleet.admits(family_view)
+            return self._family_locally(family, tool, family_view) if admitted else fleet.rejection(family_view, tool)
         found = fleet.answer(family_view)
-        if family_view.recovers and fleet.admits(family_view):
-            return self._family_locally(family, tool, family_view)
-        if found == "refuse" or family_view.recovers:
+        if found == "refuse":
             return fleet.rejection(family_view, tool)
         if isinstance(found, LeaseView):
             return self._probe_family(fleet, family_view, found, tool, view, caller)
@@ -279,9 +280,7 @@ class CircuitDecision:
         if found != "pass":
             return fleet.rejection(family_view, tool)
         answer = self.acquire(tool, *caller)
-        if isinstance(
-            answer, PendingProbe
-        ):  # the tool's own circuit must be probed now: the next call finds the answer
+        if isinstance(answer, PendingProbe):  # by the tool's own circuit: the next call finds the answer
             self.give_up(answer)
             return fleet.rejection(answer.view)
         return answer
@@ -310,7 +309,7 @@ class CircuitDecision:
     def _not_closed(
         self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
     ) -> Permit | Rejection | PendingProbe:
-        """Decide where the fleet's circuit is open, forced open or half-open."""
+        """Decide where the fleet's circuit is open, forced open or half-open, or recovers."""
         if view.recovers:
             return self._locally(view.tool_name, view, caller, family) if fleet.admits(view) else fleet.rejection(view)
         found = fleet.answer(view)

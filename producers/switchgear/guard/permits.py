@@ -327,7 +327,7 @@ class Reporter:
         for session in permit.sessions:
             session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
         limit = permit.caller_errors
-        if limit is not None:
+        if limit is not None and (limit.runs or error is not None):
             limit.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
 
     def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:

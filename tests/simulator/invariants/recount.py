@@ -47,8 +47,6 @@ def breached(rule: str, calls: Sequence[Call], at_ms: int, *, commanded: bool, t
 
 
 def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
-    if rule == "recovery_failed":
-        return len(calls) >= 5 and sum(call.failed for call in calls) / len(calls) >= 0.5
     newest = int(calls[-1].at_ms / 1000 // PANE_S)
     window = [call for call in calls if int(call.at_ms / 1000 // PANE_S) > newest - PANES]
     callers = {call.emitter for call in window}
@@ -58,6 +56,8 @@ def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
     wanted = 1 if tools == 1 else max(2, min(tools, len({call.tool for call in calls})))
     if len({call.tool for call in window if call.failed}) < wanted:
         return False
+    if rule == "recovery_failed":
+        return len(calls) >= 5 and sum(call.failed for call in calls) / len(calls) >= 0.5
     if rule == "failure_rate":
         return len(window) >= 20 and sum(call.failed for call in window) / len(window) >= 0.5
     if rule == "cusum":

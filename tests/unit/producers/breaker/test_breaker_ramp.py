@@ -261,3 +261,40 @@ def test_the_share_only_rises_within_a_generation_wherever_a_snapshot_is_taken(c
         assert share in (*SHARES, 1)
         assert breaker.generation > last[0] or share >= last[1]
         last = breaker.generation, share
+
+
+def recovering_family():
+    """Return the circuit of a server that closed at 1060, whose rules ask for two tools and two processes."""
+    rules = {"minimum_tools": 2, "minimum_reporters": 2, "failure_count": 1_000, "recovery_ramp": SHARES}
+    breaker = Breaker("mcp:s|family", BreakerPolicy(**rules), 0.0)
+    breaker.command("force_open", 1_000.0, actor="me", until=CLOSED_AT)
+    probe = breaker.try_acquire(CLOSED_AT)
+    breaker.record(CLOSED_AT, Result(reporter="a", tool="one"), probe)
+    assert breaker.admitted_share == 0.1
+    for reporter, tool in (("a", "two"), ("b", "one")):
+        breaker.record(CLOSED_AT, Result(reporter=reporter, tool=tool))
+    return breaker
+
+
+def failures(breaker, *callers):
+    """Report thirty failed calls in turn. Return the transition that followed."""
+    for number in range(30):
+        reporter, tool = callers[number % len(callers)]
+        moved = breaker.record(CLOSED_AT + 1, Result(ResultKind.FAILURE, reporter=reporter, tool=tool))
+        if moved is not None:
+            return moved
+    return None
+
+
+def test_one_broken_tool_does_not_open_its_server_while_it_recovers():
+    assert failures(recovering_family(), ("a", "one"), ("b", "one")) is None
+
+
+def test_one_process_that_fails_does_not_open_a_circuit_that_recovers_for_the_others():
+    assert failures(recovering_family(), ("a", "one"), ("a", "two")) is None
+
+
+def test_failures_of_several_tools_and_processes_open_a_server_that_recovers_at_little_cost():
+    moved = failures(recovering_family(), ("a", "one"), ("b", "two"))
+    assert (moved.state, moved.cause.rule) == ("open", "recovery_failed")
+    assert (moved.cause.sample, moved.cause.tools, moved.cause.reporters) == (5, 2, 2)

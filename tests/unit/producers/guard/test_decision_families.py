@@ -136,6 +136,29 @@ def test_a_disabled_circuit_of_a_server_lets_calls_through_whatever_the_processe
     assert call_all(*four.processes) == {"found": 160}
 
 
+def test_a_server_that_recovers_by_degrees_gets_the_share_of_each_step_and_its_refusals_name_it():
+    ramp = {"recovery_ramp": [0.1, 0.25, 0.5], "recovery_ramp_step_s": 10}
+    four = Fleet(policies=PolicySet({"mode": "disabled"}, family={"*": ramp}))
+    four.die()
+    four.wait()
+    four.server.up = True
+    seen = call_all(*four.processes)
+    assert seen["found"] >= 1
+    refused = next(answer for _ in range(10) if not (answer := four.gears[0].try_acquire(four.server.tools[0])))
+    assert (refused.family, refused.source, refused.state) == (SERVER, "fleet", "closed")
+    assert f"The server {SERVER} of the tool {four.server.tools[0]} is recovering" in refused.text
+    assert not four.gears[0].is_open(four.server.tools[0])
+    assert four.gears[0].available(four.server.tools) == four.server.tools
+    for share in (0.1, 0.25, 0.5, 1.0):
+        view = four.fleet.circuits()[CIRCUIT]
+        assert view.admitted_share == share
+        seen = call_all(*four.processes)
+        assert seen["found"] == pytest.approx(160 * share, abs=8)
+        assert seen["found"] + seen[f"refused by {SERVER}"] == 160
+        four.fleet.clock.advance(10)
+        call_all(*four.processes)  # the owner has no timer
+
+
 def test_a_released_lease_is_free_for_another_tool_of_the_same_process(four):
     four.die()
     four.wait()
