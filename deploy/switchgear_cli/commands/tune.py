@@ -199,7 +199,7 @@ def _write(found: Study, toml: Path | None, plot: Path | None) -> None:
 
 def _apply(found: Study, how: CommandOptions, api_url: str | None, *, create: bool) -> int:
     """Set every table of the proposal live, in metrics-only mode."""
-    from switchgear_cli.tune.apply import live_policies  # noqa: PLC0415 - see tune()
+    from switchgear_cli.tune.candidates import live_policies  # noqa: PLC0415 - see tune()
 
     assert found.proposal is not None  # checked by tune()
     policies = live_policies(found.proposal, found.glob)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from switchgear_cli.replay.replay import Fold, Summary, UndatedCallError, replay
+from switchgear_cli.replay.replay import Fold, Summary, UndatedCallError, replay, stamped_at
 
-__all__ = ["Fold", "Summary", "UndatedCallError", "replay"]
+__all__ = ["Fold", "Summary", "UndatedCallError", "replay", "stamped_at"]

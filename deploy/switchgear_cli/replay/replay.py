@@ -181,6 +181,24 @@ class Fold:
             refused.seconds_avoided = round(refused.seconds_avoided + result.duration_ms / 1000, 6)
 
 
+def stamped_at(line: HistoryLine, stamped: int, stamp_s: float | None) -> float:
+    """Return when a call without ``recorded_at`` ended, in seconds since 1970. Such calls lie ``stamp_s`` apart from 2000-01-01 on.
+
+    Args:
+        line: The call.
+        stamped: How many such calls came before it.
+        stamp_s: Seconds between them. None refuses them.
+
+    Raises:
+        UndatedCallError: ``stamp_s`` is None.
+    """
+    if stamp_s is None:
+        raise UndatedCallError(
+            f"Line {line.number} has no recorded_at.", hint="Give --stamp SECONDS to lay such calls that far apart."
+        )
+    return EARLIEST.timestamp() + stamped * stamp_s
+
+
 def replay(
     history: Iterable[HistoryLine],
     policies: dict[str, Callable[[str], BreakerPolicy]],
@@ -211,12 +229,7 @@ def replay(
         call = decode_execution(line.raw)
         ended_at = call.recorded_s
         if ended_at is None:
-            if stamp_s is None:
-                raise UndatedCallError(
-                    f"Line {line.number} has no recorded_at.",
-                    hint="Give --stamp SECONDS to lay such calls that far apart.",
-                )
-            ended_at = EARLIEST.timestamp() + stamped * stamp_s
+            ended_at = stamped_at(line, stamped, stamp_s)
             stamped += 1
         for name, fold in folds.items():
             for transition in fold.add(call, ended_at):

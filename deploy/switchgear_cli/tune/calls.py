@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 
 from switchgear.policies.glob import matches
-from switchgear_cli.replay import UndatedCallError
+from switchgear_cli.replay import stamped_at
 from switchgear_cli.replay.history import HistoryLine
-from switchgear_schemas.enums import EARLIEST
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.wire import Execution, decode_execution
 
@@ -91,12 +90,7 @@ def read_calls(lines: Iterable[HistoryLine], glob: str, *, stamp_s: float | None
         event = decode_execution(line.raw)
         ended_at = event.recorded_s
         if ended_at is None:
-            if stamp_s is None:
-                raise UndatedCallError(
-                    f"Line {line.number} has no recorded_at.",
-                    hint="Give --stamp SECONDS to lay such calls that far apart.",
-                )
-            ended_at = EARLIEST.timestamp() + stamped * stamp_s
+            ended_at = stamped_at(line, stamped, stamp_s)
             stamped += 1
         if not matches(glob, event.tool_name):
             other_tools += 1

@@ -1,4 +1,4 @@
-"""The policies that a search tries, drawn at random from sensible ranges by a seed."""
+"""The policies that a search tries, drawn at random from sensible ranges by a seed, and the one that it proposes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from switchgear.policies.glob import is_glob
+from switchgear_cli.operate.policy_values import policy_from
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
 
 _SLOW: Final = ("slow_call_duration_threshold_ms", "slow_call_rate_threshold")
@@ -160,3 +161,16 @@ DEFAULT: Final = Candidate(
     FLEET_DEFAULT.model_dump(exclude={"mode", "scope", "fallback", "counted_error_classes", "honor_retry_after"})
 )
 """The rules that a tool has without any policy file."""
+
+
+def live_policies(proposal: Proposal, glob: str) -> dict[str, BreakerPolicy]:
+    """Return the values to set for each name or glob. Those of ``glob`` put its circuits into metrics-only mode.
+
+    Args:
+        proposal: What the search proposes.
+        glob: Name or glob that the proposal is for.
+    """
+    return {
+        name: policy_from([*proposal.assignments(name), *(["mode=metrics_only"] if name == glob else [])], None)
+        for name in proposal.tables
+    }

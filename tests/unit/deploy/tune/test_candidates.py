@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear.policies import PolicySet
-from switchgear_cli.tune.apply import live_policies
-from switchgear_cli.tune.candidates import DEFAULT, PRESENT, Candidate, Proposal, draw
+from switchgear_cli.tune.candidates import DEFAULT, PRESENT, Candidate, Proposal, draw, live_policies
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
 
 ODD = BreakerPolicy(

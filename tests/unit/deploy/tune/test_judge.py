@@ -13,9 +13,8 @@ from switchgear.policies import PolicySet
 from switchgear_cli.main import WRONG_USAGE, run
 from switchgear_cli.reads.client import ApiClient
 from switchgear_cli.tune import judge as judging
-from switchgear_cli.tune.apply import live_policies
 from switchgear_cli.tune.calls import TuneError
-from switchgear_cli.tune.candidates import Candidate, Proposal
+from switchgear_cli.tune.candidates import Candidate, Proposal, live_policies
 from switchgear_cli.tune.cost import Prices
 from switchgear_schemas import Command
 from switchgear_schemas.settings import Settings
