@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from switchgear_cli.local.ports import any_free_port
+from switchgear_stream.inspect import read_circuits
 from tests.support.processes import Child, all_ended, python, switchgear
 from tests.support.recovering import until
 from tests.support.shared_tool import SharedTool
@@ -26,7 +28,7 @@ CALLER = """
 import collections, json, socket, sys, time
 from switchgear import Switchgear
 
-port, brokers, prefix, server, tools = int(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5])
+port, brokers, prefix, server, tools, broken_port = int(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5]), int(sys.argv[6])
 gear = Switchgear(brokers, service="caller", topic_prefix=prefix)
 gear.start(30)
 print("ready", flush=True)
@@ -41,7 +43,7 @@ while True:
         with socket.socket() as connection:
             try:
                 connection.settimeout(10)
-                connection.connect(("127.0.0.1", port))
+                connection.connect(("127.0.0.1", port if number or not broken_port else broken_port))
                 connection.sendall(b"p" if permit.lease_id else b"c")
                 if not connection.recv(1):
                     raise ConnectionResetError("no answer")
@@ -82,7 +84,7 @@ async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_pe
     file.write_text(POLICIES.format(probes=probes))
     settings = make_settings(policy_file=file)
     async with SharedTool() as server:
-        given = (str(server.port), settings.kafka_bootstrap_servers, settings.topic_prefix, SERVER, str(TOOLS))
+        given = (str(server.port), settings.kafka_bootstrap_servers, settings.topic_prefix, SERVER, str(TOOLS), "0")
         worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
         children = [python(CALLER, *given, log=tmp_path / f"caller-{number}.log") for number in range(PROCESSES)]
         with all_ended(worker, *children):
@@ -96,3 +98,29 @@ async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_pe
                 await until(recovery.over.is_set, "the probes of the recovered server")
                 assert (recovery.probes, recovery.plain) == (probes, 0)
                 await all_see(children, {"answered": TOOLS})
+
+
+async def test_one_broken_tool_is_refused_in_all_processes_and_its_healthy_server_never_is(make_settings, tmp_path):
+    file = tmp_path / "policies.toml"
+    file.write_text(POLICIES.format(probes=1))
+    settings = make_settings(policy_file=file)
+    async with SharedTool() as server:
+        given = (str(server.port), settings.kafka_bootstrap_servers, settings.topic_prefix, SERVER, str(TOOLS))
+        worker = switchgear("worker", log=tmp_path / "worker.log", settings=settings)
+        children = [
+            python(CALLER, *given, str(any_free_port()), log=tmp_path / f"caller-{number}.log")
+            for number in range(PROCESSES)
+        ]
+        with all_ended(worker, *children):
+            await asyncio.to_thread(worker.wait_for_output, "ready  ")
+            await all_see(children, {"answered": TOOLS - 1, "refused by None": 1})
+            calls = server.calls
+            await asyncio.sleep(8)  # several waits, each with a failed probe
+            assert server.calls > calls + 10 * TOOLS
+            assert all(child.alive for child in children)
+            assert not any(f"refused by {SERVER}" in child.output() for child in children)
+            circuits = await read_circuits(settings)
+    opened = {
+        circuit_id for circuit_id, records in circuits.items() if any(record.state == "open" for record in records)
+    }
+    assert opened == {f"{SERVER}:tool0"}

@@ -6,8 +6,10 @@ import random
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from switchgear_schemas import BreakerPolicy
+from switchgear_schemas import BreakerPolicy, Cusum
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import EXECUTIONS, OnePolicy, World, at
 
@@ -78,6 +80,55 @@ def test_one_broken_tool_opens_its_own_circuit_and_not_that_of_its_family(world)
         fail(world, TOOLS[0])
     world.run_all()
     assert world.records(TOOLS[0])[-1].state == "open"
+    assert world.records(FAMILY) == []
+
+
+FAILS = st.sampled_from([("error", "transport"), ("timeout", "timeout"), ("error", "transport"), ("success", None)])
+ANSWERS = st.sampled_from([("success", None), ("error", "tool"), ("error", "server"), ("error", "rate_limited")])
+RULES = st.sampled_from(
+    [
+        {"consecutive_failures": 1},
+        {"consecutive_failures": 4},
+        {"failure_rate_threshold": 0.05, "minimum_number_of_calls": 1},
+        {"failure_count": 2},
+        {"cusum": Cusum()},
+    ]
+)
+
+
+@given(
+    rule=RULES,
+    reporters=st.integers(1, 3),
+    calls=st.lists(
+        st.tuples(
+            st.one_of(
+                st.tuples(st.just(TOOLS[0]), FAILS),
+                st.tuples(st.sampled_from(TOOLS[1:]), ANSWERS),
+            ),
+            st.integers(0, 3),
+            st.floats(0, 5),
+        ),
+        min_size=20,
+        max_size=80,
+    ),
+)
+def test_no_traffic_in_which_a_single_tool_fails_opens_the_circuit_of_its_server(rule, reporters, calls):
+    family = BreakerPolicy(
+        minimum_tools=2,
+        minimum_reporters=reporters,
+        counted_error_classes=frozenset({"transport", "timeout"}),
+        **rule,
+    )
+    world = World(policies=OnePolicy(OF_TOOLS, family))
+    seconds = 0.0
+    for (tool, (status, error_class)), caller, pause in calls:
+        seconds += pause
+        fields = {"emitter_id": f"p{caller}", "recorded_at": at(seconds)}
+        if error_class is not None:
+            fields["error_class"] = error_class
+        world.say(status, tool_name=tool, seconds=seconds, **fields)
+    world.run_all()
+    assert world.row(FAMILY).total_calls == len(calls)
     assert world.records(FAMILY) == []
 
 
