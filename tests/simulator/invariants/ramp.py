@@ -59,9 +59,11 @@ class Ramp:
     def arrived(
         self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | PendingProbe
     ) -> None:
-        """Count a call of a process that knows of the recovery."""
+        """Count a call of a process that knows of the recovery, unless the circuit of its server refused it."""
         record = process.received.get(tool.name)
         if record is None or record["state"] != "closed" or record["admitted_share"] == 1:
+            return
+        if isinstance(answer, Rejection) and answer.family is not None:
             return
         place = process.name, tool.name, record["version"]
         met, admitted = self._met.get(place, (0, 0))
