@@ -17,6 +17,8 @@ class SessionPlayer:
     """A client, its sessions by name, and a context per session in which it stays entered. The session "" is none."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        unknown = set(config) - {"max_caller_errors", "without_session"}
+        assert not unknown, f"the adapter does not know the config key(s) {sorted(unknown)}"
         self.gear = Switchgear.local(
             local_policies=NEVER_OPENS,
             max_caller_errors=config["max_caller_errors"],

@@ -18,6 +18,7 @@ from switchgear import arguments
 from switchgear.arguments import OptionError
 from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
+from switchgear.fleet.policy_overrides import sets_glob
 from switchgear.fleet.registry import Policies
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog
@@ -262,8 +263,10 @@ class InMemoryFleet:
     def command(self, tool: str, verb: Verb, *, actor: str = "test", reason: str = "", **fields: Any) -> None:
         """Send an operator's command. ``fields`` are other fields of :class:`~switchgear_schemas.Command`."""
         command = Command(tool_name=tool, verb=verb, actor=actor, reason=reason, **fields)
+        number = partition_of(tool, _PARTITIONS, self._family_pattern)
         with self._lock:
-            self._append(self.names.commands, tool, command.model_dump_json().encode())
+            for each in range(_PARTITIONS) if sets_glob(command) else [number]:
+                self.log.append(self.names.commands, tool.encode(), command.to_bytes(), partition=each)
         self.settle()
 
     def circuits(self) -> Mapping[str, Circuit]:
@@ -299,13 +302,10 @@ class InMemoryFleet:
                 self._settling = False
 
     def _send(self, tool: str, value: bytes, urgent: bool) -> None:  # noqa: ARG002 - events never linger here
-        with self._lock:
-            self._append(self.names.executions, tool, value)
-        self.settle()
-
-    def _append(self, topic: str, tool: str, value: bytes) -> None:
         number = partition_of(tool, _PARTITIONS, self._family_pattern)
-        self.log.append(topic, tool.encode(), value, partition=number)
+        with self._lock:
+            self.log.append(self.names.executions, tool.encode(), value, partition=number)
+        self.settle()
 
     def _deliver(self) -> None:
         for _, follower in list(self._members.values()):

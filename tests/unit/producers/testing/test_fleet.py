@@ -1,5 +1,6 @@
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -108,6 +109,27 @@ def test_fleet_takes_policies_by_tool():
     assert by_name.state("another") == "closed"
     by_name.report("another")
     assert by_name.circuits()["another"].cause.rule == "cusum"
+
+
+def test_command_sets_only_the_values_of_a_policy_that_it_names_and_an_empty_one_takes_them_back(fleet):
+    fleet.command(TOOL, "set_policy", policy=BreakerPolicy(consecutive_failures=4))
+    fleet.report(TOOL, times=3)
+    assert fleet.state(TOOL) == "closed"
+    fleet.report(TOOL)
+    opened = fleet.circuits()[TOOL]
+    assert (opened.state, opened.open_until) == ("open", opened.changed_at + timedelta(seconds=60))
+    fleet.close_circuit(TOOL)
+    fleet.command(TOOL, "set_policy", policy=BreakerPolicy())
+    fleet.report(TOOL, times=3)
+    assert fleet.state(TOOL) == "open"
+
+
+def test_policy_of_a_glob_is_set_for_the_tools_of_every_partition(fleet):
+    fleet.command("tool*", "set_policy", policy=BreakerPolicy(consecutive_failures=4))
+    tools = [f"tool{number}" for number in range(12)]
+    for tool in tools:
+        fleet.report(tool, times=3)
+    assert {fleet.state(tool) for tool in tools} == {"closed"}
 
 
 def test_disconnected_client_decides_alone_and_sends_its_events_later(fleet):
