@@ -35,6 +35,8 @@ _GRACE_S: Final = 1.0
 _RUN: Final = uuid4().hex[:8]
 """Prefix of this run's scratch folders. Those with another prefix have no process."""
 _REFRESH_S: Final = 10.0
+_MOST_TRIES: Final = 4
+"""To open the tables."""
 _ERROR_BYTES: Final = 16_384
 _SERVER_SETTINGS: Final = frozenset({"wait_end_of_query"})
 
@@ -179,12 +181,13 @@ class Readers:
     def _start(self, *, background: bool) -> ReaderProcess:
         """Start a process and open the tables.
 
-        The engine can't open a table if one of its parts is dropped after the snapshot. Then try once more.
+        The engine can't open a table if one of its parts is dropped after the snapshot. Then try again: while many rows are stored,
+        that can happen several times in a row.
         """
-        try:
-            return self._open(background=background)
-        except ReaderOpenError:
-            return self._open(background=background)
+        for _ in range(_MOST_TRIES - 1):
+            with contextlib.suppress(ReaderOpenError):
+                return self._open(background=background)
+        return self._open(background=background)
 
     def _open(self, *, background: bool) -> ReaderProcess:
         """Load the engine in a new process, and open the tables as they are now."""

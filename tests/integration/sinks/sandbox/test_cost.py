@@ -4,6 +4,7 @@ The queries come to the process as they are, without the engine's own limits: wh
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -59,6 +60,15 @@ def quick(engine):
     owner.close()
 
 
+def read_catalog(sql: ReadOnlySql) -> None:
+    """Let the gate read what functions and tables there are. A busy machine needs longer than the limit of these queries."""
+    for _ in range(20):
+        with contextlib.suppress(SqlLimitError):
+            sql.run("SELECT 1")
+            return
+    sql.run("SELECT 1")
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_query_ends_within_its_time_and_the_process_of_the_sink_does_not_grow(quick, name):
     client = quick.connect()
@@ -86,7 +96,7 @@ def test_a_query_ends_within_its_time_and_the_process_of_the_sink_does_not_grow(
 def test_query_through_the_gate_keeps_its_limits(quick, name):
     """Also what the check of the text asks of the engine: to parse, to plan, and to compute constants."""
     sql = ReadOnlySql(quick.connect, embedded=True, max_rows=100, max_seconds=SECONDS)
-    sql.run("SELECT 1")
+    read_catalog(sql)
     started = time.monotonic()
     try:
         sql.run(BOMBS[name])
