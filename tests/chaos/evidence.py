@@ -39,6 +39,9 @@ class Event:
     resent: bool
     origin: Place | None
     """The place of the original, for a copy that the worker sent to the tool's own partition."""
+    server_generation: int | None = None
+    """Of the circuit of the tool's server, like the lease."""
+    server_lease_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -58,6 +61,10 @@ class CircuitRecord:
     """Lease ids, each with the emitter that holds it."""
     content: bytes
     partition: int = 0
+    previous: str | None = None
+    """The state before."""
+    tools: int | None = None
+    """Tools among the failures, for the circuit of a server."""
 
 
 @dataclass(slots=True)
@@ -106,5 +113,5 @@ class Evidence:
     late_after_s: float = 300.0
     partitions: int = 6
     permitted: Mapping[str, int] = field(default_factory=dict)
-    """The probes that the policy of each guarded tool permits."""
+    """The probes that the policy of each guarded tool and server permits, by circuit."""
     details: dict[str, Any] = field(default_factory=dict)

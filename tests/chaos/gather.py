@@ -102,6 +102,8 @@ def event_of(record: ConsumerRecord[Any, Any]) -> Event:
         given.get("lease_id"),
         "switchgear.resent" in headers,
         None if origin is None else place_of(origin),
+        given.get("family_generation"),
+        given.get("family_lease_id"),
     )
 
 
@@ -120,17 +122,20 @@ def place_of(text: bytes) -> Place:
 def circuit_of(record: ConsumerRecord[Any, Any]) -> CircuitRecord:
     """Return a record of the circuits topic."""
     given = json.loads(record.value)
+    cause = given.get("cause") or {}
     return CircuitRecord(
         given["circuit_id"],
         given["version"],
         given["generation"],
         given["state"],
-        (given.get("cause") or {}).get("rule", ""),
+        cause.get("rule", ""),
         record.timestamp / 1000,
         instant(given["changed_at"]),
         tuple((lease["lease_id"], lease["emitter_id"]) for lease in given.get("leases") or ()),
         record.value,
         record.partition,
+        given.get("previous_state"),
+        cause.get("tools"),
     )
 
 

@@ -13,7 +13,7 @@ from tests.chaos.faults.all_kinds import KINDS
 from tests.chaos.faults.kind import Kind
 from tests.chaos.gather import gather
 from tests.chaos.ledger import read_ledgers
-from tests.chaos.load.tools import GUARDED
+from tests.chaos.load.tools import PERMITTED
 from tests.chaos.promises.all_promises import PROMISES
 from tests.chaos.promises.result import PromiseResult, check_promises
 from tests.chaos.schedule import MEAN_GAP_S, Planned, missing, plan
@@ -121,7 +121,7 @@ class Run:
             pauses=stage.fleet.pauses,
             late_after_s=stage.settings("worker").late_after_s,
             partitions=PARTITIONS,
-            permitted={tool: 3 if ":three-" in tool else 1 for tool in GUARDED},
+            permitted=PERMITTED,
         )
         await gather(
             evidence,

@@ -2,7 +2,7 @@
 
     python -m tests.chaos.story FOLDER/evidence.pickle CIRCUIT [ALL]
 
-Records of the circuits topic, the calls under a lease and the refusals that asked for one; with ALL every call.
+Records of the circuits topic and the calls under a lease; with ALL every call. The circuit of a server is, for example, "mcp:one|family".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos.evidence import Event, Evidence
+from tests.chaos.servers import circuits_of, is_of_server
 
 
 def keep(evidence: Evidence, path: Path) -> None:
@@ -30,18 +31,21 @@ def story(evidence: Evidence, circuit: str, *, calls: bool) -> list[str]:
         for record in evidence.circuits
         if record.circuit == circuit
     ]
-    found += [
-        (event.timestamp_s, _call(event))
-        for event in evidence.events
-        if event.tool == circuit and (calls or event.lease_id)
-    ]
+    for event in evidence.events:
+        if circuit in circuits_of(event.tool):
+            of_server = is_of_server(circuit)
+            generation = event.server_generation if of_server else event.generation
+            lease_id = event.server_lease_id if of_server else event.lease_id
+            if calls or lease_id:
+                found.append((event.timestamp_s, _call(event, generation, lease_id)))
     return [f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f}"[:-3] + f" {line}" for at, line in sorted(found)]
 
 
-def _call(event: Event) -> str:
+def _call(event: Event, generation: int | None, lease_id: str | None) -> str:
     mark = " SENT AGAIN" if event.resent else ""
-    under = f"generation {event.generation} lease {event.lease_id}"
-    return f"    {event.status} at {event.place} of {event.emitter_id} {under} {event.key}{mark}"
+    how = f"{event.status} {event.error_class or ''}".strip()
+    under = f"generation {generation} lease {lease_id}"
+    return f"    {event.tool} {how} at {event.place} of {event.emitter_id} {under} {event.key}{mark}"
 
 
 def main(path: str, circuit: str, everything: str = "") -> None:

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 from switchgear.fleet.rows import Row as ProductRow
 from switchgear_schemas.command import Command
 from switchgear_schemas.dead_letter import DeadLetter
-from switchgear_schemas.partitioner import owner_partition
+from switchgear_schemas.families import family_circuit_id, family_of
+from switchgear_schemas.partitioner import partition_of
 from tests.chaos.evidence import GARBAGE
 from tests.chaos.faults.foreign_input import junk
 from tests.chaos.faults.poison import IMPOSSIBLE, command, oversized
 from tests.chaos.gather import circuit_of, event_of, instant, is_garbage, newest_rows, origin_of
-from tests.chaos.promises.recount import owner
+from tests.chaos.servers import owner, server_circuit, server_of
 
 
 def record(value, *, key=b"search", offset=4, headers=()):
@@ -47,12 +48,14 @@ def test_a_tombstone_removes_a_row_and_policy_rows_are_not_circuits():
 def test_an_execution_is_read_with_its_headers():
     value = json.dumps({
         "tool_name": "search", "status": "error", "error_class": "server", "metric_id": "m", "emitter_id": "p1",
-        "lease_id": "2.1", "generation": 2, "recorded_at": "2026-11-22T10:00:00+02:00",
+        "lease_id": "2.1", "generation": 2, "recorded_at": "2026-11-22T10:00:00+02:00", "family_generation": 5,
+        "family_lease_id": "5.1",
     }).encode()  # fmt: skip
     found = event_of(record(value, headers=[("switchgear.resent", b"1"), ("switchgear.rekeyed", b"3:77")]))
     assert (found.tool, found.status, found.error_class, found.key) == ("search", "error", "server", "m")
     assert (found.place, found.origin, found.resent) == ((2, 4), (3, 77), True)
     assert (found.lease_id, found.generation, found.emitter_id) == ("2.1", 2, "p1")
+    assert (found.server_lease_id, found.server_generation) == ("5.1", 5)
     assert found.recorded_s == instant("2026-11-22T08:00:00")
     assert found.timestamp_s == 1_700_000_000.5
 
@@ -84,6 +87,15 @@ def test_a_circuit_is_read_with_its_leases():
     assert found.changed_s == instant("2026-11-22T10:00:00+00:00")
 
 
+def test_the_open_of_a_server_is_read_with_the_number_of_failing_tools():
+    value = json.dumps({
+        "circuit_id": "mcp:one|family", "version": 1, "generation": 1, "state": "open", "previous_state": "closed",
+        "cause": {"rule": "consecutive_failures", "tools": 2}, "changed_at": "2026-11-22T10:00:00Z",
+    }).encode()  # fmt: skip
+    found = circuit_of(record(value))
+    assert (found.circuit, found.previous, found.tools) == ("mcp:one|family", "closed", 2)
+
+
 def test_a_dead_letter_leads_back_to_its_record():
     letter = DeadLetter("chaos.executions", 5, 17, 0, "why", "worker")
     assert origin_of(record(b"x", key=letter.key)) == ("chaos.executions", 5, 17)
@@ -113,5 +125,15 @@ def test_the_command_around_the_policies_is_one_that_the_contract_takes():
     )
 
 
+@pytest.mark.parametrize("name", ["mcp:a:b", "mcp:a:b:c", "mcp:a", "mcp:a:", "mcp::b", "guarded:one-0:tool", "search"])
+def test_tools_and_servers_belong_together_as_the_product_says(name):
+    server = server_of(name)
+    assert server == family_of(name)
+    assert owner(name, 6) == partition_of(name, 6)
+    if server is not None:
+        assert server_circuit(server) == family_circuit_id(server)
+        assert owner(server_circuit(server), 6) == partition_of(server, 6) == owner(name, 6)
+
+
 def test_tools_belong_to_the_partitions_that_the_product_gives_them():
-    assert all(owner(f"tool-{n}", 6) == owner_partition(f"tool-{n}", 6) for n in range(100))
+    assert all(owner(f"tool-{n}", 6) == partition_of(f"tool-{n}", 6) for n in range(100))

@@ -14,12 +14,12 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
-from aiokafka.partitioner import murmur2
 
 from tests.chaos.faults.kind import Act, Kind
 from tests.chaos.ledger import LedgerWriter, Offered
-from tests.chaos.load.tools import EMITTED
+from tests.chaos.load.tools import EMITTED, EMITTED_OF_SERVER
 from tests.chaos.schedule import Planned, Span
+from tests.chaos.servers import owner
 from tests.chaos.stage import PARTITIONS, PREFIX, Stage
 
 BURST = 150
@@ -45,14 +45,9 @@ class Raw:
     """Whether it goes into the ledger. A copy does not."""
 
 
-def owner(tool: str) -> int:
-    """Return the partition of a tool by Kafka's default partitioner."""
-    return int(murmur2(tool.encode()) & 0x7FFFFFFF) % PARTITIONS
-
-
 def execution(chance: random.Random, **fields: Any) -> Raw:
     """Return a valid execution in its own partition."""
-    tool = chance.choice(EMITTED)
+    tool = chance.choice((*EMITTED, *EMITTED_OF_SERVER))
     identity = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     given = {
         "metric_id": identity,
@@ -62,7 +57,7 @@ def execution(chance: random.Random, **fields: Any) -> Raw:
         "emitter_id": "foreign",
         **fields,
     }
-    return Raw(identity, tool, given["status"], json.dumps(given).encode(), owner(tool), tool.encode())
+    return Raw(identity, tool, given["status"], json.dumps(given).encode(), owner(tool, PARTITIONS), tool.encode())
 
 
 def sent_again(chance: random.Random) -> list[Raw]:

@@ -13,10 +13,11 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from tests.chaos.evidence import GARBAGE
-from tests.chaos.faults.foreign_input import ANSWER_S, BROKER_S, Raw, connected, execution, owner, send, taken_note_of
+from tests.chaos.faults.foreign_input import ANSWER_S, BROKER_S, Raw, connected, execution, send, taken_note_of
 from tests.chaos.faults.kind import Act, Kind
-from tests.chaos.load.tools import EMITTED
+from tests.chaos.load.tools import EMITTED, SERVERS
 from tests.chaos.schedule import Planned, Span
+from tests.chaos.servers import owner, server_circuit
 from tests.chaos.stage import PARTITIONS, PREFIX, Stage
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
@@ -103,8 +104,8 @@ def garbage(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
             chance.randbytes(500),
             chance.randbytes(MB // 2),
         ):
-            tool = chance.choice(EMITTED)
-            yield topic, owner(tool), tool.encode(), value
+            circuit = chance.choice((*EMITTED, *map(server_circuit, SERVERS)))
+            yield topic, owner(circuit, PARTITIONS), circuit.encode(), value
             yield topic, chance.randrange(PARTITIONS), chance.randbytes(20), value
         yield topic, chance.randrange(PARTITIONS), b"\x00mark", b"garbage"
 
@@ -113,7 +114,12 @@ def policies(chance: random.Random) -> Iterator[tuple[str, int, bytes, bytes]]:
     """Yield commands that set impossible policies."""
     for rule in IMPOSSIBLE:
         tool = chance.choice(EMITTED)
-        yield "commands", owner(tool), tool.encode(), command(tool, rule, uuid.UUID(int=chance.getrandbits(128)))
+        yield (
+            "commands",
+            owner(tool, PARTITIONS),
+            tool.encode(),
+            command(tool, rule, uuid.UUID(int=chance.getrandbits(128))),
+        )
 
 
 def command(tool: str, rule: str, identity: uuid.UUID) -> bytes:

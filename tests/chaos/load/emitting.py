@@ -16,7 +16,7 @@ from typing import Any
 from switchgear.emitter.emitter import Emitter
 from switchgear.emitter.status import Receipt
 from tests.chaos.ledger import EmittedEvents, LedgerWriter, Offered
-from tests.chaos.load.tools import EMITTED, FLAPPING, is_down
+from tests.chaos.load.tools import EMITTED, EMITTED_OF_SERVER, FLAPPING, is_down
 
 TICK_S = 0.04
 MOST_OPEN = 200
@@ -25,14 +25,17 @@ FLUSH_S = 12.0
 STATUSES = ("success", "error", "timeout", "cancelled", "rejected")
 WEIGHTS = (88, 5, 3, 1, 3)
 CLASSES = ("transport", "server", "tool", "invalid_input", "unknown")
+FAILING = (*FLAPPING, *EMITTED_OF_SERVER)
 
 
 def event(chance: random.Random, emitter_id: str) -> dict[str, Any]:
     """Return an execution with its own id."""
-    tool = chance.choice(FLAPPING) if chance.random() < 0.08 else chance.choice(EMITTED)
-    status = chance.choices(STATUSES, WEIGHTS)[0]
+    tool = chance.choice(FAILING) if chance.random() < 0.16 else chance.choice(EMITTED)
+    status, error_class = chance.choices(STATUSES, WEIGHTS)[0], chance.choice(CLASSES)
     if tool in FLAPPING:
-        status = "error" if is_down(tool) else "success"
+        status, error_class = "error" if is_down(tool) else "success", "server"
+    elif tool in EMITTED_OF_SERVER:
+        status, error_class = outcome_of_server(chance, tool)
     made = {
         "metric_id": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
         "tool_name": tool,
@@ -43,8 +46,15 @@ def event(chance: random.Random, emitter_id: str) -> dict[str, Any]:
         "recorded_at": datetime.fromtimestamp(time.time(), UTC).isoformat(),
     }
     if status == "error":
-        made["error_class"] = "server" if tool in FLAPPING else chance.choice(CLASSES)
+        made["error_class"] = error_class
     return made
+
+
+def outcome_of_server(chance: random.Random, tool: str) -> tuple[str, str]:
+    """Return status and error class of a call. A server that is up answers, at times with an error."""
+    if is_down(tool):
+        return chance.choice(("error", "timeout")), "transport"
+    return "error" if chance.random() < 0.1 else "success", chance.choice(("server", "tool", "unknown"))
 
 
 class Load:

@@ -9,6 +9,7 @@ import time
 import uuid
 
 from switchgear import Switchgear
+from switchgear.policies import PolicySet
 from switchgear_schemas.policy import BreakerPolicy
 from tests.chaos.ledger import EmittedEvents, LedgerWriter, Offered
 from tests.chaos.load.tools import GUARDED, is_down
@@ -18,7 +19,15 @@ FLUSH_S = 12.0
 SLOW_S = 0.5
 TICK_S = 0.02
 SUMS_EVERY_S = 1.0
-LOCAL = BreakerPolicy(consecutive_failures=8, wait_duration_in_open_state_s=1)
+LOCAL = PolicySet(
+    base=BreakerPolicy(consecutive_failures=8, wait_duration_in_open_state_s=1),
+    family_base=BreakerPolicy(
+        consecutive_failures=12,
+        minimum_tools=2,
+        wait_duration_in_open_state_s=1,
+        counted_error_classes=frozenset({"transport", "timeout"}),
+    ),
+)
 
 
 class Decisions:
@@ -96,7 +105,7 @@ def call(
     failed = is_down(tool)
     emitted.note(ledger.offer([Offered(key, tool, "error" if failed else "success", start)]))
     if failed:
-        permit.failure(ConnectionError("the tool is down"))
+        permit.failure(chance.choice((ConnectionError, TimeoutError))("the tool is down"))
     else:
         permit.success(output_size=100)
 

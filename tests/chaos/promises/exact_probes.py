@@ -1,14 +1,28 @@
-"""Exactly N probes: after a wait the fleet makes the permitted number of probe calls, even if processes die."""
+"""Exactly N probes: after a wait the fleet makes the permitted number of probe calls, even if processes die.
+
+A server's circuit permits them for all its tools together. A call may be a probe of its tool or of its tool's server.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tests.chaos.evidence import CircuitRecord, Event, Evidence
+from tests.chaos.promises.recount import outcome, outcome_for_server
 from tests.chaos.promises.result import PromiseResult
+from tests.chaos.servers import is_of_server, server_circuit, server_of
 
 PROMISE = "exactly-n-probes"
+
+
+class Probe(NamedTuple):
+    """A call under a lease."""
+
+    lease_id: str
+    emitter_id: str
+    good: bool
 
 
 def exactly_n_probes(evidence: Evidence) -> PromiseResult:
@@ -16,44 +30,62 @@ def exactly_n_probes(evidence: Evidence) -> PromiseResult:
 
     A recovery may have fewer if a call without a generation contributed. Such a call of a service without a guard is evidence like a probe's.
     """
-    probes: dict[tuple[str, int], dict[str, Event]] = defaultdict(dict)
+    probes: dict[tuple[str, int], dict[str, Probe]] = defaultdict(dict)
+    unasked: dict[str, list[float]] = defaultdict(list)
     for event in evidence.events:
-        if event.tool in evidence.permitted and event.lease_id and event.generation is not None:
-            probes[event.tool, event.generation][event.key] = event
-    unasked = {tool: _unasked(evidence, tool) for tool in evidence.permitted}
+        for circuit, generation, lease_id, good in _asked(event):
+            if circuit not in evidence.permitted:
+                continue
+            if generation is None:
+                unasked[circuit].append(event.timestamp_s)
+            elif lease_id:
+                probes[circuit, generation][event.key] = Probe(lease_id, event.emitter_id, good)
     granted = _granted(evidence)
     faults: list[str] = []
-    for (tool, generation), events in sorted(probes.items()):
-        faults += _excess(evidence.permitted[tool], tool, generation, list(events.values()), granted)
-    equal = 0
-    for tool, recovery in _recoveries(evidence):
-        permitted = evidence.permitted[tool]
-        if any(recovery[0].changed_s <= at <= recovery[-1].changed_s for at in unasked[tool]):
+    for (circuit, generation), calls in sorted(probes.items()):
+        faults += _excess(evidence.permitted[circuit], circuit, generation, list(calls.values()), granted)
+    equal = {False: 0, True: 0}
+    for circuit, recovery in _recoveries(evidence):
+        permitted = evidence.permitted[circuit]
+        if any(recovery[0].changed_s <= at <= recovery[-1].changed_s for at in unasked[circuit]):
             continue
-        made = sum(event.status == "success" for event in probes[tool, recovery[0].generation].values())
+        made = sum(probe.good for probe in probes[circuit, recovery[0].generation].values())
         if made != permitted:
-            faults.append(f"{tool} recovered in generation {recovery[0].generation} by {made} probes of {permitted}")
-        equal += made == permitted
-    made = sum(map(len, probes.values()))
-    return PromiseResult(
-        PROMISE, f"{made:,} probes in {len(probes):,} half-open stays, {equal:,} recoveries exact", faults
+            faults.append(f"{circuit} recovered in generation {recovery[0].generation} by {made} probes of {permitted}")
+        equal[is_of_server(circuit)] += made == permitted
+    of_servers = sum(len(calls) for (circuit, _), calls in probes.items() if is_of_server(circuit))
+    summary = (
+        f"{sum(map(len, probes.values())):,} probes, {of_servers:,} of them of servers, in {len(probes):,} half-open stays,"
+        f" {equal[False]:,} recoveries of tools and {equal[True]:,} of servers exact"
     )
+    return PromiseResult(PROMISE, summary, faults)
+
+
+def _asked(event: Event) -> Iterator[tuple[str, int | None, str | None, bool]]:
+    """Yield each circuit that a call asked, with its generation, the lease, and whether the call succeeded."""
+    if event.status == "rejected":
+        return
+    yield event.tool, event.generation, event.lease_id, outcome(event) == "success"
+    server = server_of(event.tool)
+    if server is not None:
+        good = outcome_for_server(event) == "success"
+        yield server_circuit(server), event.server_generation, event.server_lease_id, good
 
 
 def _excess(
     permitted: int,
-    tool: str,
+    circuit: str,
     generation: int,
-    calls: Sequence[Event],
+    calls: Sequence[Probe],
     granted: dict[tuple[str, int], set[tuple[str, str]]],
 ) -> Iterator[str]:
     if len(calls) > permitted:
-        yield f"{tool}: {len(calls)} probes of {permitted} in generation {generation}"
-    for event in calls:
-        if (event.lease_id, event.emitter_id) not in granted.get((tool, generation), set()):
-            yield f"{tool}: a probe of {event.emitter_id} under {event.lease_id}, which was not granted to it"
-    if len({event.lease_id for event in calls}) < len(calls):
-        yield f"{tool}: two probes under one lease in generation {generation}"
+        yield f"{circuit}: {len(calls)} probes of {permitted} in generation {generation}"
+    for probe in calls:
+        if (probe.lease_id, probe.emitter_id) not in granted.get((circuit, generation), set()):
+            yield f"{circuit}: a probe of {probe.emitter_id} under {probe.lease_id}, which was not granted to it"
+    if len({probe.lease_id for probe in calls}) < len(calls):
+        yield f"{circuit}: two probes under one lease in generation {generation}"
 
 
 def _granted(evidence: Evidence) -> dict[tuple[str, int], set[tuple[str, str]]]:
@@ -77,11 +109,3 @@ def _recoveries(evidence: Evidence) -> Iterator[tuple[str, list[CircuitRecord]]]
         if record.state == "closed" and record.rule == "probe_succeeded" and stays[record.circuit]:
             yield record.circuit, [*stays[record.circuit], record]
         stays[record.circuit].clear()
-
-
-def _unasked(evidence: Evidence, tool: str) -> list[float]:
-    return [
-        event.timestamp_s
-        for event in evidence.events
-        if event.tool == tool and event.generation is None and event.status != "rejected"
-    ]

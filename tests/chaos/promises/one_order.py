@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from tests.chaos.evidence import CircuitRecord, Evidence
 from tests.chaos.promises.result import PromiseResult
+from tests.chaos.servers import is_of_server, owner
 
 PROMISE = "one-owner-one-order"
 
 
 def one_owner_one_order(evidence: Evidence) -> PromiseResult:
-    """Check that every record, except exact repetitions, has a higher version than all before it."""
+    """Check that every record, except exact repetitions, is in its owner's partition and has a higher version than all before it."""
     by_circuit: dict[str, list[CircuitRecord]] = defaultdict(list)
     for record in evidence.circuits:
         by_circuit[record.circuit].append(record)
@@ -21,21 +22,24 @@ def one_owner_one_order(evidence: Evidence) -> PromiseResult:
     for circuit, records in sorted(by_circuit.items()):
         repeated += len(records) - len({record.version for record in records})
         faults += _order(circuit, records)
+        faults += _astray(circuit, records, evidence.partitions)
         row = evidence.rows.get(circuit)
         concluded = max(record.version for record in records)
         if row is None or row.version != concluded:
             held = "no row" if row is None else f"version {row.version}"
             faults.append(f"{circuit}: followers conclude version {concluded}, the worker's table has {held}")
-    summary = f"{len(by_circuit)} circuits, {len(evidence.circuits):,} records, {repeated} published again unchanged"
+    servers = sum(map(is_of_server, by_circuit))
+    summary = (
+        f"{len(by_circuit)} circuits, {servers} of them of servers, {len(evidence.circuits):,} records,"
+        f" {repeated} published again unchanged"
+    )
     return PromiseResult(PROMISE, summary, faults)
 
 
 def _order(circuit: str, records: Iterable[CircuitRecord]) -> Iterator[str]:
     contents: dict[int, bytes] = {}
     highest = generation = 0
-    partitions = set()
     for record in records:
-        partitions.add(record.partition)
         if record.version in contents:
             if contents[record.version] != record.content:
                 yield f"{circuit}: two contents of version {record.version}"
@@ -47,5 +51,10 @@ def _order(circuit: str, records: Iterable[CircuitRecord]) -> Iterator[str]:
         if record.generation < generation:
             yield f"{circuit}: generation {record.generation} after {generation} in version {record.version}"
         highest, generation = record.version, record.generation
-    if len(partitions) > 1:
-        yield f"{circuit}: records in the partitions {sorted(partitions)}"
+
+
+def _astray(circuit: str, records: Iterable[CircuitRecord], partitions: int) -> Iterator[str]:
+    """Yield the partitions that aren't the owner's. A server and its tools have one owner."""
+    home = owner(circuit, partitions)
+    for partition in sorted({record.partition for record in records} - {home}):
+        yield f"{circuit}: records in partition {partition}, but its owner's is {home}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from tests.chaos.evidence import Evidence, Place
-from tests.chaos.promises.recount import FIELDS, recount
+from tests.chaos.promises.recount import Tally, recount
 from tests.chaos.promises.result import PromiseResult
+from tests.chaos.servers import is_of_server
 
 PROMISE = "no-over-count"
 
@@ -27,12 +27,15 @@ def no_over_count(evidence: Evidence) -> PromiseResult:
     ]
     faults += [f"the record at {place} is stored {number} times" for place, number in places.items() if number > 1]
     faults += [f"rollup {what}: {number} keys differ" for what, number in evidence.rollups_differ.items() if number]
-    faults += _totals(evidence)
-    again = sum(tally.again for tally in recount(evidence).values())
-    calls = sum(row.calls for row in evidence.rows.values())
+    tallies = recount(evidence)
+    faults += _totals(evidence, tallies)
+    again = sum(tally.again for circuit, tally in tallies.items() if not is_of_server(circuit))
+    tools = [row.calls for row in evidence.rows.values() if not is_of_server(row.circuit)]
+    servers = [row.calls for row in evidence.rows.values() if is_of_server(row.circuit)]
     summary = (
         f"{len(by_id):,} ids in {len(evidence.stored):,} rows, {len(evidence.rollups_differ)} rollups agree,"
-        f" {len(evidence.rows)} circuits counted {calls:,} calls, {again:,} events sent again"
+        f" {len(tools)} tools counted {sum(tools):,} calls, {len(servers)} servers {sum(servers):,} of them,"
+        f" {again:,} events sent again"
     )
     return PromiseResult(PROMISE, summary, faults)
 
@@ -41,17 +44,12 @@ def _shown(place: Place, resent: set[Place]) -> str:
     return f"{place}{' marked as sent again' if place in resent else ''}"
 
 
-def _totals(evidence: Evidence) -> Iterator[str]:
-    tallies = recount(evidence)
+def _totals(evidence: Evidence, tallies: dict[str, Tally]) -> Iterator[str]:
     for circuit, row in sorted(evidence.rows.items()):
         tally = tallies.get(circuit)
         if tally is None:
             yield f"{circuit} has a row in the worker's table and no event"
             continue
-        wanted = asdict(tally)
-        for name in FIELDS:
-            counted = getattr(row, name)
-            spare = tally.late_again if name == "late" else tally.ahead
-            if counted > wanted[name] + spare:
-                why = f" ({tally.again} were sent again by their producer)" if tally.again else ""
-                yield f"{circuit}: the worker counted {counted} {name} of {wanted[name]}{why}"
+        why = f" ({tally.again} were sent again by their producer)" if tally.again else ""
+        for name, wanted in tally.surplus(row).items():
+            yield f"{circuit}: the worker counted {getattr(row, name)} {name} of {wanted}{why}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from tests.chaos.evidence import Evidence
-from tests.chaos.promises.recount import FIELDS, recount, uncopied
+from tests.chaos.promises.recount import recount, uncopied
 from tests.chaos.promises.result import PromiseResult
 
 PROMISE = "no-silent-loss"
@@ -65,15 +64,13 @@ def _unstored(evidence: Evidence) -> Iterator[str]:
 def _uncounted(evidence: Evidence) -> Iterator[str]:
     for event in uncopied(evidence):
         yield f"{event.key} of {event.tool} in the wrong partition {event.place} was not sent on to its owner"
-    for tool, tally in sorted(recount(evidence).items()):
-        row = evidence.rows.get(tool)
+    for circuit, tally in sorted(recount(evidence).items()):
+        row = evidence.rows.get(circuit)
         if row is None:
-            yield f"{tool} has no row in the worker's table"
+            yield f"{circuit} has no row in the worker's table"
             continue
-        wanted = asdict(tally)
-        for name in FIELDS:
-            if getattr(row, name) < wanted[name]:
-                yield f"{tool}: the worker counted {getattr(row, name)} {name} of {wanted[name]}"
+        for name, wanted in tally.missing(row).items():
+            yield f"{circuit}: the worker counted {getattr(row, name)} {name} of {wanted}"
 
 
 def transitions_stored(evidence: Evidence) -> PromiseResult:
