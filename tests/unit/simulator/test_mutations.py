@@ -241,7 +241,7 @@ def test_a_follower_that_misses_a_record_is_noticed(monkeypatch):
 
 
 def test_an_owner_that_lets_all_calls_through_after_a_close_is_noticed(monkeypatch):
-    monkeypatch.setattr(Ramp, "begin", lambda *_: None)
+    monkeypatch.setattr(Ramp, "begin", lambda *_, **__: None)
     error = broken(command_every_s=0.0)
     assert error.invariant == "monotonic-ramp"
     assert "no more than 0.1 are due" in str(error)
