@@ -89,6 +89,8 @@ class Ramp:
     ) -> None:
         """Count a call of a process that knows of the recovery."""
         record = process.received.get(tool.name)
+        if isinstance(answer, Rejection) and answer.family is not None:
+            return  # its server's circuit refused before the tool's was asked
         if record is None or record["state"] != "closed" or record["admitted_share"] == 1:
             return
         place = process.name, tool.name, record["version"]
@@ -101,9 +103,10 @@ class Ramp:
     def _note_outage(self, record: dict[str, Any], known: dict[str, Any] | None, rule: str | None) -> None:
         """Note since when there is an outage, and whether the tool visibly asked to wait."""
         circuit_id, state, opened = record["circuit_id"], record["state"], instant(record["changed_at"])
-        if state not in {"open", "half_open", "closed"}:
+        ended = rule == "command" and known is not None and known["state"] == "closed"  # with the ramp
+        if ended or state not in {"open", "half_open", "closed"}:
             self._outages.pop(circuit_id, None)
-        elif state == "open":
+        if state == "open":
             lost = (
                 known is not None and known["version"] + 1 < record["version"]
             )  # by a crash: it may have opened before
