@@ -159,7 +159,8 @@ class BreakerPolicy(BaseModel):
         default=None, description="After a close by probes: the share of calls of each step, rising. Then all calls go."
     )
     retry_after_ramp: Shares | None = Field(
-        default=None, description="The same after an outage in which the tool sent Retry-After, without recovery_ramp."
+        default=None,
+        description="The same after an outage in which the tool sent Retry-After. recovery_ramp goes before it.",
     )
     recovery_ramp_step_s: Seconds = Field(default=10, description="Length of a step of either ramp.")
     counted_error_classes: frozenset[ErrorClass] = Field(
