@@ -128,11 +128,11 @@ def _probe_slow(facts: _Facts) -> str:
 
 
 def _probe_succeeded(facts: _Facts) -> str:
-    return f"{_of_probes(_whole(facts.value), facts)} succeeded"
+    return f"{_of_probes(_whole(facts.value), facts)} succeeded{_and(facts)}"
 
 
 def _probe_failure_rate(facts: _Facts) -> str:
-    return f"{_of_probes(_part(facts), facts)} failed{_share(facts)}"
+    return f"{_of_probes(_part(facts), facts)} failed{_share(facts)}{_and(facts)}"
 
 
 def _probe_slow_rate(facts: _Facts) -> str:
@@ -154,7 +154,7 @@ def _half_open_timeout(facts: _Facts) -> str:
 def _recovery_ramp(facts: _Facts) -> str:
     if facts.value is None or facts.value >= 1:
         return "the recovery is over, and all calls are admitted"
-    return f"{percent(facts.value)} of calls are admitted while the tool recovers"
+    return f"{percent(facts.value)} of calls are admitted{_and(facts) or ' while the tool recovers'}"
 
 
 def _recovery_failed(facts: _Facts) -> str:
@@ -284,6 +284,10 @@ def _limit(threshold: float | None) -> str:
 
 def _because(facts: _Facts) -> str:
     return f": {facts.reason}" if facts.reason else ""
+
+
+def _and(facts: _Facts) -> str:
+    return f"; {facts.reason}" if facts.reason else ""
 
 
 def _at_least(number: int, one: str, many: str) -> str:

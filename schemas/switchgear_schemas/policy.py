@@ -41,6 +41,7 @@ Calls = Annotated[int, Field(strict=True, ge=1, le=MOST_CALLS)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Seconds = Annotated[Number, Field(ge=SHORTEST_WAIT_S, le=LONGEST_WAIT_S)]
 Rate = Annotated[Number, Field(ge=0.0001, le=0.9999)]
+Shares = Annotated[tuple[Share, ...], Field(min_length=1, max_length=MOST_STEPS)]
 ToolName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 SHORTEST_WINDOW_S: Final = 0.1
@@ -154,10 +155,14 @@ class BreakerPolicy(BaseModel):
         le=64,
         description="Families: distinct tools the failures must come from, or all that were called if fewer, but two at least.",
     )
-    recovery_ramp: Annotated[tuple[Share, ...], Field(min_length=1, max_length=MOST_STEPS)] | None = Field(
+    recovery_ramp: Shares | None = Field(
         default=None, description="After a close by probes: the share of calls of each step, rising. Then all calls go."
     )
-    recovery_ramp_step_s: Seconds = Field(default=10, description="Length of a step of the ramp.")
+    retry_after_ramp: Shares | None = Field(
+        default=None,
+        description="The same after an outage in which the tool sent Retry-After. recovery_ramp goes before it.",
+    )
+    recovery_ramp_step_s: Seconds = Field(default=10, description="Length of a step of either ramp.")
     counted_error_classes: frozenset[ErrorClass] = Field(
         default=DEFAULT_COUNTED, description="Failures of these classes count; others are ignored."
     )
@@ -202,12 +207,13 @@ class BreakerPolicy(BaseModel):
             raise ValueError(
                 "slow_call_rate_threshold and slow_call_duration_threshold_ms go together: set both or neither"
             )
-        ramp = self.recovery_ramp or ()
-        if any(share >= 1 for share in ramp) or list(ramp) != sorted(set(ramp)):
-            raise ValueError(
-                "recovery_ramp takes shares between 0 and 1 that rise from step to step, such as [0.1, 0.25, 0.5]; after the"
-                " last step all calls go"
-            )
+        for name, ramp in (("recovery_ramp", self.recovery_ramp), ("retry_after_ramp", self.retry_after_ramp)):
+            shares = ramp or ()
+            if any(share >= 1 for share in shares) or list(shares) != sorted(set(shares)):
+                raise ValueError(
+                    f"{name} takes shares between 0 and 1 that rise from step to step, such as [0.1, 0.25, 0.5]; after the"
+                    " last step all calls go"
+                )
         if self.max_wait_duration_in_open_state_s < self.wait_duration_in_open_state_s:
             raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")
         judges_rates = self.failure_rate_threshold is not None or self.slow_call_rate_threshold is not None
@@ -239,8 +245,15 @@ class BreakerPolicy(BaseModel):
 LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5)
 """The default of one process's own circuits: open after five failures in a row, wait 60 s, make one probe."""
 
+RETRY_AFTER_RAMP: Final = (0.1, 0.25, 0.5)
+"""The fleet's shares after an outage in which the tool sent ``Retry-After``. One process makes no wave, so its own circuits have none."""
+
 FLEET_DEFAULT: Final = BreakerPolicy(
-    failure_rate_threshold=0.5, minimum_number_of_calls=20, cusum=Cusum(), minimum_reporters=2
+    failure_rate_threshold=0.5,
+    minimum_number_of_calls=20,
+    cusum=Cusum(),
+    minimum_reporters=2,
+    retry_after_ramp=RETRY_AFTER_RAMP,
 )
 """The default of the fleet's circuits. It uses rates and a CUSUM: at 1,000 calls/s and 10 % errors, five failures in a row occur every 100 s."""
 
@@ -250,6 +263,7 @@ FAMILY_DEFAULT: Final = BreakerPolicy(
     cusum=Cusum(),
     minimum_reporters=2,
     minimum_tools=2,
+    retry_after_ramp=RETRY_AFTER_RAMP,
     counted_error_classes=frozenset({"transport", "timeout"}),
 )
 """The default of the circuits of families. Failures without an answer from the server count, if they come from more than one tool."""

@@ -28,6 +28,7 @@ PLAIN = {
     "slow_rate": "slow_call_rate_threshold",
     "ramp": "recovery_ramp",
     "ramp_step_s": "recovery_ramp_step_s",
+    "retry_after_ramp": "retry_after_ramp",
 }
 ELSEWHERE = {"window", "half_open", "cmp", "classify", "evaluate", "slow"}
 """The keys that are read below or by a player."""

@@ -143,13 +143,19 @@ class Proposal:
             parts = (
                 {f"{key}.{part}": inner for part, inner in value.items()} if isinstance(value, dict) else {key: value}
             )
-            found += [f"{part}={'off' if inner is None else inner}" for part, inner in parts.items()]
+            found += [f"{part}={_assigned(inner)}" for part, inner in parts.items()]
         return found
+
+
+def _assigned(value: Any) -> str:
+    return "off" if value is None else json.dumps(value) if isinstance(value, tuple) else f"{value}"
 
 
 def _toml(value: Any) -> str:
     if value is None:
         return '"off"'
+    if isinstance(value, tuple):
+        return json.dumps(value)
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
     return f'"{value}"' if isinstance(value, str) else f"{value}"

@@ -19,6 +19,7 @@ from switchgear.breaker.states import (
     STATE_OF_MODE,
     STATE_OF_VERB,
     IllegalTransitionError,
+    outage_began,
 )
 from switchgear.breaker.states import open_until as end_of_wait
 from switchgear.breaker.steady import Steady, steady
@@ -78,7 +79,8 @@ class Breaker(CircuitFields):
             self.advance(now)
             ramp = self._ramp
             if ramp is not None and not ramp.admits_next():
-                return self._reject(ramp.rest_of_step_s(self.policy, self.clock), Cause("recovery_ramp", ramp.share))
+                cause = Cause("recovery_ramp", ramp.share, reason=ramp.reason)
+                return self._reject(ramp.rest_of_step_s(self.policy, self.clock), cause)
             return BreakerPermit(self.circuit_id, self.generation, None, self.clock)
         if self.state == "open" and self.open_until is not None and now < self.open_until:
             return self._reject(self.open_until - now)
@@ -405,8 +407,9 @@ class Breaker(CircuitFields):
         self.changed_at = at
         self.cause = cause
         self._rejected = 0
-        self._half_open = self._ramp = None
+        ramp, self._half_open, self._ramp = self._ramp, None, None
         if state == "open":
+            self._retry_at = self._retry_at_of_outage(at, ramp)
             self._begin_wait(at)
             self.open_until = self.open_until if open_until is None else open_until
         else:
@@ -415,9 +418,12 @@ class Breaker(CircuitFields):
                 self._half_open = HalfOpen()
                 self.open_until = at if self.open_until is None else self.open_until
             else:
+                rate_limited = self._retry_at is not None
                 self.open_until = self._retry_at = None
                 if self.previous_state == "half_open" and state == "closed" and cause.rule != "command":
-                    self._ramp = Ramp.begin(self.policy, at)
+                    self._ramp = Ramp.begin(self.policy, at, rate_limited=rate_limited)
+                if self._ramp is not None:
+                    self.cause = cause = msgspec.structs.replace(cause, reason=self._ramp.reason)
                 self.attempt = 0 if self._ramp is None else self.attempt
         self._settle()
         moved = self._transition(self.previous_state, cause, counts)
@@ -425,16 +431,23 @@ class Breaker(CircuitFields):
             self.on_move(moved)
         return moved
 
+    def _retry_at_of_outage(self, at: float, ramp: Ramp | None) -> float | None:
+        """Return ``retry_at`` if the tool asked to wait in the outage in which the circuit opens now."""
+        if ramp is not None and ramp.rate_limited:  # a recovery that fails belongs to the outage
+            return self._retry_at or at
+        earlier = self.previous_state != "half_open" and (self._retry_at or 0.0) < outage_began(self.policy, at)
+        return None if earlier else self._retry_at
+
     def _climb(self) -> Transition | None:
         assert self._ramp is not None
-        share = self._ramp.climb(self.policy, self.clock)
+        share, reason = self._ramp.climb(self.policy, self.clock), self._ramp.reason
         if share is None:
             return None
         at = self._ramp.began_step_at(self.policy)
         if share == 1:
             self._ramp, self.attempt = None, 0
         self._settle()
-        return msgspec.structs.replace(self._stay(Cause("recovery_ramp", share)), at=at)
+        return msgspec.structs.replace(self._stay(Cause("recovery_ramp", share, reason=reason)), at=at)
 
     def _keep_ramp(self, ramp: Ramp | None) -> None:
         """Go on with a ramp under a policy that may be another one."""

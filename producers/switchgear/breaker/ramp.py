@@ -22,6 +22,22 @@ FEWEST_CALLS: Final = 5
 """Calls of the ramp before their failure rate is judged."""
 FAILURE_RATE: Final = 0.5
 """The failure rate that opens again, if the policy has no ``failure_rate_threshold``."""
+AFTER_RETRY_AFTER: Final = "calls return by degrees, because the tool sent Retry-After"
+"""The reason in the causes of a ramp after an outage in which the tool sent ``Retry-After``."""
+RECOVERY: Final = "recovery: "
+"""How the reason of a refusal by a ramp begins."""
+
+
+def shares_of(policy: BreakerPolicy, *, rate_limited: bool) -> tuple[float, ...]:
+    """Return the share of each step after a close by probes. Without a step, all calls go at once.
+
+    Args:
+        policy: The policy in force. Its ``recovery_ramp`` goes before its ``retry_after_ramp``.
+        rate_limited: Whether the tool sent ``Retry-After`` in the outage.
+    """
+    if policy.recovery_ramp:
+        return policy.recovery_ramp
+    return (policy.retry_after_ramp or ()) if rate_limited and policy.honor_retry_after else ()
 
 
 def admits(n: int, share: float, phase: float) -> bool:
@@ -37,9 +53,10 @@ def phase_of(emitter_id: str) -> float:
     return crc32(emitter_id.encode(errors="surrogatepass")) / 2**32
 
 
-def in_words(share: float) -> str:
-    """Return why a call was refused that is not one of the share."""
-    return f"recovery: {share * 100:.4g} % of calls are admitted"
+def in_words(share: float, reason: str | None = None) -> str:
+    """Return why a call was refused that is not one of the share. ``reason`` is that of the circuit's cause."""
+    why = ", because the tool sent Retry-After" if reason == AFTER_RETRY_AFTER else ""
+    return f"{RECOVERY}{share * 100:.4g} % of calls are admitted{why}"
 
 
 class Ramp(msgspec.Struct, array_like=True):
@@ -57,15 +74,24 @@ class Ramp(msgspec.Struct, array_like=True):
     failed: Count = 0
     asked: Count = 0
     """Calls of this process, both permitted and refused."""
+    rate_limited: bool = False
+    """Whether there is a ramp only because the tool sent ``Retry-After``."""
 
     @classmethod
-    def begin(cls, policy: BreakerPolicy, now: float) -> Ramp | None:
-        """Return the ramp of a circuit that closes now. None if its policy has none."""
-        return cls(now, policy.recovery_ramp[0]) if policy.recovery_ramp else None
+    def begin(cls, policy: BreakerPolicy, now: float, *, rate_limited: bool = False) -> Ramp | None:
+        """Return the ramp of a circuit that closes now. None if its policy has none. For ``rate_limited`` see :func:`shares_of`."""
+        rate_limited = rate_limited and not policy.recovery_ramp
+        shares = shares_of(policy, rate_limited=rate_limited)
+        return cls(now, shares[0], rate_limited=rate_limited) if shares else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is a ramp, for the causes. None if the policy has one after every outage."""
+        return AFTER_RETRY_AFTER if self.rate_limited else None
 
     def climb(self, policy: BreakerPolicy, now: float) -> float | None:
         """Go to the step that is due. Return the new share, which is 1 after the last step. None: the share stays."""
-        shares = policy.recovery_ramp or ()
+        shares = shares_of(policy, rate_limited=self.rate_limited)
         while now >= self.began + (self.step + 1) * policy.recovery_ramp_step_s:
             self.step += 1
             if self.step >= len(shares):
@@ -78,7 +104,7 @@ class Ramp(msgspec.Struct, array_like=True):
 
     def follow(self, policy: BreakerPolicy) -> Ramp | None:
         """Return the ramp under another policy. None if that one has no such step."""
-        shares = policy.recovery_ramp or ()
+        shares = shares_of(policy, rate_limited=self.rate_limited)
         if self.step >= len(shares):
             return None
         self.share = max(self.share, shares[self.step])
@@ -99,7 +125,8 @@ class Ramp(msgspec.Struct, array_like=True):
 
     def over(self, policy: BreakerPolicy, now: float) -> bool:
         """Return whether the last step has ended."""
-        return now >= self.began + len(policy.recovery_ramp or ()) * policy.recovery_ramp_step_s
+        steps = len(shares_of(policy, rate_limited=self.rate_limited))
+        return now >= self.began + steps * policy.recovery_ramp_step_s
 
     def add(self, *, failed: bool) -> None:
         """Count a call that counts."""

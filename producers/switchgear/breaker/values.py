@@ -237,6 +237,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     minimum_reporters: int = 1
     minimum_tools: int = 1
     recovery_ramp: tuple[float, ...] | None = None
+    retry_after_ramp: tuple[float, ...] | None = None
     recovery_ramp_step_s: float = 10
     counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
     honor_retry_after: bool = True

@@ -400,7 +400,7 @@ class CircuitDecision:
             scope = "family"
         state, wait, cause = refused.state, refused.retry_after_s, refused.cause
         if cause is not None and cause.rule == "recovery_ramp":
-            reason = in_words(cause.value or 1.0)
+            reason = in_words(cause.value or 1.0, cause.reason)
         return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause, family)
 
 

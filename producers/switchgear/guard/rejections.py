@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from switchgear.breaker.ramp import RECOVERY
 from switchgear.breaker.values import Cause
 from switchgear.redaction import MOST_NAME, one_line, redact
 from switchgear_schemas.enums import CircuitScope, CircuitState
@@ -114,7 +115,10 @@ class Rejection(msgspec.Struct, frozen=True):
                 if self.family is None
                 else f"The server {one_line(self.family, MOST_NAME)} of the tool {tool}"
             )
-            words = [f"{what} is recovering, and only some calls are let through. This one was not."]
+            why = one_line(self.reason.removeprefix(RECOVERY), _MOST_OF_A_REASON)
+            words = [
+                f"{what} is recovering, and only some calls are let through. This one was not{f' ({why})' if why else ''}."
+            ]
         elif self.family is None:
             words = [f"The tool {tool} is unavailable {circuit}."]
         else:

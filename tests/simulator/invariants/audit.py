@@ -88,6 +88,7 @@ class Audit:
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Note a message of the executions topic."""
         self.evidence.executed(event, message)
+        self.ramp.executed(event, message)
 
     def commanded(self, command: dict[str, Any], message: Message) -> None:
         """Note a message of the commands topic."""

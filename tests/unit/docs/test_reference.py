@@ -49,6 +49,8 @@ def _shown(value: object) -> str:
         return "off" if value is None else "none"
     if isinstance(value, Cusum):
         return "on"
+    if isinstance(value, tuple):
+        return f"`{list(value)}`"
     if isinstance(value, frozenset):
         return ", ".join(f"`{each}`" for each in sorted(value))
     if isinstance(value, bool):

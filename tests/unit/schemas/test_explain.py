@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from switchgear.breaker.cusum import solve
+from switchgear.breaker.ramp import AFTER_RETRY_AFTER
 from switchgear_schemas.circuit import Cause, Counts
 from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.policy import Cusum
@@ -31,6 +32,18 @@ SENTENCES = [
     ({"rule": "consecutive_failures", "value": 5.0, "threshold": 5}, "5 calls in a row failed (the limit is 5)"),
     ({"rule": "recovery_ramp", "value": 0.25}, "25 % of calls are admitted while the tool recovers"),
     ({"rule": "recovery_ramp", "value": 1.0}, "the recovery is over, and all calls are admitted"),
+    (
+        {"rule": "recovery_ramp", "value": 0.25, "reason": AFTER_RETRY_AFTER},
+        "25 % of calls are admitted; calls return by degrees, because the tool sent Retry-After",
+    ),
+    (
+        {"rule": "recovery_ramp", "value": 1.0, "reason": AFTER_RETRY_AFTER},
+        "the recovery is over, and all calls are admitted",
+    ),
+    (
+        {"rule": "probe_succeeded", "value": 1, "threshold": 1, "sample": 1, "reason": AFTER_RETRY_AFTER},
+        "the probe call succeeded; calls return by degrees, because the tool sent Retry-After",
+    ),
     (
         {"rule": "recovery_failed", "value": 0.6, "threshold": 0.5, "sample": 5, "failed": 3},
         "3 of the last 5 calls failed (60 %; the limit is 50 %) while the tool recovered",

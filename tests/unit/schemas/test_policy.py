@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 from switchgear_schemas.enums import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
+from switchgear_schemas.policy import FAMILY_DEFAULT, LOCAL_FAMILY_DEFAULT
 
 
 def test_the_local_default_opens_after_five_failures_in_a_row_and_waits_a_minute():
@@ -53,6 +54,11 @@ def test_every_class_counts_or_is_a_caller_error_or_cancelled():
         ({"recovery_ramp": [0.5, 0.5]}, "rise from step to step"),
         ({"recovery_ramp": [0, 0.5]}, "recovery_ramp.0"),
         ({"recovery_ramp": 0.5}, "recovery_ramp"),
+        ({"retry_after_ramp": []}, "retry_after_ramp"),
+        (
+            {"retry_after_ramp": [0.5, 0.25]},
+            "retry_after_ramp takes shares between 0 and 1 that rise from step to step",
+        ),
         ({"recovery_ramp_step_s": 0}, "recovery_ramp_step_s"),
         ({"mode": "on"}, "mode"),
         ({"scope": "planet"}, "scope"),
@@ -63,6 +69,16 @@ def test_a_wrong_policy_is_refused_and_the_key_named(wrong, says):
     with pytest.raises(ValidationError) as error:
         BreakerPolicy.model_validate(wrong)
     assert says in str(error.value)
+
+
+def test_the_fleet_alone_returns_by_degrees_after_retry_after_by_default():
+    assert FLEET_DEFAULT.retry_after_ramp == FAMILY_DEFAULT.retry_after_ramp == (0.1, 0.25, 0.5)
+    assert (
+        LOCAL_DEFAULT.retry_after_ramp
+        is LOCAL_FAMILY_DEFAULT.retry_after_ramp
+        is BreakerPolicy().retry_after_ramp
+        is None
+    )
 
 
 def test_a_ramp_is_off_by_default_and_its_shares_may_be_a_list():

@@ -241,10 +241,26 @@ def test_a_follower_that_misses_a_record_is_noticed(monkeypatch):
 
 
 def test_an_owner_that_lets_all_calls_through_after_a_close_is_noticed(monkeypatch):
-    monkeypatch.setattr(Ramp, "begin", lambda *_: None)
+    monkeypatch.setattr(Ramp, "begin", lambda *_, **__: None)
     error = broken(command_every_s=0.0)
     assert error.invariant == "monotonic-ramp"
     assert "no more than 0.1 are due" in str(error)
+
+
+def test_an_owner_that_forgets_that_the_tool_asked_to_wait_is_noticed(monkeypatch):
+    begin = Ramp.begin
+    monkeypatch.setattr(Ramp, "begin", lambda policy, now, **_: begin(policy, now))
+    error = broken()
+    assert error.invariant == "monotonic-ramp"
+    assert "no more than 0.1 are due" in str(error)
+
+
+def test_an_owner_that_slows_a_recovery_although_the_tool_did_not_ask_to_wait_is_noticed(monkeypatch):
+    begin = Ramp.begin
+    monkeypatch.setattr(Ramp, "begin", lambda policy, now, **_: begin(policy, now, rate_limited=True))
+    error = broken()
+    assert error.invariant == "monotonic-ramp"
+    assert "it is closed and admits 0.1 of the calls" in str(error)
 
 
 def test_an_owner_whose_steps_are_too_short_is_noticed(monkeypatch):

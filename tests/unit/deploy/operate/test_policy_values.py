@@ -19,6 +19,8 @@ def _named(*assignments: str) -> dict[str, object]:
         ("cusum=off", {"cusum": None}),
         ("cusum.broken_failure_rate=0.2", {"cusum": {"broken_failure_rate": 0.2}}),
         ("honor_retry_after=false", {"honor_retry_after": False}),
+        ("retry_after_ramp=off", {"retry_after_ramp": None}),
+        ("retry_after_ramp=[0.2, 0.6]", {"retry_after_ramp": (0.2, 0.6)}),
         ("fallback=a,b", {"fallback": ("a", "b")}),
         ('fallback=["a"]', {"fallback": ("a",)}),
         ("counted_error_classes=timeout, server", {"counted_error_classes": frozenset({"timeout", "server"})}),

@@ -141,6 +141,16 @@ def test_a_replay_refuses_the_calls_that_a_ramp_would_have_refused(tmp_path):
     assert (refused["calls"], refused["succeeded"]) == (90 + 50, 140), "of 99 calls at 10 % and 100 at 50 %"
 
 
+def test_a_replay_knows_the_ramp_of_a_tool_that_asked_to_wait(tmp_path):
+    ramp = THREE.model_copy(update={"retry_after_ramp": (0.1,)})
+    refused = []
+    for wait in ({"retry_after_s": 5.0}, {}):
+        failing = [call(second, "error", error_class="rate_limited", **wait) for second in range(3)]
+        *_, last = run(tmp_path, [*failing, *(call(20 + second / 10) for second in range(101))], ramp)
+        refused.append(last["summary"]["refused"]["succeeded"])
+    assert refused == [90, 0]
+
+
 def test_an_open_during_a_ramp_counts_as_a_reopen(tmp_path):
     ramp = THREE.model_copy(update={"recovery_ramp": (0.9,), "recovery_ramp_step_s": 100})
     *_, last = run(tmp_path, [*FAILING[:3], call(20), *(call(21 + second, "error") for second in range(5))], ramp)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
+from switchgear.breaker.ramp import AFTER_RETRY_AFTER
 from switchgear.breaker.snapshot import SnapshotError, decode, encode
-from switchgear_schemas import BreakerPolicy
+from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 
 OK = Result()
 BAD = Result(ResultKind.FAILURE)
@@ -261,6 +263,167 @@ def test_the_share_only_rises_within_a_generation_wherever_a_snapshot_is_taken(c
         assert share in (*SHARES, 1)
         assert breaker.generation > last[0] or share >= last[1]
         last = breaker.generation, share
+
+
+# -- after Retry-After
+
+ASKED = Result(ResultKind.FAILURE, retry_after_s=90.0)
+LIMITED = RULES | {"recovery_ramp": None, "retry_after_ramp": SHARES, "backoff_multiplier": 1}
+
+
+def opened(policy, *results):
+    """Return a circuit that opened at 1000 by these results."""
+    breaker = Breaker("search", policy, 0.0)
+    for result in results:
+        breaker.record(1_000.0, result)
+    assert breaker.state == "open"
+    return breaker
+
+
+def probed(breaker, result=OK, now=None):
+    """Report a probe. Return the transition that followed."""
+    now = breaker.open_until if now is None else now
+    return breaker.record(now, result, breaker.try_acquire(now))
+
+
+def rate_limited(policy=None, **rules):
+    """Return a circuit that opened at 1000 by a tool that asked to wait for 90 s, and closed at 1090 by a probe."""
+    breaker = opened(policy or BreakerPolicy(**LIMITED | rules), BAD, ASKED, BAD)
+    moved = probed(breaker)
+    assert (moved.at, moved.state) == (1_090, "closed")
+    return breaker
+
+
+def test_a_tool_that_asked_to_wait_comes_back_by_degrees_and_the_causes_say_why():
+    breaker = rate_limited()
+    assert (breaker.cause.rule, breaker.cause.reason) == ("probe_succeeded", AFTER_RETRY_AFTER)
+    found = [admitted(breaker, 1_090 + second, 1_000) for second in (0, 10, 20, 29.9, 30)]
+    assert found == [100, 250, 500, 500, 1_000]
+    breaker = rate_limited()
+    steps = [step for second in range(40) if (step := breaker.advance(1_090 + second)) is not None]
+    assert [(step.at, step.cause.rule, step.cause.value, step.cause.reason) for step in steps] == [
+        (1_100, "recovery_ramp", 0.25, AFTER_RETRY_AFTER),
+        (1_110, "recovery_ramp", 0.5, AFTER_RETRY_AFTER),
+        (1_120, "recovery_ramp", 1.0, AFTER_RETRY_AFTER),
+    ]
+
+
+def test_a_refusal_by_that_ramp_says_that_the_tool_asked_to_wait():
+    refusal = rate_limited().try_acquire(1_091)
+    assert isinstance(refusal, BreakerRejection)
+    assert (refusal.retry_after_s, refusal.cause.value, refusal.cause.reason) == (9, 0.1, AFTER_RETRY_AFTER)
+
+
+def test_a_tool_that_did_not_ask_to_wait_comes_back_at_once():
+    breaker = opened(BreakerPolicy(**LIMITED), BAD, BAD, BAD)
+    probed(breaker)
+    assert (breaker.admitted_share, breaker.attempt, breaker.cause.reason) == (1, 0, None)
+
+
+def test_only_the_fleets_default_has_that_ramp_and_its_steps_have_the_length_of_every_ramps_steps():
+    assert (
+        rate_limited(
+            FLEET_DEFAULT.model_copy(update={"consecutive_failures": 3, "minimum_reporters": 1})
+        ).admitted_share
+        == 0.1
+    )
+    assert rate_limited(LOCAL_DEFAULT.model_copy(update={"consecutive_failures": 3})).admitted_share == 1
+    assert rate_limited(BreakerPolicy(consecutive_failures=3)).admitted_share == 1
+    breaker = rate_limited(recovery_ramp_step_s=100)
+    breaker.advance(1_189.9)
+    assert breaker.admitted_share == 0.1
+
+
+def test_recovery_ramp_goes_before_and_no_ramp_begins_where_the_policy_ignores_retry_after():
+    breaker = rate_limited(recovery_ramp=(0.3,))
+    assert (breaker.admitted_share, breaker.cause.reason) == (0.3, None)
+    breaker = opened(BreakerPolicy(**LIMITED | {"honor_retry_after": False}), ASKED, ASKED, ASKED)
+    moved = probed(breaker)
+    assert (moved.at, moved.state, breaker.admitted_share) == (1_060, "closed", 1)
+
+
+def test_an_answer_with_retry_after_that_came_before_the_window_is_of_no_outage():
+    def after(seconds):
+        breaker = Breaker("search", BreakerPolicy(**LIMITED), 0.0)
+        breaker.record(1_000.0, Result(ResultKind.FAILURE, retry_after_s=5.0))
+        breaker.record(1_000.0, OK)
+        for _ in range(3):
+            breaker.record(1_000.0 + seconds, BAD)
+        probed(breaker)
+        return breaker.admitted_share
+
+    assert [after(0), after(65), after(65.1), after(3_600)] == [0.1, 0.1, 1, 1]
+
+
+def test_a_wait_that_has_not_ended_is_honoured_however_long_ago_the_tool_asked_for_it():
+    breaker = Breaker("search", BreakerPolicy(**LIMITED), 0.0)
+    breaker.record(0.0, Result(ResultKind.FAILURE, retry_after_s=1_100.0))
+    breaker.record(1.0, OK)
+    for _ in range(3):
+        breaker.record(1_000.0, BAD)
+    assert probed(breaker).at == 1_100
+    assert breaker.admitted_share == 0.1
+
+
+def test_a_probe_that_is_answered_with_retry_after_begins_the_ramp_of_the_next_close():
+    breaker = opened(BreakerPolicy(**LIMITED), BAD, BAD, BAD)
+    assert probed(breaker, ASKED).open_until == 1_060 + 90
+    probed(breaker, BAD)
+    assert probed(breaker).at == 1_150 + 60
+    assert breaker.admitted_share == 0.1
+
+
+def test_a_recovery_that_fails_belongs_to_the_outage_and_the_next_close_has_the_ramp_too():
+    breaker = rate_limited(recovery_ramp_step_s=1_000)
+    for _ in range(3):
+        breaker.record_event(1_900.0, BAD, breaker.generation, None)
+    assert (breaker.state, breaker.attempt, breaker.open_until) == ("open", 2, 1_960)
+    probed(breaker)
+    assert breaker.admitted_share == 0.1
+    breaker.advance(1_960 + 3_000)
+    for _ in range(3):
+        breaker.record_event(5_000.0, BAD, breaker.generation, None)
+    probed(breaker)
+    assert breaker.admitted_share == 1, "another outage, without Retry-After"
+
+
+def test_an_operators_close_is_not_slowed_by_a_tool_that_asked_to_wait():
+    breaker = opened(BreakerPolicy(**LIMITED), ASKED, ASKED, ASKED)
+    breaker.command("close", 1_001.0, actor="ana")
+    assert (breaker.admitted_share, breaker.cause.reason) == (1, None)
+    assert admitted(breaker, 1_002.0, 100) == 100
+
+
+def test_a_new_policy_goes_on_with_that_ramp_or_ends_it():
+    def after(**rules):
+        breaker = rate_limited()
+        breaker.set_policy(BreakerPolicy(**LIMITED | rules), 1_091)
+        return breaker.admitted_share
+
+    assert after(retry_after_ramp=(0.2, 0.8)) == 0.2
+    assert after(recovery_ramp=(0.4, 0.6)) == 0.4
+    assert after(retry_after_ramp=None) == 1
+    assert after(honor_retry_after=False) == 1
+
+
+def test_a_snapshot_holds_which_shares_the_ramp_climbs():
+    breaker = rate_limited()
+    saved = breaker.snapshot()
+    again = Breaker.restore(saved, breaker.policy)
+    assert again.snapshot() == saved
+    for each in (breaker, again):
+        each.advance(1_100)
+        assert (each.admitted_share, each.cause.reason) == (0.25, AFTER_RETRY_AFTER)
+    assert again.snapshot() == breaker.snapshot()
+
+
+def test_a_snapshot_of_a_ramp_without_the_appended_field_is_read_and_goes_on():
+    fields = msgspec.msgpack.decode(recovering().snapshot())
+    assert fields[-1][-1] is False
+    fields[-1].pop()
+    again = Breaker.restore(msgspec.msgpack.encode(fields), BreakerPolicy(**RULES | {"retry_after_ramp": (0.9,)}))
+    again.advance(CLOSED_AT + 10)
+    assert (again.admitted_share, again.cause.reason) == (0.25, None)
 
 
 def recovering_family():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.breaker.ramp import Ramp, admits, in_words, phase_of
+from switchgear.breaker.ramp import AFTER_RETRY_AFTER, Ramp, admits, in_words, phase_of, shares_of
 from switchgear_schemas import BreakerPolicy
 
 POLICY = BreakerPolicy(recovery_ramp=(0.1, 0.25, 0.5), recovery_ramp_step_s=10)
@@ -58,7 +58,8 @@ def test_the_phase_of_a_process_is_a_number_from_zero_to_below_one_and_stays():
     ("share", "words"), [(0.1, "10 %"), (0.25, "25 %"), (1 / 3, "33.33 %"), (0.005, "0.5 %")], ids=str
 )
 def test_a_refusal_names_the_share_in_percent(share, words):
-    assert in_words(share) == f"recovery: {words} of calls are admitted"
+    assert in_words(share) == in_words(share, "calmer") == f"recovery: {words} of calls are admitted"
+    assert in_words(share, AFTER_RETRY_AFTER) == f"{in_words(share)}, because the tool sent Retry-After"
 
 
 def test_each_step_lasts_as_long_as_the_policy_says():
@@ -82,6 +83,16 @@ def test_several_steps_that_are_due_at_once_are_one():
 
 def test_a_policy_without_a_ramp_begins_none():
     assert Ramp.begin(BreakerPolicy(), 0.0) is None
+    assert Ramp.begin(BreakerPolicy(), 0.0, rate_limited=True) is None
+
+
+def test_the_shares_are_those_of_every_recovery_else_those_after_retry_after_unless_the_policy_ignores_it():
+    def shares(rate_limited, **rules):
+        return shares_of(BreakerPolicy(retry_after_ramp=(0.4,), **rules), rate_limited=rate_limited)
+
+    assert shares(True) == (0.4,)
+    assert shares(False) == shares(True, honor_retry_after=False) == ()
+    assert shares(True, recovery_ramp=(0.2, 0.3)) == shares(False, recovery_ramp=(0.2, 0.3)) == (0.2, 0.3)
 
 
 def test_the_share_never_falls_when_the_policy_changes():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from switchgear.breaker.ramp import AFTER_RETRY_AFTER
 from switchgear_schemas import BreakerPolicy, Command
 from tests.support.fleet import COMMANDS, START_MS, OnePolicy, World, at
 
@@ -100,6 +101,19 @@ def test_a_new_owner_publishes_the_share_of_a_policy_that_changed_meanwhile(worl
     world.policies.policy = BreakerPolicy(**RULES | {"recovery_ramp": None})
     world.start()
     assert shares(world)[-2:] == [("closed", 0.1), ("closed", 1)]
+
+
+def test_a_new_owner_goes_on_with_the_ramp_of_a_tool_that_asked_to_wait_and_the_records_say_why(world):
+    world.policies.policy = BreakerPolicy(**RULES | {"recovery_ramp": None, "retry_after_ramp": (0.2, 0.6)})
+    recover(world, retry_after_s=1)
+    world.start()
+    succeed(world, CLOSED_AT + 10, generation=3)
+    world.start()
+    succeed(world, CLOSED_AT + 20, generation=3)
+    assert shares(world)[-3:] == [("closed", 0.2), ("closed", 0.6), ("closed", 1)]
+    assert {record.cause and record.cause.reason for record in world.records()[-3:]} == {AFTER_RETRY_AFTER}
+    world.start()
+    assert len(world.records()) == 5
 
 
 def test_failures_of_admitted_calls_open_again_at_once_for_a_longer_wait(world):

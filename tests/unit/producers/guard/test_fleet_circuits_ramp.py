@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from switchgear import BreakerPolicy, CircuitOpenError, Permit, Rejection, Switchgear
+from switchgear import BreakerPolicy, CircuitOpenError, Classification, Permit, Rejection, Switchgear
 from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.view import CircuitView, Instant, UnreadableCircuitError, decode_view
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.fleet_circuits import FleetCircuits
+from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet, MemoryEmitter, MemoryFollower
 from tests.support.clock import Clock
 
@@ -84,6 +85,7 @@ def test_a_refusal_says_that_the_tool_recovers_and_that_a_later_call_may_go():
     assert refusal.reason == "recovery: 10 % of calls are admitted"
     assert refusal.generation == fleet.circuits()[TOOL].generation
     assert refusal.text.startswith(f"The tool {TOOL} is recovering, and only some calls are let through.")
+    assert "This one was not (10 % of calls are admitted)." in refusal.text
     assert refusal.text.endswith("Try again shortly.")
     assert refusal.error().message == (f"The fleet circuit of {TOOL} recovers (recovery: 10 % of calls are admitted).")
 
@@ -114,6 +116,44 @@ def test_an_admitted_call_has_the_circuits_generation_and_its_failure_counts():
     assert fleet.state(TOOL) == "open"
     assert failed == 3, "consecutive_failures"
     assert fleet.circuits()[TOOL].attempt == 2
+
+
+def rate_limited(fleet, gear):
+    """Let a tool ask to wait under the fleet's default policy, until its circuit opens, and close it by one probe."""
+    for number in range(20):
+        fleet.report(TOOL, process=f"p{number % 2}", error_class="rate_limited", retry_after_s=90)
+    assert fleet.state(TOOL) == "open"
+    fleet.advance(90)
+    answer = gear.try_acquire(TOOL)
+    assert answer
+    answer.success()
+    assert fleet.state(TOOL) == "closed"
+
+
+def test_a_process_reads_in_each_refusal_that_the_tool_asked_to_wait():
+    fleet = InMemoryFleet()
+    gear = fleet.gear()
+    rate_limited(fleet, gear)
+    for percent in (10, 25, 50):
+        refusal = next(answer for answer in ask(gear, 20) if isinstance(answer, Rejection))
+        why = f"{percent} % of calls are admitted, because the tool sent Retry-After"
+        assert refusal.reason == f"recovery: {why}"
+        assert refusal.text == (
+            f"The tool {TOOL} is recovering, and only some calls are let through. This one was not ({why})."
+            " Its last error was: error. Try again shortly."
+        )
+        assert refusal.error().message == f"The fleet circuit of {TOOL} recovers (recovery: {why})."
+        fleet.advance(10)
+        fleet.report(TOOL, "success")  # the owner has no timer
+    assert all(ask(gear, 20))
+
+
+def test_a_fleet_whose_policy_turns_it_off_comes_back_at_once_although_the_tool_asked_to_wait():
+    for policy in (PolicySet(tools={TOOL: {"retry_after_ramp": "off"}}), BreakerPolicy(failure_count=20)):
+        fleet = InMemoryFleet(policy)
+        gear = fleet.gear()
+        rate_limited(fleet, gear)
+        assert all(ask(gear, 50))
 
 
 def test_a_recovering_tool_is_neither_open_nor_unavailable():
@@ -150,6 +190,7 @@ def test_a_process_without_a_fleet_admits_exactly_the_share_by_every_path():
     assert (refusal.state, refusal.source, refusal.reason) == ("closed", "local", in_words(0.1))
     assert refusal.retry_after_s == pytest.approx(3_600, abs=60)
     assert "is recovering" in refusal.text
+    assert "Retry-After" not in refusal.text
     refused = 0
     for _ in range(100):
         try:
@@ -158,6 +199,18 @@ def test_a_process_without_a_fleet_admits_exactly_the_share_by_every_path():
             assert error.text == refusal.text
             refused += 1
     assert refused == 90
+
+
+def test_a_process_without_a_fleet_may_have_that_ramp_too_and_says_why_it_refuses():
+    fleet = InMemoryFleet(BreakerPolicy())
+    rules = {"consecutive_failures": 1, "wait_duration_in_open_state_s": 1}
+    gear = fleet.gear(local_policies=BreakerPolicy(retry_after_ramp=STEPS, **rules))
+    gear.try_acquire(TOOL).failure(ConnectionError("429"), classification=Classification("rate_limited", 5.0))
+    fleet.advance(5)
+    gear.try_acquire(TOOL).success()
+    refusal = gear.try_acquire(TOOL)
+    assert (refusal.source, refusal.retry_after_s) == ("local", 10)
+    assert refusal.reason == "recovery: 10 % of calls are admitted, because the tool sent Retry-After"
 
 
 # -- records given by hand

@@ -182,6 +182,18 @@ def test_tools_with_the_same_tables_share_one_policy_object():
     assert policies.effective("b1") is policies.effective("b2")
 
 
+def test_tables_inherit_the_ramp_after_retry_after_and_may_turn_it_off_or_give_other_shares(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text(
+        '[tools."mcp:*"]\nminimum_reporters = 3\n[tools."mcp:a"]\nretry_after_ramp = "off"\n[tools."mcp:b"]\nretry_after_ramp = [0.2]\n'
+    )
+    policies = PolicySet.load(path)
+    assert policies.effective("mcp:c").retry_after_ramp == (0.1, 0.25, 0.5)
+    assert policies.effective("mcp:a").retry_after_ramp is None
+    assert policies.effective("mcp:b").retry_after_ramp == (0.2,)
+    assert PolicySet.load(path, base=LOCAL_DEFAULT).effective("mcp:c").retry_after_ramp is None
+
+
 def test_a_flag_can_be_false():
     assert PolicySet({"honor_retry_after": False}).effective("a").honor_retry_after is False
 
