@@ -126,13 +126,13 @@ class LiveCircuit:
             self.policy = policy
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
-        row.outage_at = None
         before, row.command_until = row.command_until, None
         if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
             row.command_until = until
         open_until = until if verb == "force_open" else None
         transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=open_until)
         if transition is not None:
+            row.outage_at = None
             return self.follow(transition, now)
         if row.command_until == before:
             return None

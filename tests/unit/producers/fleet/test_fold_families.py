@@ -228,6 +228,21 @@ def test_an_operators_command_on_a_tool_outlasts_the_recovery_of_its_family(worl
     assert world.fold.registry.find(TOOLS[1]).breaker.open_until == 1_800_000_100.0
 
 
+def test_an_operators_command_that_changes_nothing_leaves_the_recovery_of_the_family_as_it_was(world):
+    die(world)
+    given = {"actor": "me", "reason": "", "until": None, "policy": None}
+    assert world.fold.registry.find(FAMILY).command("auto", 1_800_000_001.0, **given) is None
+    reject(world, TOOLS[0], 11)
+    record = world.records(FAMILY)[-1]
+    world.say(
+        tool_name=TOOLS[0], seconds=12, generation=1, family_generation=record.generation,
+        family_lease_id=record.leases[0].lease_id, recorded_at=at(12),
+    )  # fmt: skip
+    world.run_all()
+    assert world.records(FAMILY)[-1].state == "closed"
+    assert all(world.records(tool)[-1].cause.rule == "family_recovered" for tool in TOOLS)
+
+
 def test_a_failed_probe_opens_the_family_again(world):
     die(world)
     reject(world, TOOLS[0], 11)
