@@ -24,7 +24,7 @@ from tests.simulator.scenario import Scenario
 from tests.simulator.tools import SimulatedServer, SimulatedTool, make_tools
 from tests.simulator.workers import Workers
 
-REST_S: Final = 120.0
+REST_S: Final = 150.0
 """Time after the last call and fault. In it calls end, leases expire, failovers finish and messages arrive."""
 CHECKPOINT_S: Final = 600.0
 """Time between two comparisons of the workers' rows with a rebuild from the log. The compared part of the log is then dropped."""
