@@ -26,10 +26,12 @@ success_threshold_to_close = {probes}
 """
 CALLER = """
 import collections, json, socket, sys, time
-from switchgear import Switchgear
+from switchgear import BreakerPolicy, Switchgear
+from switchgear.policies import PolicySet
 
 port, brokers, prefix, server, tools, broken_port = int(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5]), int(sys.argv[6])
-gear = Switchgear(brokers, service="caller", topic_prefix=prefix)
+late = BreakerPolicy(consecutive_failures=1_000)  # the process's own circuits leave the decision to the fleet's
+gear = Switchgear(brokers, service="caller", topic_prefix=prefix, local_policies=PolicySet(base=late, family_base=late))
 gear.start(30)
 print("ready", flush=True)
 before = None
