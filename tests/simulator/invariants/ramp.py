@@ -93,8 +93,6 @@ class Ramp:
             return  # its server's circuit refused before the tool's was asked
         if record is None or record["state"] != "closed" or record["admitted_share"] == 1:
             return
-        if isinstance(answer, Rejection) and answer.family is not None:
-            return
         place = process.name, tool.name, record["version"]
         met, admitted = self._met.get(place, (0, 0))
         refused = isinstance(answer, Rejection) and answer.source == "fleet"
@@ -109,9 +107,8 @@ class Ramp:
         if ended or state not in {"open", "half_open", "closed"}:
             self._outages.pop(circuit_id, None)
         if state == "open":
-            lost = (
-                known is not None and known["version"] + 1 < record["version"]
-            )  # by a crash: it may have opened before
+            # If a crash lost records, it may have opened before.
+            lost = known is not None and known["version"] + 1 < record["version"]
             since, asked = self._outages.get(circuit_id, (0.0 if lost else opened, False))
             wait_s = instant(record["open_until"]) - opened
             longer = rule not in _NO_RULE and wait_s > self._own_wait_s(record) + _CLOCK_S
