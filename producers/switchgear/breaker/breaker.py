@@ -352,8 +352,10 @@ class Breaker(CircuitFields):
         return True
 
     def _judge(self) -> Transition | None:
-        recovering = None if self._ramp is None else self._ramp.breach(self.policy)
-        cause = self._evidence.confirmed(recovering, self.policy) or self._evidence.breach(self.policy)
+        cause = None
+        if self._ramp is not None:
+            cause = self._evidence.confirmed(self._ramp.breach(self.policy), self.policy)
+        cause = cause or self._evidence.breach(self.policy)
         if cause is None:
             return None
         if self.state != "metrics_only":

@@ -141,12 +141,14 @@ class FleetCircuits:
         if view.open_until is not None and view.state != "half_open":
             left = view.open_until - self.wall()
             wait = left if left > 0 else None
-        cause_reason = None if view.cause is None else view.cause.reason
+        reason = view.reason
+        if view.recovers:
+            reason = in_words(view.admitted_share, None if view.cause is None else view.cause.reason)
         return Rejection(
             tool=tool or view.tool_name,
             state="forced_open" if view.forced else view.state,
             source="fleet",
-            reason=in_words(view.admitted_share, cause_reason) if view.recovers else view.reason,
+            reason=reason,
             retry_after_s=wait,
             last_error=view.last_error,
             generation=view.generation,
