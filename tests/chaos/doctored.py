@@ -62,3 +62,12 @@ def only(evidence: Evidence, promise: str) -> list[str]:
     found = broken(evidence)
     assert set(found) == {promise}, {name: each.faults for name, each in found.items()}
     return found[promise].faults
+
+
+def check_a_wrong_total(evidence: Evidence, circuit: str, name: str) -> None:
+    """Check that a total of the worker's row is found to be a loss if it is too low, and an over-count if it is too high."""
+    before = getattr(evidence.rows[circuit], name)
+    setattr(evidence.rows[circuit], name, before - 1)
+    assert only(evidence, "no-silent-loss") == [f"{circuit}: the worker counted {before - 1} {name} of {before}"]
+    setattr(evidence.rows[circuit], name, before + 1)
+    assert only(evidence, "no-over-count") == [f"{circuit}: the worker counted {before + 1} {name} of {before}"]

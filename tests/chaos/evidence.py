@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.servers import is_of_server
 
 GARBAGE = "chaos.garbage"
 """Header of the records that faults write to other topics than executions. No reader can use them."""
@@ -42,6 +43,12 @@ class Event:
     server_generation: int | None = None
     """Of the circuit of the tool's server, like the lease."""
     server_lease_id: str | None = None
+
+    def under(self, circuit: str) -> tuple[int | None, str | None]:
+        """Return the generation and the lease that the call had from its tool's circuit, or from that of the tool's server."""
+        if is_of_server(circuit):
+            return self.server_generation, self.server_lease_id
+        return self.generation, self.lease_id
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos.evidence import Event, Evidence
-from tests.chaos.servers import circuits_of, is_of_server
+from tests.chaos.servers import circuits_of
 
 
 def keep(evidence: Evidence, path: Path) -> None:
@@ -33,9 +33,7 @@ def story(evidence: Evidence, circuit: str, *, calls: bool) -> list[str]:
     ]
     for event in evidence.events:
         if circuit in circuits_of(event.tool):
-            of_server = is_of_server(circuit)
-            generation = event.server_generation if of_server else event.generation
-            lease_id = event.server_lease_id if of_server else event.lease_id
+            generation, lease_id = event.under(circuit)
             if calls or lease_id:
                 found.append((event.timestamp_s, _call(event, generation, lease_id)))
     return [f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f}"[:-3] + f" {line}" for at, line in sorted(found)]

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tests.chaos.evidence import CircuitRecord, Event, Evidence
-from tests.chaos.promises.recount import outcome, outcome_for_server
+from tests.chaos.evidence import CircuitRecord, Evidence
+from tests.chaos.promises.recount import outcome
 from tests.chaos.promises.result import PromiseResult
-from tests.chaos.servers import is_of_server, server_circuit, server_of
+from tests.chaos.servers import circuits_of, is_of_server
 
 PROMISE = "exactly-n-probes"
 
@@ -33,13 +33,16 @@ def exactly_n_probes(evidence: Evidence) -> PromiseResult:
     probes: dict[tuple[str, int], dict[str, Probe]] = defaultdict(dict)
     unasked: dict[str, list[float]] = defaultdict(list)
     for event in evidence.events:
-        for circuit, generation, lease_id, good in _asked(event):
-            if circuit not in evidence.permitted:
+        for circuit in circuits_of(event.tool):
+            if event.status == "rejected" or circuit not in evidence.permitted:
                 continue
+            generation, lease_id = event.under(circuit)
             if generation is None:
                 unasked[circuit].append(event.timestamp_s)
             elif lease_id:
-                probes[circuit, generation][event.key] = Probe(lease_id, event.emitter_id, good)
+                probes[circuit, generation][event.key] = Probe(
+                    lease_id, event.emitter_id, outcome(event, circuit) == "success"
+                )
     granted = _granted(evidence)
     faults: list[str] = []
     for (circuit, generation), calls in sorted(probes.items()):
@@ -59,17 +62,6 @@ def exactly_n_probes(evidence: Evidence) -> PromiseResult:
         f" {equal[False]:,} recoveries of tools and {equal[True]:,} of servers exact"
     )
     return PromiseResult(PROMISE, summary, faults)
-
-
-def _asked(event: Event) -> Iterator[tuple[str, int | None, str | None, bool]]:
-    """Yield each circuit that a call asked, with its generation, the lease, and whether the call succeeded."""
-    if event.status == "rejected":
-        return
-    yield event.tool, event.generation, event.lease_id, outcome(event) == "success"
-    server = server_of(event.tool)
-    if server is not None:
-        good = outcome_for_server(event) == "success"
-        yield server_circuit(server), event.server_generation, event.server_lease_id, good
 
 
 def _excess(

@@ -88,24 +88,14 @@ def is_late(event: Event, late_after_s: float) -> bool:
     return event.recorded_s is not None and event.timestamp_s - event.recorded_s > late_after_s
 
 
-def outcome(event: Event) -> Outcome:
-    """Return how a call counts for its tool."""
+def outcome(event: Event, circuit: str) -> Outcome:
+    """Return how a call counts in its tool's circuit, or in that of the tool's server."""
     if event.status == "success":
         return "success"
-    return "failed" if _class_of(event) in COUNTED else "ignored"
-
-
-def outcome_for_server(event: Event) -> Outcome:
-    """Return how a call counts for the server of its tool."""
-    if event.status == "success":
-        return "success"
-    found = _class_of(event)
-    return "failed" if found in UNANSWERED else "success" if found in FROM_SERVER else "ignored"
-
-
-def _class_of(event: Event) -> str:
-    default = event.status if event.status in {"timeout", "cancelled"} else "unknown"
-    return event.error_class or default
+    found = event.error_class or (event.status if event.status in {"timeout", "cancelled"} else "unknown")
+    if is_of_server(circuit):
+        return "failed" if found in UNANSWERED else "success" if found in FROM_SERVER else "ignored"
+    return "failed" if found in COUNTED else "ignored"
 
 
 def _count_again(tally: Tally, event: Event, first_s: float, late_after_s: float) -> None:
@@ -121,7 +111,7 @@ def _count(tally: Tally, circuit: str, event: Event, changes: Mapping[str, Chang
         tally.rejected += passes == {False}
         tally.together += len(passes) > 1
         return
-    found = outcome_for_server(event) if is_of_server(circuit) else outcome(event)
+    found = outcome(event, circuit)
     tally.calls += 1
     tally.failed += found == "failed"
     tally.ignored += found == "ignored"

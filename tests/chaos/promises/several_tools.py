@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from tests.chaos.evidence import CircuitRecord, Evidence
-from tests.chaos.promises.recount import is_late, outcome_for_server
+from tests.chaos.promises.recount import is_late, outcome
 from tests.chaos.promises.result import PromiseResult
 from tests.chaos.servers import is_of_server, server_circuit, server_of
 
@@ -59,8 +59,9 @@ def _failures(evidence: Evidence) -> Mapping[str, Failures]:
         server = server_of(event.tool)
         if server is None or event.status == "rejected" or is_late(event, evidence.late_after_s):
             continue
-        if outcome_for_server(event) == "failed":
-            found[server_circuit(server)].append((event.timestamp_s, event.tool))
+        circuit = server_circuit(server)
+        if outcome(event, circuit) == "failed":
+            found[circuit].append((event.timestamp_s, event.tool))
     for each in found.values():
         each.sort()
     return found
