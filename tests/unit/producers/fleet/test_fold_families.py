@@ -50,6 +50,14 @@ def reject(world: World, tool: str, seconds: float, emitter_id: str = "p", **fie
     world.run_all()
 
 
+def answer_probe(world: World, seconds: float, **fields) -> None:
+    """Let the probe of the family succeed, by a call of its first tool."""
+    record = world.records(FAMILY)[-1]
+    event = {"generation": 1, "family_generation": record.generation, "family_lease_id": record.leases[0].lease_id}
+    world.say(tool_name=TOOLS[0], seconds=seconds, recorded_at=at(seconds), **event, **fields)
+    world.run_all()
+
+
 def test_counts_the_calls_of_all_tools_once_in_the_circuit_of_their_family(world):
     for tool in TOOLS:
         world.say(tool_name=tool)
@@ -186,12 +194,7 @@ def test_a_circuit_that_opened_before_the_outage_keeps_its_wait(world):
     world.run_all()
     die(world, 200)
     reject(world, TOOLS[0], 211)
-    record = world.records(FAMILY)[-1]
-    world.say(
-        tool_name=TOOLS[0], seconds=212, generation=1, family_generation=record.generation,
-        family_lease_id=record.leases[0].lease_id, recorded_at=at(212),
-    )  # fmt: skip
-    world.run_all()
+    answer_probe(world, 212)
     assert [record.state for record in world.records("mcp:github:old")] == ["open"]
     assert world.records(TOOLS[2])[-1].cause.rule == "family_recovered"
 
@@ -204,12 +207,7 @@ def test_the_circuits_of_users_end_their_waits_with_the_family(world):
             fail(world, tool, user_id="ana")
     world.run_all()
     reject(world, TOOLS[0], 11, user_id="ana")
-    record = world.records(FAMILY)[-1]
-    world.say(
-        tool_name=TOOLS[0], seconds=12, generation=1, family_generation=record.generation, user_id="ana",
-        family_lease_id=record.leases[0].lease_id, recorded_at=at(12),
-    )  # fmt: skip
-    world.run_all()
+    answer_probe(world, 12, user_id="ana")
     assert world.records(f"{TOOLS[1]}|user=ana")[-1].cause.rule == "family_recovered"
 
 
@@ -219,12 +217,7 @@ def test_an_operators_command_on_a_tool_outlasts_the_recovery_of_its_family(worl
         "force_open", 1_800_000_001.0, actor="me", reason="", until=1_800_000_100.0, policy=None
     )
     reject(world, TOOLS[0], 11)
-    record = world.records(FAMILY)[-1]
-    world.say(
-        tool_name=TOOLS[0], seconds=12, generation=1, family_generation=record.generation,
-        family_lease_id=record.leases[0].lease_id, recorded_at=at(12),
-    )  # fmt: skip
-    world.run_all()
+    answer_probe(world, 12)
     assert world.fold.registry.find(TOOLS[1]).breaker.open_until == 1_800_000_100.0
 
 
@@ -233,12 +226,7 @@ def test_an_operators_command_that_changes_nothing_leaves_the_recovery_of_the_fa
     given = {"actor": "me", "reason": "", "until": None, "policy": None}
     assert world.fold.registry.find(FAMILY).command("auto", 1_800_000_001.0, **given) is None
     reject(world, TOOLS[0], 11)
-    record = world.records(FAMILY)[-1]
-    world.say(
-        tool_name=TOOLS[0], seconds=12, generation=1, family_generation=record.generation,
-        family_lease_id=record.leases[0].lease_id, recorded_at=at(12),
-    )  # fmt: skip
-    world.run_all()
+    answer_probe(world, 12)
     assert world.records(FAMILY)[-1].state == "closed"
     assert all(world.records(tool)[-1].cause.rule == "family_recovered" for tool in TOOLS)
 
