@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, TypeVar, Unpack, get_args
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, get_args
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
+from switchgear.arguments import tool_name as check_tool_name
 from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
@@ -221,18 +222,37 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return cls(None, **options)
 
     def try_acquire(
-        self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+        self,
+        tool: str,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        request_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
         """Ask whether a call may be made now.
 
         At the end of a cooldown it may block for ``probe_wait``. In event loops, use :meth:`atry_acquire`.
 
+        Args:
+            tool: The circuit's name.
+            user_id: The user that the call is for.
+            session_id: The session that the call belongs to.
+            request_id: The request that the call belongs to.
+            arguments: The call's arguments by name, for the limit of caller errors and the event's hash.
+            fallbacks: Tools that you can call instead. If the circuit of ``tool`` refuses, the permit may be for one of them:
+                see its ``tool``. Only those that are fallbacks of ``tool`` are asked, in the order of its chain.
+
         Returns:
             A Permit, which is true, or a Rejection, which is false.
         """
+        if arguments is not None or fallbacks:
+            check_tool_name(tool)
+            return self._runtime.acquire(tool, (user_id, session_id, request_id), arguments, fallbacks)
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
-            arguments.tool_name(tool)
+            check_tool_name(tool)
         if self._direct.started and not session_stack.get():  # the common case: save a function call
             answer = self._decision.acquire(tool, user_id, session_id, request_id)
         else:
@@ -244,13 +264,18 @@ class Switchgear(Calling, Lifetime, FromEnv):
         return answer
 
     async def atry_acquire(
-        self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+        self,
+        tool: str,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        request_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
-        arguments.tool_name(tool)
-        caller = (user_id, session_id, request_id)
-        answer = await self._runtime.adecide(tool, caller)
-        return self._runtime.refused_permit(answer, caller) if isinstance(answer, Rejection) else answer
+        check_tool_name(tool)
+        return await self._runtime.aacquire(tool, (user_id, session_id, request_id), arguments, fallbacks)
 
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
@@ -326,11 +351,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
         return available(tools, refuses, circuit_of=circuit_of)
 
-    def notice(self, *, name_of: NameOf = None) -> str:
+    def notice(self, *, name_of: NameOf = None, tools: Collection[str] | None = None) -> str:
         """Return a text for the system prompt: which tools not to call, until when, and what to use instead.
 
         Most of the time it is empty. It changes only when a circuit does, or when a tool has rejected the session's last calls,
         so that the prompt's cache stays valid.
+
+        Args:
+            name_of: See :data:`switchgear.prompts.NameOf`.
+            tools: The circuits of the agent's tools. The notice leaves out all others. None: every circuit of the fleet.
         """
         from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
@@ -339,7 +368,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self._board = NoticeBoard(*self._clocks, self._decision.family_of)
         mode = "fleet" if self._availability is None else self._availability.mode
         circuits = {} if mode == "local_only" else self.circuits()
-        return notice_now(self._runtime, self._board, mode, circuits, name_of)
+        return notice_now(self._runtime, self._board, mode, circuits, name_of, tools)
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from switchgear.arguments import impossible, renamer
 from switchgear.breaker.states import PASSING
-from switchgear.guard.tool_function import guarded_by, unwrapped
+from switchgear.guard.tool_function import guarded_by, guarded_inside, unwrapped
 from switchgear.redaction import MOST_NAME, one_line
 from switchgear.sessions import session_of
 from switchgear_schemas.errors import SwitchgearError
@@ -136,11 +136,15 @@ class NoticeBoard:
         user_id: str = "",
         session_id: str = "",
         name_of: NameOf = None,
+        only: Collection[str] | None = None,
     ) -> str:
         """Return the notice for a user and a session. Without an entry in ``fallbacks`` the fleet's policy names them."""
         owner = {"user": user_id, "session": session_id}
         local = list(local)
         tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
+        if only is not None:
+            families = {self._family(tool) for tool in only}
+            tools = [each for each in tools if each.tool in (families if each.family else only)]
         out = {view.tool_name for view in list(views.values()) if view.scope == "family" and not view.passes}
         out |= {one.family for one in local if one.family is not None and one.breaker.state not in PASSING}
         return notice(self._without(out, tools) if out else tools, name_of=name_of)
@@ -214,7 +218,12 @@ def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | Non
 
 
 def notice_now(
-    runtime: Runtime, board: NoticeBoard, mode: GuardMode, circuits: Mapping[str, CircuitView], name_of: NameOf
+    runtime: Runtime,
+    board: NoticeBoard,
+    mode: GuardMode,
+    circuits: Mapping[str, CircuitView],
+    name_of: NameOf,
+    only: Collection[str] | None = None,
 ) -> str:
     """Return the notice of a client, for the running session if there is one."""
     renamer("name_of", name_of)  # checks it, even if the notice has no names
@@ -234,8 +243,10 @@ def notice_now(
         user_id="" if mine is None else mine.user_id,
         session_id="" if mine is None else mine.session_id,
         name_of=name_of,
+        only=only,
     )
-    return f"{unavailable} {_rejections(runtime.rejected_tools(), name_of)}".strip()
+    rejected = [tool for tool in runtime.rejected_tools() if only is None or tool in only]
+    return f"{unavailable} {_rejections(rejected, name_of)}".strip()
 
 
 def _rejections(tools: Iterable[str], name_of: NameOf) -> str:
@@ -262,8 +273,8 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     """Return the items of ``tools`` whose circuit doesn't refuse calls, unchanged and in order.
 
     An item may be a name; a dict in the format of OpenAI (chat completions and responses), Anthropic, MCP, Bedrock or Gemini
-    (with one declaration); an object with a ``name`` (MCP, LangChain, OpenAI agents); a guarded function; any other function,
-    by its ``__name__``; or a ``functools.partial`` of a function.
+    (with one declaration); an object with a ``name`` (MCP, LangChain, OpenAI agents), whose function may be guarded; a guarded
+    function; any other function, by its ``__name__``; or a ``functools.partial`` of a function.
 
     Tools that the model's provider runs, and marks that aren't tools, usually have no circuit and stay in the list. A dict or
     object with a ``type`` and no name (``{"type": "web_search"}``) has its type as its name. A dict with one other key
@@ -286,7 +297,7 @@ def available(tools: Iterable[T], refuses: Callable[[str], bool], *, circuit_of:
     circuit_name = renamer("circuit_of", circuit_of)
     kept = []
     for position, tool in enumerate(tools):
-        guarded = guarded_by(unwrapped(tool))
+        guarded = guarded_by(unwrapped(tool)) or guarded_inside(tool)
         name = listed_name(tool) if guarded is None else guarded.plan.tool
         if name is None:
             raise NamelessToolError(

@@ -8,11 +8,13 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, overload
 
 from switchgear import arguments
+from switchgear.classify import Classification
 from switchgear.guard.call import Answer, GuardPlan
 from switchgear.guard.decorate import guarded
 from switchgear.guard.options import GuardOptions, Overrides
 from switchgear.guard.pipeline import arun, run
 from switchgear.guard.tool_function import Guarded, examine, guarded_by
+from switchgear.usage import Usage
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -136,6 +138,18 @@ class Calling:
         plan, function, args = self._of(first, args)
         _check_kind(function, _GENERATORS)
         return (await arun(plan, function, args, kwargs)).answer()
+
+    def classify_error(self, tool: str, error: BaseException) -> Classification:
+        """Return the class of an exception of ``tool``: by the option ``classify``, the client's rule, or the default."""
+        return self._plan(tool).classify(error)
+
+    def classify_result(self, tool: str, result: Any) -> Classification | None:
+        """Return the class of a result of ``tool`` that is a failure, by the option ``classify_result``. None for a success."""
+        return self._plan(tool).failure_in(result)
+
+    def usage_of(self, tool: str, result: Any) -> Usage:
+        """Return what a result of ``tool`` says it cost, by the option ``usage``."""
+        return self._plan(tool).used(result)
 
     def _plan(self, tool: str) -> GuardPlan:
         if type(tool) is not str:  # a list, for example, can't be looked up in a dict

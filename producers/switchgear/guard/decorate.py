@@ -99,7 +99,28 @@ def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[...,
     return wrapper
 
 
+_ADAPTERS: Final = {
+    "langchain_core": "langchain.SwitchgearMiddleware",
+    "langchain": "langchain.SwitchgearMiddleware",
+    "agents": "openai_agents.guarded",
+    "pydantic_ai": "pydantic_ai.SwitchgearCapability",
+    "google": "google_adk.SwitchgearPlugin",
+    "agent_framework": "agent_framework.SwitchgearMiddleware",
+    "crewai": "crewai.guard_crew",
+    "claude_agent_sdk": "claude_agent_sdk.guarded",
+    "mcp": "mcp_server.guard_server",
+    "mcp_types": "mcp_client.guarded_session",
+    "fastmcp": "fastmcp.SwitchgearMiddleware",
+}
+"""The adapter, in ``switchgear.integrations``, of the framework that a tool object comes from, by its top module."""
+
+
 def _check_function(tool: str, function: Any) -> None:
+    kind = type(function)
+    adapter = None if inspect.isroutine(function) else _ADAPTERS.get(kind.__module__.partition(".")[0])
+    if adapter is not None and "Tool" in kind.__name__:
+        hint = f"Put guard on its function, below the framework's decorator; or guard all tools with switchgear.integrations.{adapter}."
+        arguments.impossible(f"What is guarded as {tool}", "a function", function, hint)
     if not callable(function):
         hint = "Put guard directly above the function, below @property and the like."
     elif isinstance(function, type) and function.__module__ != "builtins":  # str and int are as good as functions

@@ -12,6 +12,7 @@ from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
+from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
@@ -23,7 +24,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
-    from switchgear.guard.caller_errors import CallerErrorLimit
+    from switchgear.guard.caller_errors import Arguments, CallerErrorLimit
     from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.sessions import Session
@@ -82,6 +83,7 @@ class Permit(msgspec.Struct, eq=False):
         family: What it holds of the tool's family; None without one.
         caller_errors: The limit of the innermost session for errors of the caller. None without one.
         trial: What a call tries after such a limit was reached, else None.
+        arguments: Returns the hash of the call's arguments. None if they aren't known.
     """
 
     reporter: Reporter
@@ -100,6 +102,7 @@ class Permit(msgspec.Struct, eq=False):
     family: FamilyPermit | None = None
     caller_errors: CallerErrorLimit | None = None
     trial: str | None = None
+    arguments: Arguments | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:
@@ -328,7 +331,8 @@ class Reporter:
             session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
         limit = permit.caller_errors
         if limit is not None and (limit.runs or error is not None):
-            limit.ended(permit.tool, permit.trial, error_class, error_type, message, report.arguments)
+            arguments = _arguments(permit, report, error_class)
+            limit.ended(permit.tool, permit.trial, error_class, error_type, message, arguments)
 
     def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
         """Count arguments that don't fit as the caller's error, and give back what the permit holds."""
@@ -371,6 +375,13 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
+
+
+def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:
+    """Return the hash of the call's arguments if the caller's error made it fail; None if it isn't known."""
+    if permit.arguments is not None and error_class in CALLER_CLASSES:
+        return permit.arguments()
+    return report.arguments
 
 
 def _message(error: BaseException | str) -> str:

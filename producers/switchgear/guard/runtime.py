@@ -6,9 +6,9 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -153,6 +153,66 @@ class Runtime:
         await self.astart()
         answer = self.ask(tool, *caller)
         return await self.until(answer) if isinstance(answer, PendingProbe) else answer
+
+    def acquire(
+        self, tool: str, caller: Caller, given: Mapping[str, Any] | None, fallbacks: Collection[str]
+    ) -> Permit | Rejection:
+        """:meth:`decide` for ``tool``, then for those of its fallbacks that the caller can call, and report a refusal."""
+        steps = self._acquiring(tool, caller, given, fallbacks)
+        try:
+            pending = next(steps)
+            while True:
+                pending = steps.send(self.wait(pending))
+        except StopIteration as ended:
+            return self._result(ended)
+
+    async def aacquire(
+        self, tool: str, caller: Caller, given: Mapping[str, Any] | None, fallbacks: Collection[str]
+    ) -> Permit | Rejection:
+        """:meth:`acquire` without blocking the event loop."""
+        await self.astart()
+        steps = self._acquiring(tool, caller, given, fallbacks)
+        try:
+            pending = next(steps)
+            while True:
+                pending = steps.send(await self.until(pending))
+        except StopIteration as ended:
+            return self._result(ended)
+
+    def _acquiring(
+        self, tool: str, caller: Caller, given: Mapping[str, Any] | None, fallbacks: Collection[str]
+    ) -> Generator[PendingProbe, Permit | Rejection, Permit | Rejection]:
+        """Yield what to wait for and take the answer. Return the permit, or the refusal after reporting it."""
+        arguments = None if given is None else functools.partial(self._hash_of, tool, given)
+        refusal: Rejection | None = None
+        for name in (tool, *(self.chain(tool) if fallbacks else ())):
+            if refusal is not None and (name not in fallbacks or self.is_open(name)):
+                continue
+            answer = self.ask(name, *caller, arguments=arguments)
+            if isinstance(answer, PendingProbe):
+                answer = yield answer
+            if isinstance(answer, Permit):
+                answer.arguments = arguments
+                if arguments is not None and self.sends_hash:
+                    answer.parameters_hash = arguments()
+                if refusal is not None:
+                    answer.served_by = "fallback"
+                    self.refused(refusal, served_by="fallback", fallback_tool=name, caller=caller)
+                return answer
+            if refusal is None:
+                refusal = answer
+                if answer.source not in {"local", "fleet"}:
+                    break
+        assert refusal is not None  # the first name is the tool
+        return self.refused_permit(refusal, caller)
+
+    def _hash_of(self, tool: str, given: Mapping[str, Any]) -> str | None:
+        return self.attempt(f"parameters of {tool} have no hash", lambda: self.hash((), given))
+
+    @staticmethod
+    def _result(ended: StopIteration) -> Permit | Rejection:
+        found: Permit | Rejection = ended.value
+        return found
 
     def unguarded(self, tool: str) -> Permit | Rejection:
         """Return a permit without asking a circuit. A session's limits hold."""

@@ -45,6 +45,18 @@ def guarded_by(function: Any) -> Guarded | None:
     return found if isinstance(found, Guarded) and found.wrapper is getattr(function, "__func__", function) else None
 
 
+_FUNCTIONS: Final = ("func", "coroutine", "function", "fn", "_func", "handler", "on_invoke_tool")
+"""Where frameworks' tool objects keep the function of a tool: LangChain, pydantic-ai, ADK, MCP, CrewAI, Claude, OpenAI."""
+
+
+def guarded_inside(tool: Any) -> Guarded | None:
+    """Return what a framework's tool object carries if its function is guarded: ``@tool`` above ``@gear.guard``."""
+    if tool is None or isinstance(tool, (str, Mapping)) or inspect.isroutine(tool):
+        return None
+    functions = (getattr(tool, name, None) for name in _FUNCTIONS)
+    return next((found for each in functions if each is not None and (found := guarded_by(unwrapped(each)))), None)
+
+
 def examine(function: Callable[..., Any]) -> ToolFunction:
     """Examine a function, a method, a partial of one, or an object with ``__call__``."""
     bare = unwrapped(function)

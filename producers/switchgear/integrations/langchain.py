@@ -1,0 +1,137 @@
+"""LangChain and LangGraph: ``create_agent(model, tools, middleware=[SwitchgearMiddleware(gear)])``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+
+from switchgear.client import Switchgear
+from switchgear.guard.rejections import CircuitOpenError
+from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
+from switchgear.prompts import CircuitOf, listed_name
+
+_END: Final = "switchgear_ends_run"
+
+
+class SwitchgearMiddleware(AgentMiddleware):
+    """Guard every tool of an agent, leave out those whose circuit is open, and put the notice into the system prompt.
+
+    For a graph of your own: ``ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)``. Put it
+    before ``ToolRetryMiddleware`` in the list, so that it sees a call and not its attempts.
+
+    Args:
+        gear: The client.
+        circuit_of: The circuit's name for a tool's name, as a dict or a function. By default they are the same.
+        terminal_after: End the run after this many refused calls of one thread. None: never.
+
+    Raises:
+        SwitchgearError: An argument is impossible. The message names it.
+    """
+
+    def __init__(self, gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_after: int | None = None) -> None:
+        super().__init__()
+        self.calls = ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after)
+        self._tools: dict[str, Any] = {}
+        """The tools of the last request by name: those that can be called in place of another one."""
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Make a tool call if the circuit permits it."""
+        if request.tool is None:  # the framework answers that there is no such tool
+            return handler(request)
+        call = self.calls.begin(**self._asked(request))
+        if isinstance(call, RefusedCall):
+            return _refusal(request, call)
+        with call:
+            try:
+                result = handler(self._for(request, call))
+            except CircuitOpenError as refused:
+                call.failed(refused)
+                return self._refused_inside(request, refused)
+            call.succeeded(result)
+            return result
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """:meth:`wrap_tool_call` for asynchronous runs."""
+        if request.tool is None:
+            return await handler(request)
+        call = await self.calls.abegin(**self._asked(request))
+        if isinstance(call, RefusedCall):
+            return _refusal(request, call)
+        with call:
+            try:
+                result = await handler(self._for(request, call))
+            except CircuitOpenError as refused:
+                call.failed(refused)
+                return self._refused_inside(request, refused)
+            call.succeeded(result)
+            return result
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Offer the tools whose circuits permit calls, with the notice."""
+        return handler(self._offered(request))
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """:meth:`wrap_model_call` for asynchronous runs."""
+        return await handler(self._offered(request))
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - the framework's signature
+        """End the run if ``terminal_after`` refusals were reached."""
+        for message in reversed(state["messages"]):
+            if not isinstance(message, ToolMessage):
+                return None
+            if message.additional_kwargs.get(_END):
+                text = f"The run ends: too many tool calls were refused. {message.text}"
+                return {"jump_to": "end", "messages": [AIMessage(text)]}
+        return None
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """:meth:`before_model` for asynchronous runs."""
+        found: dict[str, Any] | None = self.before_model(state, runtime)
+        return found
+
+    def _asked(self, request: Any) -> dict[str, Any]:
+        config = getattr(request.runtime, "config", None) or {}
+        thread = config.get("configurable", {}).get("thread_id")
+        return {
+            "name": request.tool_call["name"],
+            "given": request.tool_call["args"],
+            "tool": request.tool,
+            "others": tuple(self._tools),
+            "session_id": None if thread is None else str(thread),
+            "attempt_of": request.tool_call,
+        }
+
+    def _for(self, request: Any, call: StartedCall) -> Any:
+        if not call.is_fallback:
+            return request
+        return request.override(tool=self._tools[call.name], tool_call={**request.tool_call, "name": call.name})
+
+    def _refused_inside(self, request: Any, refused: CircuitOpenError) -> ToolMessage:
+        """Return the refusal of a guard within the tool."""
+        return _refusal(request, self.calls.refused(refused.rejection, name=request.tool_call["name"]))
+
+    def _offered(self, request: Any) -> Any:
+        self._tools = {tool.name: tool for tool in request.tools if not isinstance(tool, dict)}
+        changes: dict[str, Any] = {"tools": self.calls.available(request.tools)}
+        notice = self.calls.notice([name for tool in request.tools if (name := listed_name(tool))])
+        if notice:
+            prompt = request.system_message
+            blocks = [] if prompt is None else list(prompt.content_blocks)
+            changes["system_message"] = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": notice}])
+        return request.override(**changes)
+
+
+def _refusal(request: Any, call: RefusedCall) -> ToolMessage:
+    return ToolMessage(
+        call.text,
+        tool_call_id=request.tool_call["id"],
+        name=request.tool_call["name"],
+        status="error",
+        artifact=call.tool_failure,
+        additional_kwargs={_END: True} if call.ends_run else {},
+    )
