@@ -10,7 +10,7 @@ SEED ?=
 PROCESSES ?= 3
 CHECK_PROCESSES ?= 2
 
-.PHONY: setup up check test lint docs bench chaos fuzz schemas clean
+.PHONY: setup up check test lint docs adapters bench chaos fuzz schemas clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
@@ -33,6 +33,10 @@ lint: setup
 ## docs: the documentation site, in site/; a broken link is an error
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+## adapters: every adapter with its framework, older versions too; writes the table of docs/integrations (ARGS="langchain" to choose)
+adapters: setup
+	$(BIN)/python -m tests.integrations.environments $(ARGS)
 
 ## bench: measure Switchgear and other circuit breakers in one run
 bench: setup

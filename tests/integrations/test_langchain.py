@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 
+from switchgear import BreakerPolicy, Switchgear, SwitchgearError
 from switchgear.integrations.langchain import SwitchgearMiddleware
-from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteRun
+from switchgear.testing import InMemoryFleet
+from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteRun, SuiteTool
+from tests.integrations.examples import expect_example
 
 _threads = itertools.count()
 
@@ -89,3 +96,70 @@ class LangChainDriver(AdapterDriver):
 
 class TestLangChain(AdapterSuite):
     driver = LangChainDriver()
+
+
+EXPECTED = [
+    "run 1",
+    "  offered: get_forecast, get_climate",
+    "  get_forecast: weather.example refused the connection",
+    "run 2",
+    "  offered: get_climate",
+    "  get_forecast: weather.example refused the connection",
+    "run 3",
+    "  offered: get_climate",
+    "  get_climate: usually mild in Oslo",
+    "These tools are unavailable, do not call them: get_forecast (not before",
+    "use get_climate instead).",
+]
+
+
+def test_example_prints_the_expected_lines():
+    expect_example("langchain_agent.py", EXPECTED)
+
+
+def test_guard_on_a_tool_object_names_the_adapter():
+    with pytest.raises(SwitchgearError, match=r"langchain\.SwitchgearMiddleware"):
+        Switchgear.local().guard("forecast")(tool(SuiteTool().function()))
+
+
+def test_available_sees_a_guard_within_a_tool_object():
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    made = tool(SuiteTool(guard=gear.guard("weather")).function())
+    assert gear.available([made]) == [made]
+    gear.try_acquire("weather").failure(ConnectionError("down"))
+    assert gear.available([made]) == []
+
+
+def test_retries_outside_and_inside_count_one_failure_each():
+    policy = BreakerPolicy(consecutive_failures=2)
+    for first in (True, False):
+        fleet = InMemoryFleet(policy)
+        failing = tool(SuiteTool(does=_refuse, is_async=False).function())
+        retry = ToolRetryMiddleware(max_retries=2, initial_delay=0, jitter=False, backoff_factor=0, on_failure="error")
+        middleware = [retry, SwitchgearMiddleware(fleet.gear())]
+        asked = AIMessage("", tool_calls=[{"name": "get_forecast", "args": {"city": "Oslo"}, "id": "1"}])
+        model = ScriptedModel(messages=iter([asked, AIMessage("done")]), seen=[])
+        agent = create_agent(model, [failing], middleware=middleware if first else middleware[::-1])
+        with contextlib.suppress(ConnectionError):
+            agent.invoke({"messages": [("user", "weather?")]})
+        assert [event.get("error_class") for event in fleet.events()].count("transport") == 1
+
+
+def test_tool_node_of_a_graph_of_ones_own_is_guarded():
+    fleet = InMemoryFleet()
+    middleware = SwitchgearMiddleware(fleet.gear())
+    forecast = tool(SuiteTool(is_async=False).function())
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([forecast], wrap_tool_call=middleware.wrap_tool_call))
+    graph.add_edge(START, "tools")
+    asked = AIMessage("", tool_calls=[{"name": "get_forecast", "args": {"city": "Oslo"}, "id": "1"}])
+    graph = graph.compile()
+    assert graph.invoke({"messages": [asked]})["messages"][-1].text == "sunny in Oslo"
+    fleet.open_circuit("get_forecast")
+    refusal = graph.invoke({"messages": [asked]})["messages"][-1]
+    assert (refusal.status, refusal.artifact["code"]) == ("error", "circuit_open")
+    assert [event["status"] for event in fleet.events()] == ["success", "rejected"]
+
+
+def _refuse(_city):
+    raise ConnectionError("refused")

@@ -1,0 +1,14 @@
+"""The tests of an adapter run in the environment of its framework: see environments.py. Here only test_adapters.py runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+collect_ignore = (
+    []
+    if "SWITCHGEAR_TEST_ADAPTER" in os.environ
+    else [path.name for path in HERE.glob("test_*.py") if path.name != "test_adapters.py"]
+)

@@ -1,0 +1,208 @@
+"""The frameworks whose adapters are tested, each in an environment of its own: their requirements exclude one another.
+
+python -m tests.integrations.environments [NAME …]     run them all, older versions too, and write the table of the documentation
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+HERE: Final = Path(__file__).resolve().parent
+TABLE: Final = ROOT / "docs" / "integrations" / "index.md"
+TOOLS: Final = (
+    "pytest==9.2.0",
+    "pytest-asyncio==1.5.0",
+    "pytest-timeout==2.4.0",
+    "hypothesis==6.170.15",
+    "psutil==7.2.2",
+)
+INSTALL_LIMIT_S: Final = 300
+RUN_LIMIT_S: Final = 280
+_BEGIN: Final = "<!-- table: made by `make adapters` -->"
+_END: Final = "<!-- end of the table -->"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One framework in one version.
+
+    Attributes:
+        name: The framework's package.
+        version: Its version.
+        tests: The test files that run in it.
+        older: An older version. Only `make adapters` runs it.
+        more: Other requirements.
+    """
+
+    name: str
+    version: str
+    tests: tuple[str, ...]
+    older: bool = False
+    more: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.name} {self.version}"
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What to install besides Switchgear."""
+        return (f"{self.name}=={self.version}", *self.more, *TOOLS)
+
+
+ENVIRONMENTS: Final = (
+    Environment("langchain", "1.5.2", ("test_langchain.py",)),
+    Environment("langchain", "1.4.7", ("test_langchain.py",), older=True),
+)
+NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)
+
+
+@dataclass
+class Results:
+    """What a run of one environment showed.
+
+    Attributes:
+        cases: The outcome of each test of the suite by name: ``passed``, ``failed``, or the reason why it isn't possible.
+        failures: The names of all tests that failed, of the suite and others.
+        output: What pytest printed.
+    """
+
+    cases: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    output: str = ""
+
+
+def python_of(environment: Environment) -> Path:
+    """Install an environment, unless it is there, and return its Python."""
+    from uv import find_uv_bin  # noqa: PLC0415 - the environments themselves import this module without it
+
+    uv = find_uv_bin()
+    wanted = "\n".join((sys.version, (ROOT / "pyproject.toml").read_text(), *environment.requirements))
+    folder = Path(sys.prefix) / "adapters" / f"{environment.name}-{environment.version}"
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    digest = hashlib.sha256(wanted.encode()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != digest:
+        _call([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
+        _call(
+            [
+                uv,
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                str(python),
+                "--editable",
+                f"{ROOT}[service]",
+                *environment.requirements,
+            ]
+        )
+        stamp.write_text(digest)
+    return python
+
+
+def run(environment: Environment, folder: Path, *arguments: str) -> Results:
+    """Run the tests of an environment. ``folder`` is for its report, ``arguments`` are for pytest."""
+    report = folder / f"{environment.name}-{environment.version}.xml"
+    done = subprocess.run(
+        [
+            str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
+            f"--junitxml={report}", *(str(HERE / name) for name in environment.tests), *arguments,
+        ],
+        cwd=ROOT,
+        env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name},
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+        check=False,
+    )  # fmt: skip
+    output = done.stdout + done.stderr
+    if not report.exists():
+        raise RuntimeError(f"{environment.title} ran no tests:\n{output}")
+    found = read_report(report)
+    found.output = output
+    if done.returncode not in {0, 1}:
+        found.failures.append(f"pytest ended with {done.returncode}")
+    return found
+
+
+def read_report(path: Path) -> Results:
+    """Read pytest's JUnit report."""
+    found = Results()
+    for case in ET.parse(path).getroot().iter("testcase"):
+        name, holder = case.get("name", ""), case.get("classname", "").rpartition(".")[2]
+        skipped = case.find("skipped")
+        failed = case.find("failure") is not None or case.find("error") is not None
+        reason = "" if skipped is None else re.sub(r"^.*?not possible: ", "", skipped.get("message", ""))
+        if failed:
+            found.failures.append(name)
+        if holder.startswith("Test"):
+            found.cases[name.removeprefix("test_")] = "failed" if failed else reason or "passed"
+    return found
+
+
+def row(environment: Environment, results: Results) -> str:
+    """Return the table's row of an environment."""
+    passed = sum(outcome == "passed" for outcome in results.cases.values())
+    others = {name: outcome for name, outcome in results.cases.items() if outcome != "passed"}
+    notes = "; ".join(f"{name.replace('_', ' ')}: {why}" for name, why in sorted(others.items()))
+    return f"| {environment.name} | {environment.version} | {passed} of {len(results.cases)} | {notes} |"
+
+
+def shown_rows() -> list[str]:
+    """Return the rows of the documentation's table."""
+    text = TABLE.read_text()
+    return [line for line in text[text.index(_BEGIN) : text.index(_END)].splitlines() if line.startswith("| ")][1:]
+
+
+def write_table(rows: Sequence[str]) -> None:
+    """Replace the documentation's table."""
+    text = TABLE.read_text()
+    head = ["", "| framework | version | passed | not possible in this framework |", "|---|---|---|---|"]
+    table = "\n".join([_BEGIN, *head, *rows, "", _END])
+    TABLE.write_text(text[: text.index(_BEGIN)] + table + text[text.index(_END) + len(_END) :])
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the environments and write the table. Return how many failed."""
+    import tempfile  # noqa: PLC0415 - for this command alone
+
+    chosen = [each for each in ENVIRONMENTS if not names or each.name in names]
+    rows, failed = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for environment in chosen:
+            results = run(environment, Path(folder))
+            failed += bool(results.failures)
+            rows.append(row(environment, results))
+            print(rows[-1], flush=True)
+            if results.failures:
+                print(results.output)
+    if not names and not failed:
+        write_table(rows)
+    return failed
+
+
+def _call(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False, env=_clean())
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+
+
+def _clean() -> dict[str, str]:
+    """Return the process's variables without those that would reach into another environment."""
+    foreign = ("SWITCHGEAR_", "PYTEST_", "PYTHONPATH", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

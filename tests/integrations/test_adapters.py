@@ -1,0 +1,36 @@
+"""Every adapter passes the suite with its framework, and the documentation's table says so."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from tests.integrations.environments import ENVIRONMENTS, HERE, NEWEST, ROOT, row, run, shown_rows
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("environment", NEWEST, ids=lambda each: each.name)
+def test_adapter_passes_the_suite_and_its_own_tests(environment, tmp_path):
+    found = run(environment, tmp_path)
+    assert not found.failures, found.output
+    if found.cases:
+        assert row(environment, found) in shown_rows()
+
+
+def test_every_test_of_an_adapter_runs_in_an_environment():
+    run_somewhere = {name for each in NEWEST for name in each.tests}
+    assert {path.name for path in HERE.glob("test_*.py")} - {"test_adapters.py"} == run_somewhere
+
+
+def test_every_adapter_has_an_extra_a_page_an_example_and_two_tested_versions():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for module in (ROOT / "producers" / "switchgear" / "integrations").glob("*.py"):
+        if module.stem in {"__init__", "tool_calls"}:
+            continue
+        name = module.stem.replace("_", "-")
+        assert name in extras or name.rpartition("-")[0] in extras, module.stem
+        assert (ROOT / "docs" / "integrations" / f"{module.stem.replace('_', '-')}.md").exists(), module.stem
+        assert list((ROOT / "examples").glob(f"{module.stem}*.py")), module.stem
+        versions = [each for each in ENVIRONMENTS if f"test_{module.stem}.py" in each.tests]
+        assert {each.older for each in versions} == {True, False}, module.stem

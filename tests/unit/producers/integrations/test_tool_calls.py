@@ -1,0 +1,246 @@
+"""The part that all adapters share, without a framework."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from switchgear import BreakerPolicy, Classification, GuardOptions, SwitchgearError, Usage
+from switchgear.classify.tool_failure import META_KEY, read_tool_failure
+from switchgear.integrations import tool_calls
+from switchgear.integrations.tool_calls import OpenCalls, RefusedCall, StartedCall, ToolCalls
+from switchgear.testing import InMemoryFleet
+
+
+@pytest.fixture
+def fleet():
+    return InMemoryFleet(BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30))
+
+
+@pytest.fixture
+def calls(fleet):
+    return ToolCalls(fleet.gear(), circuit_of=lambda name: f"mcp:weather:{name}")
+
+
+def statuses(fleet, tool):
+    return [event["status"] for event in fleet.events(tool)]
+
+
+def test_started_call_reports_a_success_to_the_circuit_of_the_tool(fleet, calls):
+    call = calls.begin("forecast")
+    assert call
+    call.succeeded("sunny")
+    assert (call.name, call.circuit, call.is_fallback) == ("forecast", "mcp:weather:forecast", False)
+    assert statuses(fleet, "mcp:weather:forecast") == ["success"]
+
+
+def test_started_call_reports_once(fleet, calls):
+    call = calls.begin("forecast")
+    call.failed("no such city")
+    call.succeeded("sunny")
+    call.failed(ConnectionError("down"))
+    call.ignored()
+    assert [event["error_class"] for event in fleet.events()] == ["tool"]
+
+
+def test_leaving_the_block_of_a_call_reports_what_happened(fleet, calls):
+    with calls.begin("forecast"):
+        pass
+    with pytest.raises(ConnectionError), calls.begin("forecast"):
+        raise ConnectionError("down")
+    assert statuses(fleet, "mcp:weather:forecast") == ["success", "error"]
+
+
+def test_failed_result_counts_by_the_outage_in_its_text(fleet, calls):
+    calls.begin("forecast").succeeded(
+        {"isError": True, "content": [{"type": "text", "text": "503 Service Unavailable"}]}
+    )
+    calls.begin("forecast").succeeded({"isError": True, "content": [{"type": "text", "text": "no such city"}]})
+    assert [event["error_class"] for event in fleet.events()] == ["server", "tool"]
+
+
+def test_own_rule_for_results_replaces_the_rule_by_text(fleet):
+    gear = fleet.gear(defaults=GuardOptions(classify_result=lambda result: "auth" if result == "401" else None))
+    calls = ToolCalls(gear)
+    calls.begin("forecast").succeeded("401")
+    calls.begin("forecast").succeeded({"isError": True, "content": "503 Service Unavailable"})
+    assert [event.get("error_class") for event in fleet.events()] == ["auth", None]
+
+
+def test_classes_and_costs_that_the_adapter_knows_are_reported(fleet, calls):
+    calls.begin("forecast").failed("slow", failure="timeout", usage=Usage(3, 4), duration_ms=12)
+    calls.begin("forecast").succeeded("odd", failure=Classification("rate_limited", 9))
+    first, second = fleet.events()
+    assert (first["error_class"], first["input_tokens"], first["execution_time_ms"]) == ("timeout", 3, 12)
+    assert (second["error_class"], second["retry_after_s"]) == ("rate_limited", 9)
+
+
+def test_refusal_has_the_names_that_the_model_knows(fleet):
+    gear = fleet.gear(fallbacks={"mcp:weather:forecast": "mcp:weather:backup"})
+    calls = ToolCalls(gear, circuit_of=lambda name: f"mcp:weather:{name}")
+    fleet.open_circuit("mcp:weather:forecast")
+    refused = calls.begin("forecast")
+    assert not refused
+    assert refused.text == (
+        "The tool forecast is unavailable (circuit forced open). Do not call it again now. Use mcp:weather:backup instead."
+    )
+    assert calls.begin("forecast", others=["forecast", "other"]).text.endswith("Use mcp:weather:backup instead.")
+
+
+def test_fallback_among_the_other_tools_gets_the_permit(fleet):
+    gear = fleet.gear(fallbacks={"mcp:weather:forecast": ["mcp:weather:gone", "mcp:weather:backup"]})
+    calls = ToolCalls(gear, circuit_of=lambda name: f"mcp:weather:{name}")
+    fleet.open_circuit("mcp:weather:forecast")
+    call = calls.begin("forecast", others=["forecast", "backup"])
+    assert (call.name, call.circuit, call.is_fallback) == ("backup", "mcp:weather:backup", True)
+    call.succeeded("cloudy")
+    (refusal,) = fleet.events("mcp:weather:forecast")
+    assert (refusal["served_by"], refusal["fallback_tool"]) == ("fallback", "mcp:weather:backup")
+    assert statuses(fleet, "mcp:weather:backup") == ["success"]
+
+
+def test_asynchronous_begin_decides_like_the_synchronous_one(fleet, calls):
+    fleet.open_circuit("mcp:weather:news")
+    started = asyncio.run(calls.abegin("forecast"))
+    refused = asyncio.run(calls.abegin("news"))
+    assert isinstance(started, StartedCall)
+    assert isinstance(refused, RefusedCall)
+    started.released()
+    assert statuses(fleet, "mcp:weather:forecast") == []
+
+
+def test_refusal_as_structured_data_is_read_as_a_refusal(fleet, calls):
+    fleet.open_circuit("mcp:weather:forecast", for_s=30)
+    failure = calls.begin("forecast").tool_failure
+    assert failure["code"] == "circuit_open"
+    assert failure["retryable"] is True
+    assert failure["agentGuidance"].startswith("The tool forecast is unavailable")
+    assert read_tool_failure({META_KEY: failure}).error_class == "policy"
+
+
+def test_attempts_of_one_call_count_once_until_one_succeeds(fleet, calls):
+    asked = {"id": "1"}
+    for _ in range(3):
+        calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"))
+    calls.begin("forecast", attempt_of={"id": "1"}).failed(
+        ConnectionError("down")
+    )  # another call, although it is equal
+    assert [event["error_class"] for event in fleet.events()] == ["transport", "policy", "policy", "transport"]
+
+
+def test_only_the_last_failed_calls_are_remembered(fleet, calls, monkeypatch):
+    monkeypatch.setattr(tool_calls, "MOST_FAILED", 2)
+    asked = [{"id": str(number)} for number in range(3)]
+    for each in asked:
+        calls.remember_failed(each)
+    assert [calls.failed_before(each) for each in asked] == [False, True, True]
+
+
+def test_run_ends_after_the_given_number_of_refusals_in_one_session(fleet):
+    calls = ToolCalls(fleet.gear(), terminal_after=2)
+    fleet.open_circuit("forecast")
+    ends = [calls.begin("forecast", session_id=session).ends_run for session in ("a", "b", "a", "b", "a")]
+    assert ends == [False, False, True, True, True]
+
+
+def test_session_of_the_client_goes_before_the_frameworks_session(fleet):
+    gear = fleet.gear()
+    calls = ToolCalls(gear, terminal_after=2)
+    fleet.open_circuit("forecast")
+    with gear.session("s-1"):
+        assert not calls.begin("forecast", session_id="thread-1").ends_run
+        assert calls.begin("forecast", session_id="thread-2").ends_run
+        calls.begin("news", session_id="thread-2").succeeded()
+    assert {event["session_id"] for event in fleet.events()} == {"s-1"}
+
+
+def test_sessions_with_refusals_are_bounded(fleet, monkeypatch):
+    monkeypatch.setattr(tool_calls, "MOST_SESSIONS", 2)
+    calls = ToolCalls(fleet.gear(), terminal_after=2)
+    fleet.open_circuit("forecast")
+    assert not any(calls.begin("forecast", session_id=session).ends_run for session in ("a", "b", "c", "a"))
+
+
+def test_tool_whose_function_is_guarded_is_left_to_that_guard(fleet):
+    gear = fleet.gear()
+    calls = ToolCalls(gear)
+
+    class Tool:
+        name = "forecast"
+        func = staticmethod(gear.guard("weather")(lambda city: f"sunny in {city}"))
+
+    call = calls.begin("forecast", tool=Tool())
+    assert call.circuit == "weather"
+    call.failed(ConnectionError("down"))
+    assert fleet.events() == []
+    fleet.open_circuit("weather")
+    assert calls.available([Tool()]) == []
+
+
+def test_notice_names_the_agents_tools_only(fleet, calls):
+    fleet.open_circuit("mcp:weather:forecast")
+    fleet.open_circuit("mcp:other:search")
+    assert calls.notice(["forecast", "news"]) == (
+        "These tools are unavailable, do not call them: forecast (until further notice)."
+    )
+    assert calls.notice(["news"]) == ""
+    assert calls.notice([]) == ""
+
+
+def test_notice_names_the_server_of_the_agents_tools(fleet, calls):
+    fleet.open_circuit("mcp:weather", family=True)
+    assert calls.notice(["news"]).startswith("These tools are unavailable, do not call them: all tools of mcp:weather")
+    assert ToolCalls(calls.gear, circuit_of=lambda name: f"mcp:b:{name}").notice(["news"]) == ""
+
+
+def test_arguments_let_a_refused_caller_try_others(fleet):
+    gear = fleet.gear()
+    calls = ToolCalls(gear)
+    with gear.session("s-1", max_caller_errors=2):
+        for _ in range(2):
+            calls.begin("forecast", given={"city": "Atlantis"}).failed("no such city")
+        assert not calls.begin("forecast", given={"city": "Atlantis"})
+        assert not calls.begin("forecast", given={"city": "Atlantis"})
+        other = calls.begin("forecast", given={"city": "Oslo"})
+        assert other
+        other.succeeded("sunny")
+        assert calls.begin("forecast", given={"city": "Atlantis"})
+
+
+def test_events_carry_the_hash_of_the_arguments_if_the_client_has_a_key(fleet):
+    calls = ToolCalls(fleet.gear(parameters_key=b"k" * 32))
+    for city in ("Oslo", "Oslo", "Bergen"):
+        calls.begin("forecast", given={"city": city}).succeeded()
+    first, second, third = (event["parameters_hash"] for event in fleet.events())
+    assert first == second != third
+
+
+def test_open_calls_are_taken_once(fleet, calls):
+    kept, call = OpenCalls(), calls.begin("forecast")
+    kept.put("id-1", call)
+    assert kept.take("id-1") is call
+    assert kept.take("id-1") is None
+
+
+def test_open_call_whose_end_never_comes_is_ignored_when_others_need_its_place(fleet, calls, monkeypatch):
+    monkeypatch.setattr(tool_calls, "MOST_OPEN", 2)
+    kept = OpenCalls()
+    for number in range(3):
+        kept.put(number, calls.begin("forecast"))
+    kept.put(2, calls.begin("forecast"))
+    assert len(kept) == 2
+    assert [event.get("error_class") for event in fleet.events()] == ["policy", "policy"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"gear": "localhost:9092"}, "gear must be a Switchgear client"),
+        ({"terminal_after": 0}, "terminal_after"),
+        ({"circuit_of": 3}, "circuit_of"),
+    ],
+)
+def test_impossible_arguments_are_named(fleet, wrong, message):
+    with pytest.raises(SwitchgearError, match=message):
+        ToolCalls(**{"gear": fleet.gear(), **wrong})
