@@ -1,4 +1,3 @@
-
 """An agent loop with a tool that breaks and recovers. Run ``python examples/agent_loop.py``; it needs no key and no network.
 
 The model is scripted. Everything else is what a real loop does in each turn: offer the tools that work, put the notice into the

@@ -1,4 +1,3 @@
-
 """Tools of MCP servers behind one guard. Run ``python examples/mcp_style_tools.py``; it needs no key, network or MCP library.
 
 ``Weather`` stands for an MCP client session, which has the same methods ``call_tool`` and ``list_tools``. In MCP two failures

@@ -43,6 +43,7 @@ BENCHES: Final[dict[str, Bench]] = {
         (str(NEZHA / "rpc_calls_nezha.jsonl.gz"), str(NEZHA / "nezha_faults.json")),
         NEZHA / "rpc_calls_nezha.jsonl.gz",
     ),
+    "adapters": Bench("What each adapter adds to a tool call of its framework"),
     "fleet_probes": Bench("Probes per recovery at 1, 10 and 50 processes, beside breakers of one process"),
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes",

@@ -42,6 +42,7 @@ class Environment:
         tests: The test files that run in it.
         older: An older version. Only `make adapters` runs it.
         more: Other requirements.
+        measured: The test files whose drivers `make bench ARGS=adapters` measures.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Environment:
     tests: tuple[str, ...]
     older: bool = False
     more: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -62,7 +64,7 @@ class Environment:
 
 
 ENVIRONMENTS: Final = (
-    Environment("langchain", "1.5.2", ("test_langchain.py",)),
+    Environment("langchain", "1.5.2", ("test_langchain.py",), measured=("test_langchain.py",)),
     Environment("langchain", "1.4.7", ("test_langchain.py",), older=True),
 )
 NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)

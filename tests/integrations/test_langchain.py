@@ -57,7 +57,7 @@ class LangChainDriver(AdapterDriver):
             for turn, calls in enumerate(turns)
         ]
         model = ScriptedModel(messages=iter([*asked, AIMessage("done")]), seen=seen)
-        middleware = [SwitchgearMiddleware(gear, terminal_after=terminal_after)]
+        middleware = [] if gear is None else [SwitchgearMiddleware(gear, terminal_after=terminal_after)]
         if retries:  # outermost, so that each attempt comes to the adapter
             retry = ToolRetryMiddleware(max_retries=retries, initial_delay=0, jitter=False, backoff_factor=0)
             middleware.insert(0, retry)

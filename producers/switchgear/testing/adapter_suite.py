@@ -139,7 +139,7 @@ class AdapterDriver(ABC):
     @abstractmethod
     async def run(
         self,
-        gear: Switchgear,
+        gear: Switchgear | None,
         tools: Sequence[SuiteTool],
         turns: Sequence[Sequence[SuiteCall]],
         *,
@@ -152,7 +152,7 @@ class AdapterDriver(ABC):
         Exceptions of the run go into ``SuiteRun.error``, except ``asyncio.CancelledError``, which passes through.
 
         Args:
-            gear: The client for the adapter.
+            gear: The client for the adapter. None: run without the adapter, to measure what it adds.
             tools: The agent's tools.
             turns: The calls that the model asks for, turn by turn. Several calls of a turn are made in parallel.
             stream: Run the agent in the framework's streaming mode.

@@ -1,0 +1,47 @@
+"""What each adapter adds to a tool call of its framework, beside the framework's bare call, in one run.
+
+python -m tests.bench.adapters [FRAMEWORK …]
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tests.integrations.environments import NEWEST, ROOT, python_of
+
+LIMIT_S = 300
+
+
+def main(names: Sequence[str]) -> int:
+    """Measure and print a table. Return how many could not be measured."""
+    print("| framework | version | a bare call, µs | added by the adapter, µs | share |")
+    print("|---|---|---|---|---|", flush=True)
+    failed = 0
+    for environment in NEWEST:
+        if (names and environment.name not in names) or not environment.measured:
+            continue
+        for file in environment.measured:
+            done = subprocess.run(
+                [str(python_of(environment)), "-m", "tests.integrations.measure", file],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+            if done.returncode:
+                print(f"{environment.title}: {done.stderr}", file=sys.stderr)
+                failed += 1
+                continue
+            found = json.loads(done.stdout.splitlines()[-1])
+            bare, added = found["bare_ns"] / 1e3, found["added_ns"] / 1e3
+            name = file.removeprefix("test_").removesuffix(".py")
+            print(f"| {name} | {environment.version} | {bare:,.0f} | {added:,.1f} | {added / bare:.1%} |", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
