@@ -17,7 +17,7 @@ LIMIT_S = 300
 
 def main(names: Sequence[str]) -> int:
     """Measure and print a table. Return how many could not be measured."""
-    print("| framework | version | a bare call, µs | added by the adapter, µs | share |")
+    print("| framework | version | a bare call, µs of CPU | added by the adapter, µs | share |")
     print("|---|---|---|---|---|", flush=True)
     failed = 0
     for environment in NEWEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 
 from switchgear.client import Switchgear
@@ -35,7 +35,7 @@ class SwitchgearMiddleware(AgentMiddleware):
         super().__init__()
         self.calls = ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after)
         self._tools: dict[str, Any] = {}
-        """The tools of the last request by name: those that can be called in place of another one."""
+        """The tools of the last request to the model by name: those that can be called in place of another one."""
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Make a tool call if the circuit permits it."""
@@ -70,29 +70,14 @@ class SwitchgearMiddleware(AgentMiddleware):
             return result
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Offer the tools whose circuits permit calls, with the notice."""
-        return handler(self._offered(request))
+        """Offer the tools whose circuits permit calls, with the notice; or end the run instead of asking the model."""
+        last = _last_message(request)
+        return handler(self._offered(request)) if last is None else last
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """:meth:`wrap_model_call` for asynchronous runs."""
-        return await handler(self._offered(request))
-
-    @hook_config(can_jump_to=["end"])
-    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - the framework's signature
-        """End the run if ``terminal_after`` refusals were reached."""
-        for message in reversed(state["messages"]):
-            if not isinstance(message, ToolMessage):
-                return None
-            if message.additional_kwargs.get(_END):
-                text = f"The run ends: too many tool calls were refused. {message.text}"
-                return {"jump_to": "end", "messages": [AIMessage(text)]}
-        return None
-
-    @hook_config(can_jump_to=["end"])
-    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """:meth:`before_model` for asynchronous runs."""
-        found: dict[str, Any] | None = self.before_model(state, runtime)
-        return found
+        last = _last_message(request)
+        return await handler(self._offered(request)) if last is None else last
 
     def _asked(self, request: Any) -> dict[str, Any]:
         config = getattr(request.runtime, "config", None) or {}
@@ -124,6 +109,16 @@ class SwitchgearMiddleware(AgentMiddleware):
             blocks = [] if prompt is None else list(prompt.content_blocks)
             changes["system_message"] = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": notice}])
         return request.override(**changes)
+
+
+def _last_message(request: Any) -> Any:
+    """Return the message that ends the run if ``terminal_after`` refusals were reached: an answer without tool calls."""
+    for message in reversed(request.messages):
+        if not isinstance(message, ToolMessage):
+            return None
+        if message.additional_kwargs.get(_END):
+            return AIMessage(f"The run ends: too many tool calls were refused. {message.text}")
+    return None
 
 
 def _refusal(request: Any, call: RefusedCall) -> ToolMessage:
