@@ -13,6 +13,8 @@ PROBE: Final = b"p"
 GRACE_S: Final = 0.3
 """How long the last probe is held, so that one too many shows. Refused callers ask a hundred times meanwhile."""
 END_S: Final = 5.0
+_ACCEPT_TURNS: Final = 5
+"""Turns of the event loop until a connection that was just accepted has its handler; before that, no one would close it."""
 ALONE_S: Final = 0.4
 """How long a probe waits for the others. A single process makes them one after the other."""
 
@@ -114,6 +116,8 @@ class SharedTool:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        for _ in range(_ACCEPT_TURNS):
+            await asyncio.sleep(0)
         for writer in list(self._open):
             writer.close()
         try:
