@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,14 @@ def readers(engine):
 
 @pytest.fixture
 def parts(store):
-    """Store rows in several parts that are not merged by themselves."""
+    """Store rows in several parts that are not merged by themselves, and return their folders."""
     asyncio.run(store.command("SYSTEM STOP MERGES tool_metrics"))
     for _ in range(PARTS):
         asyncio.run(store_calls(store, [call("t")]))
-    yield
+    rows = ask(store, "SELECT path FROM system.parts WHERE table = 'tool_metrics' AND active AND rows > 0")
+    folders = [Path(row[0]) for row in rows]
+    assert len(folders) == PARTS
+    yield folders
     asyncio.run(store.command("SYSTEM START MERGES tool_metrics"))
 
 
@@ -39,22 +43,14 @@ def ask(store, query: str) -> list:
     return asyncio.run(store.query(query)).result_rows
 
 
-def outdated(store, table: str) -> int:
-    return ask(store, f"SELECT count() FROM system.parts WHERE table = '{table}' AND NOT active")[0][0]
-
-
 def merge(store, table: str) -> None:
     asyncio.run(store.command(f"SYSTEM START MERGES {table}"))
     asyncio.run(store.command(f"OPTIMIZE TABLE {table} FINAL"))
 
 
-def drop_rows(store) -> None:
-    """Drop every part at once, and wait until the engine has removed their folders."""
-    uuid = ask(store, "SELECT toString(uuid) FROM system.tables WHERE name = 'tool_metrics'")[0][0]
-    before = [each.parent for each in store.folder.glob(f"store/*/{uuid}/*_*_*_*/data.bin")]
-    assert len(before) == PARTS
+def drop_rows(store, parts: list[Path]) -> None:
     asyncio.run(store.command("TRUNCATE TABLE tool_metrics"))
-    until(lambda: not any(each.exists() for each in before), seconds=60)
+    until(lambda: not any(each.exists() for each in parts), seconds=60)
 
 
 def test_query_reads_its_snapshot_after_the_store_merged_every_part_of_it(readers, store, parts):
@@ -68,9 +64,9 @@ def test_query_reads_its_snapshot_after_the_store_merged_every_part_of_it(reader
     for _ in range(PARTS):
         asyncio.run(store.command("INSERT INTO control VALUES (1)"))
     merge(store, "control")
-    until(lambda: outdated(store, "control") == 0, state=lambda: "the clean-up runs")
-    time.sleep(2)
-    assert outdated(store, "tool_metrics") == PARTS
+    until(lambda: ask(store, "SELECT count() FROM system.parts WHERE table = 'control'") == [(1,)])
+    time.sleep(2)  # tool_metrics was merged before, so its clean-up is over too
+    assert all(each.exists() for each in parts)
     assert client.raw_query(EVERY_ROW) == f"{PARTS}\n".encode()
     client.close()
 
@@ -81,7 +77,7 @@ def test_query_whose_parts_are_dropped_meanwhile_runs_on_another_snapshot(reader
     def connect():
         clients.append(readers.connect())
         if len(clients) == 1:
-            drop_rows(store)
+            drop_rows(store, parts)
         return clients[-1]
 
     sql = ReadOnlySql(connect, embedded=True, max_rows=10, max_seconds=20)
@@ -91,7 +87,7 @@ def test_query_whose_parts_are_dropped_meanwhile_runs_on_another_snapshot(reader
 
 def test_client_whose_parts_were_dropped_says_that_the_rows_changed(readers, store, parts):
     client = readers.connect()
-    drop_rows(store)
+    drop_rows(store, parts)
     with pytest.raises(SnapshotError, match="rows changed during the query"):
         client.raw_query(EVERY_ROW)
     client.close()
@@ -102,6 +98,8 @@ def test_readers_engine_merges_no_parts_even_if_merges_are_started(readers, stor
     client = readers.connect()
     client.command("SYSTEM START MERGES")
     time.sleep(2)
-    shown = client.raw_query("SELECT countIf(active), count() FROM system.parts WHERE table = 'tool_metrics'")
-    assert shown == f"{PARTS}\t{PARTS}\n".encode()
+    shown = client.raw_query(
+        "SELECT countIf(active AND rows > 0), countIf(NOT active) FROM system.parts WHERE table = 'tool_metrics'"
+    )
+    assert shown == f"{PARTS}\t0\n".encode()
     client.close()
