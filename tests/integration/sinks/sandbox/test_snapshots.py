@@ -56,7 +56,9 @@ def drop_rows(store, parts: list[Path]) -> None:
 def test_query_reads_its_snapshot_after_the_store_merged_every_part_of_it(readers, store, parts):
     """chDB's own default removes a merged part at its next clean-up."""
     quick = f"ALTER TABLE tool_metrics MODIFY SETTING {QUICK_REMOVAL}"
-    control = f"CREATE TABLE control (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS old_parts_lifetime = 0, {QUICK_REMOVAL}"
+    control = (
+        f"CREATE TABLE control (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS old_parts_lifetime = 0, {QUICK_REMOVAL}"
+    )
     for statement in (quick, "DETACH TABLE tool_metrics SYNC", "ATTACH TABLE tool_metrics", control):
         asyncio.run(store.command(statement))
     client = readers.connect()
