@@ -39,6 +39,21 @@ TOO_LARGE: Final = frozenset(
         396,  # TOO_MANY_ROWS_OR_BYTES
     }
 )
+INTERNAL: Final = frozenset(
+    {
+        40,  # CHECKSUM_DOESNT_MATCH
+        49,  # LOGICAL_ERROR
+        74,  # CANNOT_READ_FROM_FILE_DESCRIPTOR
+        76,  # CANNOT_OPEN_FILE
+        107,  # FILE_DOESNT_EXIST
+        226,  # NO_FILE_IN_DATA_PART
+        271,  # CANNOT_DECOMPRESS
+        1000,  # POCO_EXCEPTION
+        1001,  # STD_EXCEPTION
+        1002,  # UNKNOWN_EXCEPTION
+    }
+)
+"""Failures of ClickHouse itself or of its files, which another query does not avoid."""
 RETRIABLE: Final = frozenset(
     {
         3,  # UNEXPECTED_END_OF_FILE: the connection broke. The values are valid JSON, so they are not the cause

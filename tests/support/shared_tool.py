@@ -13,6 +13,8 @@ PROBE: Final = b"p"
 GRACE_S: Final = 0.3
 """How long the last probe is held, so that one too many shows. Refused callers ask a hundred times meanwhile."""
 END_S: Final = 5.0
+_ACCEPT_TURNS: Final = 5
+"""Turns of the event loop until an accepted connection has its handler, and one to spare."""
 ALONE_S: Final = 0.4
 """How long a probe waits for the others. A single process makes them one after the other."""
 
@@ -113,6 +115,10 @@ class SharedTool:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_ACCEPT_TURNS):  # a connection that has no handler when the server closes stays open
+            await asyncio.sleep(0)
         self._server.close()
         for writer in list(self._open):
             writer.close()

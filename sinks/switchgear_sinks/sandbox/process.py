@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import structlog
 
@@ -27,6 +28,7 @@ NICE: Final = 10
 _CHECK_EVERY_S: Final = 0.02
 _HEAD_BYTES: Final = 200
 _CHUNK_BYTES: Final = 1 << 20
+_ENGINE_DEFAULTS: Final = Path(__file__).with_name("reader.xml")
 _END_S: Final = 10.0
 _SOONER: Final = "Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS."
 _LESS: Final = "Aggregate, add a LIMIT, or select fewer columns."
@@ -38,6 +40,10 @@ class ReaderLimitError(SwitchgearError):
 
 class ReaderEndedError(SwitchgearError):
     """The process ended by itself, because the query made the engine crash."""
+
+
+class SnapshotError(StoreUnavailableError):
+    """A file of the process's snapshot can't be read, for example because its table was truncated. Another snapshot helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class ReaderProcess:
             OSError: The process can't be started, or the folder can't be created.
         """
         self.engine = scratch / "engine"
+        self.connection = f"{self.engine}?{urlencode({'config-file': _ENGINE_DEFAULTS})}"
         self._scratch = scratch
         self._limits = limits
         self._received = bytearray()
@@ -77,7 +84,7 @@ class ReaderProcess:
         for each in (self.engine, temporary):
             each.mkdir(parents=True)
         given = {
-            "read": [str(folder / "store")],  # the target of the snapshot's links
+            "read": [str(folder / "store"), str(_ENGINE_DEFAULTS)],  # the first is the target of the snapshot's links
             "scratch": str(scratch),
             "walled": walled,
             "data_bytes": 2 * limits.memory_bytes,

@@ -3,7 +3,7 @@
 The process confines itself before it loads the engine, because Landlock binds only threads that start later, and the engine starts
 some when it is imported. Then it answers requests from standard input on standard output, and ends with its input.
 
-A request is a line of JSON: first ``{"open": folder}``, then ``{"query": text, "format": name, "parameters": {…}, "settings": {…}}``.
+A request is a line of JSON: first ``{"open": connection string of chDB}``, then ``{"query": text, "format": name, "parameters": {…}, "settings": {…}}``.
 An answer is a line ``{"ok": true, "size": n}`` and n bytes. With ``"ok": false`` the bytes are an error's text.
 """
 

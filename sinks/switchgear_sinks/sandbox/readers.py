@@ -23,7 +23,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_sinks.clickhouse_errors import clickhouse_message
-from switchgear_sinks.sandbox.process import START_S, ReaderLimits, ReaderProcess
+from switchgear_sinks.sandbox.process import START_S, ReaderLimits, ReaderProcess, SnapshotError
 from switchgear_sinks.sandbox.snapshot import link_snapshot
 
 log = structlog.get_logger()
@@ -80,6 +80,7 @@ class ReaderClient:
             ClickHouseError: The engine refuses, with its text.
             ReaderLimitError: The deadline has passed, or the query exceeds its limits. The client can't be used again.
             ReaderEndedError: The query made the engine crash.
+            SnapshotError: The engine can't read a file of its snapshot. Connect again for another snapshot.
         """
         text, bound = bind_query(query, dict(parameters or {}), UTC)
         ok, answer = self._process.ask(
@@ -92,7 +93,11 @@ class ReaderClient:
             self._deadline,
         )
         if not ok:
-            raise DatabaseError(answer[:_ERROR_BYTES].decode("utf-8", "replace"))
+            reason = answer[:_ERROR_BYTES].decode("utf-8", "replace")
+            if str(self._process.engine) in reason:  # queries name tables, only the engine itself names files
+                log.warning("a reader's snapshot could not be read", error=reason)
+                raise SnapshotError("The stored rows changed during the query.", hint="Try again.")
+            raise DatabaseError(reason)
         return answer
 
     def command(self, cmd: str) -> object:
@@ -209,7 +214,7 @@ class Readers:
         with self._released_on_error(process):
             process.started(deadline)
             link_snapshot(self._folder, process.engine)
-            _raise_unless_ok(process.ask({"open": str(process.engine)}, deadline))
+            _raise_unless_ok(process.ask({"open": process.connection}, deadline))
             self._settle(process, deadline)
         return process
 

@@ -4,7 +4,8 @@ One process at a time may open a folder of chDB. A part of a MergeTree table is 
 a link to it is enough. Only the few small files above the parts are copied.
 
 Parts that were merged into another part are left out. The engine may remove them at any time, and no engine opens a table with a
-broken link. A part that is merged after the snapshot stays for eight minutes (``old_parts_lifetime``).
+broken link. A part that is merged after the snapshot stays for eight minutes (``old_parts_lifetime`` in ``store/engine.xml``).
+TRUNCATE and DROP remove parts at once. Then the query gets another snapshot.
 """
 
 from __future__ import annotations

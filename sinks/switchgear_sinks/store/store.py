@@ -24,6 +24,7 @@ from switchgear_sinks.store.location import StoreLocation
 READERS: Final = 4
 WRITERS: Final = 2
 _ANSWER_LIMIT_S: Final = 300
+_ENGINE_DEFAULTS: Final = Path(__file__).with_name("engine.xml")
 _CAUSE: Final = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)")  # of what urllib3 wraps three times
 
 
@@ -169,7 +170,11 @@ class Store:
         where = self.location
         if self._folder is not None:
             return clickhouse_connect.get_client(
-                interface="chdb", path=str(self._folder), database=database, settings=settings
+                interface="chdb",
+                path=str(self._folder),
+                database=database,
+                settings=settings,
+                chdb_options={"config-file": str(_ENGINE_DEFAULTS)},
             )
         return clickhouse_connect.get_client(
             interface=where.scheme,

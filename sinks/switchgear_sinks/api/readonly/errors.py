@@ -7,8 +7,15 @@ from typing import Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_schemas.errors import SwitchgearError
-from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, TIMED_OUT, TOO_LARGE, clickhouse_code, clickhouse_message
+from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_sinks.clickhouse_errors import (
+    INTERNAL,
+    NOT_ALLOWED,
+    TIMED_OUT,
+    TOO_LARGE,
+    clickhouse_code,
+    clickhouse_message,
+)
 
 _SCOPE: Final = re.compile(r":? (?:Expected one of|In scope SELECT formatQuerySingleLine).*$", re.DOTALL)
 """The rest of a message: ClickHouse's list of every token it knows, or the query that we put around the user's."""
@@ -37,4 +44,8 @@ def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
         return SqlLimitError(message, hint="Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS.")
     if code in TOO_LARGE:
         return SqlLimitError(message, hint="Aggregate, add a LIMIT, or select fewer columns.")
+    if code is None or code in INTERNAL:  # without a number, no answer came
+        return StoreUnavailableError(
+            f"ClickHouse itself failed: {message}", hint="Try again. The query is not the cause."
+        )
     return SqlFailedError(message, hint="" if parsing else "SHOW TABLES and DESCRIBE TABLE show the names.")

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, explain
 from switchgear_sinks.api.readonly.gate import Ask, Gate
-from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError
+from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError, SnapshotError
 
 MAX_QUERY_CHARACTERS: Final = 200_000
 MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS
@@ -139,6 +139,12 @@ class ReadOnlySql:
         )
 
     def _payload(self, sql: str) -> bytes:
+        try:
+            return self._payload_of_one_client(sql)
+        except SnapshotError:
+            return self._payload_of_one_client(sql)  # of another snapshot
+
+    def _payload_of_one_client(self, sql: str) -> bytes:
         client = self._connect()
         try:
             ask = self._limited(client)
