@@ -28,6 +28,8 @@ TOOLS: Final = (
 )
 INSTALL_LIMIT_S: Final = 300
 RUN_LIMIT_S: Final = 280
+EVERYWHERE: Final = ("test_framework_errors.py",)
+"""Test files that run in each environment."""
 _BEGIN: Final = "<!-- table: made by `make adapters` -->"
 _END: Final = "<!-- end of the table -->"
 
@@ -119,7 +121,7 @@ def run(environment: Environment, folder: Path, *arguments: str) -> Results:
     done = subprocess.run(
         [
             str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
-            f"--junitxml={report}", *(str(HERE / name) for name in environment.tests), *arguments,
+            f"--junitxml={report}", *(str(HERE / name) for name in (*environment.tests, *EVERYWHERE)), *arguments,
         ],
         cwd=ROOT,
         env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name},

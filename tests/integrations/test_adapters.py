@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from tests.integrations.environments import ENVIRONMENTS, HERE, NEWEST, ROOT, row, run, shown_rows
+from tests.integrations.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, row, run, shown_rows
 
 
 @pytest.mark.timeout(600)
@@ -19,7 +19,7 @@ def test_adapter_passes_the_suite_and_its_own_tests(environment, tmp_path):
 
 
 def test_every_test_of_an_adapter_runs_in_an_environment():
-    run_somewhere = {name for each in NEWEST for name in each.tests}
+    run_somewhere = {name for each in NEWEST for name in each.tests} | set(EVERYWHERE)
     assert {path.name for path in HERE.glob("test_*.py")} - {"test_adapters.py"} == run_somewhere
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-IN_DEV = {"anthropic", "anyio", "mcp", "openai"}
-"""Distributions that the extra ``dev`` installs."""
 MODULES = {
     "agent-framework-core": "agent_framework",
     "claude-agent-sdk": "claude_agent_sdk",

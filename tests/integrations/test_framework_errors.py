@@ -1,4 +1,4 @@
-"""The exceptions and results of agent frameworks have the right class. The table is in ``tests/support/framework_errors.py``."""
+"""The exceptions and results of the frameworks that are installed here have the right class."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ import pytest
 
 from switchgear.classify import IGNORE, Classification, classify, classify_result, outage_in_text
 from switchgear.classify.result import result_text
-from tests.support.framework_errors import ERRORS, IN_DEV, MODULES, RESULTS, TEXT
+from tests.integrations.framework_errors import ERRORS as ALL_ERRORS
+from tests.integrations.framework_errors import MODULES, TEXT
+from tests.integrations.framework_errors import RESULTS as ALL_RESULTS
 
 
-def needs(case):
-    """Skip a case whose framework isn't installed, unless the extra ``dev`` brings it."""
+def installed(case):
+    """Return whether the framework of a case is here: each environment has its own."""
     module = MODULES.get(case.distribution, case.distribution)
     top = module.partition(".")[0]
-    installed = importlib.util.find_spec(top) is not None and importlib.util.find_spec(module) is not None
-    if not installed and case.distribution not in IN_DEV:
-        pytest.skip(f"pip install {case.distribution}")
+    return importlib.util.find_spec(top) is not None and importlib.util.find_spec(module) is not None
+
+
+ERRORS = [case for case in ALL_ERRORS if installed(case)]
+RESULTS = [case for case in ALL_RESULTS if installed(case)]
 
 
 def made(case):
     """Make a case. Frameworks warn and log while they are imported."""
-    needs(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
