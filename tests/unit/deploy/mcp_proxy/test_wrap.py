@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 
 import pytest
@@ -222,7 +221,7 @@ def test_a_link_is_followed_and_stays_a_link(file, tmp_path):
         (b"{", "is not valid JSON"),
         (b'{"servers": {} /* mine */}', "has comments or trailing commas"),
         (b'{"servers": {"a": {"command": "x"},}}', "has comments or trailing commas"),
-        (b'{"servers": {"a": {"command": "http://x"}} // "}', "has comments or trailing commas"),
+        (b'{"servers": {"a": {"command": "http://x"}} // "\n}', "has comments or trailing commas"),
         (b'{"mcpServers": {"a": {"command": "x"}, "a": {}}}', 'has the key "a" twice'),
         (b"[]", "holds no JSON object"),
         (b"{}", "names no MCP servers"),
@@ -248,15 +247,15 @@ def test_a_missing_file_is_named(tmp_path):
         wrap_file(tmp_path / "none.json")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can write any folder")
-def test_a_folder_that_can_not_be_written_leaves_the_file_unchanged(file):
+def test_a_folder_that_can_not_be_written_leaves_the_file_unchanged(file, monkeypatch):
     before = file.read_bytes()
-    file.parent.chmod(0o500)
-    try:
-        with pytest.raises(JsonFileError, match="can't be written: Permission denied"):
-            wrap_file(file)
-    finally:
-        file.parent.chmod(0o700)
+
+    def denied(**_where):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("switchgear_cli.json_file.tempfile.mkstemp", denied)  # root can write any folder
+    with pytest.raises(JsonFileError, match="can't be written: Permission denied"):
+        wrap_file(file)
     assert file.read_bytes() == before
 
 

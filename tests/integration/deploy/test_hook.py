@@ -1,0 +1,83 @@
+"""The hook of Claude Code with a real broker: the ends of calls arrive in the executions topic, once each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from switchgear_cli.hook.outbox import send
+from switchgear_cli.hook.state import State
+from tests.support.processes import environment, settings_environment
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.integration
+
+
+def hook(path, settings, kind, **fields):
+    event = {
+        "hook_event_name": kind,
+        "session_id": "s-1",
+        "tool_name": "mcp__weather__get",
+        "tool_use_id": "t",
+        "tool_input": {},
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "switchgear_cli", "hook", "claude-code", "--state-file", str(path)],
+        input=json.dumps(event | fields), env=environment(settings), capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == done.stderr == ""
+
+
+async def events(settings):
+    """Return the events in the topic."""
+    consumer = AIOKafkaConsumer(**settings.kafka.options())
+    await consumer.start()
+    try:
+        topic = settings.topics.executions
+        partitions = [TopicPartition(topic, number) for number in range(4)]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        await consumer.seek_to_beginning()
+        found = []
+        while sum([await consumer.position(each) for each in partitions]) < sum(ends.values()):
+            for batch in (await consumer.getmany(timeout_ms=500)).values():
+                found += [json.loads(record.value) for record in batch]
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def test_ends_of_calls_arrive_with_their_status_service_and_session(settings, tmp_path):
+    path = tmp_path / "hooks.db"
+    hook(path, settings, "PostToolUse", tool_response=[], duration_ms=40)
+    hook(path, settings, "PostToolUseFailure", error="HTTP error 503: down", duration_ms=7)
+    with State(path) as state:
+        until(lambda: state.posted(1) == [], 60)
+    arrived = sorted(await events(settings), key=lambda event: event["status"])
+    assert [event["status"] for event in arrived] == ["error", "success"]
+    assert {event["tool_name"] for event in arrived} == {"mcp:weather:get"}
+    assert {(event["service"], event["session_id"]) for event in arrived} == {("claude-code", "s-1")}
+    assert arrived[0]["error_class"] == "server"
+    assert arrived[1]["execution_time_ms"] == 40
+
+
+async def test_events_of_a_time_without_kafka_arrive_later(settings, tmp_path, monkeypatch):
+    path = tmp_path / "hooks.db"
+    away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
+    hook(path, away, "PostToolUse", tool_response=[], duration_ms=40)
+    with State(path) as state:
+        until(lambda: state.posted(1) == [], 60)  # in the spool now
+        until(lambda: not state.is_due("sender", 0.0) or True)
+        state.set_due("sender", 0.0)
+    for name, value in settings_environment(settings).items():
+        monkeypatch.setenv(name, value)
+    with State(path) as state:
+        state.post(
+            {"tool_name": "mcp:weather:get", "status": "success", "recorded_at": "2026-01-01T00:00:00+00:00"}, 0.0
+        )
+    send(path, idle_s=3.0)
+    assert len(await events(settings)) == 2
