@@ -86,17 +86,20 @@ def start_sender(path: Path) -> None:
 
 
 def send(path: Path, *, idle_s: float = IDLE_S) -> None:
-    """Send the events that wait, and those that come within ``idle_s`` seconds after the last one."""
+    """Send the events that wait, those in the spool too, and those that come within ``idle_s`` seconds after the last one."""
     from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415 - see start_sender
 
+    spool_dir = path.parent / "spool"
+    spooled = any(spool_dir.glob("*.db"))
     with State(path) as state:
-        while state.posted(1) and state.is_due(_DUE, time.time()):
+        while (spooled or state.posted(1)) and state.is_due(_DUE, time.time()):
+            spooled = False
             # An event that comes just before the lock is free finds it held, so look again after that.
             lock = FileLock(_lock(path))
             if not lock.acquire():
                 return
             try:
-                _send(state, path.parent / "spool", idle_s)
+                _send(state, spool_dir, idle_s)
             finally:
                 lock.release()
 

@@ -19,8 +19,8 @@ class Session:
 
     _ids = itertools.count(1)
 
-    def __init__(self, state, name="s-1", options=Options()):
-        self.state, self.name, self.options = state, name, options
+    def __init__(self, state, name="s-1"):
+        self.state, self.name, self.options = state, name, Options()
         self.now = 1_000_000.0
 
     def send(self, event, **fields):

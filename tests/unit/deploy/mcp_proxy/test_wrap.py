@@ -332,7 +332,7 @@ def test_unwrapping_a_wrapped_file_gives_the_same_bytes(tmp_path_factory, config
     try:
         wrap_file(file, command)
     except JsonFileError as error:
-        assert "names no MCP servers" in str(error)  # noqa: PT017
+        assert "names no MCP servers" in str(error)
         return
     unwrap_file(file)
     assert file.read_bytes() == before
