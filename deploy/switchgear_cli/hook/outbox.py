@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 IDLE_S: Final = 10.0
 """How long the sender waits for more events."""
 KAFKA_S: Final = 10.0
-"""Longest wait for Kafka. What it has not acknowledged by then stays in the spool."""
+"""Longest wait for Kafka. What was sent and not acknowledged by then goes into the spool, for a later sender."""
 RETRY_S: Final = 30.0
 """No sender is started for this long after one that could not reach Kafka."""
 LONGEST_S: Final = 120
@@ -110,6 +110,10 @@ def _send(state: State, spool_dir: Path, idle_s: float) -> None:
     service = setting("service") or os.environ.get("OTEL_SERVICE_NAME") or SERVICE
     own: dict[str, Any] = {} if setting("spool_dir") else {"spool_dir": spool_dir}
     emitter = Emitter.from_env(service=service, exit_timeout=0.0, **own)
+    if not emitter.connect(KAFKA_S):  # the events stay where they are
+        emitter.close(0.0)
+        state.set_due(_DUE, time.time() + RETRY_S)
+        return
     last = time.monotonic()
     while time.monotonic() < last + idle_s:
         rows = state.posted(_AT_ONCE)
@@ -120,7 +124,7 @@ def _send(state: State, spool_dir: Path, idle_s: float) -> None:
             fields = json.loads(event)
             emitter.emit(fields, ended_at=datetime.fromisoformat(fields["recorded_at"]).timestamp())
         reached = emitter.flush(KAFKA_S)
-        if not reached:  # closing leaves them in the spool, for a later sender
+        if not reached:  # closing leaves them in the spool
             emitter.close(0.5)
             state.set_due(_DUE, time.time() + RETRY_S)
         state.sent(rows[-1][0])
