@@ -295,3 +295,23 @@ def test_of_many_threads_with_the_same_new_arguments_one_gets_the_trial() -> Non
     assert sorted(trials) == sorted(str(number) for number in range(50))
     assert limit.refused == {"t": 1 + 8 * 50 - 50}
     assert errors.refusals == 1 + 8 * 50 - 50
+
+
+# -- in another process -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_from_its_saved_bytes_with_what_the_model_knows_and_which_arguments_failed() -> None:
+    errors = failing(CallerErrors(), "a", "b", "c")
+    assert asked(errors, "a") == "refused"
+    saved = errors.saved("s", "t")
+    assert saved is not None
+    other = CallerErrors()
+    other.load("s", "t", saved)
+    assert other.count("s", "t") == 3
+    assert asked(other, "b") == "refused"
+    assert asked(other, "d") == "trial"
+    assert asked(failing(other, "d"), "d") == "refused"
+
+
+def test_without_caller_errors_there_is_nothing_to_save() -> None:
+    assert CallerErrors().saved("s", "t") is None

@@ -1,0 +1,39 @@
+"""What the pages about integrations show is what the commands do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from switchgear_cli.hook.calls import Options
+from switchgear_cli.hook.install import own_command, section
+from switchgear_cli.hook.state import State
+from tests.support.processes import environment
+from tests.support.snippets import REPOSITORY, snippets
+
+CLAUDE_CODE = "docs/integrations/claude-code.md"
+
+
+def test_page_about_claude_code_shows_the_hooks_that_are_installed():
+    (shown,) = snippets(CLAUDE_CODE, "json")
+    installed = json.dumps({"hooks": section(Options())})
+    command = json.dumps(" ".join(own_command()))[1:-1]
+    assert json.loads(shown) == json.loads(installed.replace(command, "switchgear"))
+
+
+def test_shell_commands_of_the_page_about_claude_code_install_and_answer(tmp_path):
+    script = f'switchgear() {{ "{sys.executable}" -m switchgear_cli "$@"; }}\n'
+    script += "\n".join(snippets(CLAUDE_CODE, "sh"))
+    paths = os.pathsep.join(str(REPOSITORY / each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    done = subprocess.run(
+        ["sh", "-e", "-c", script], cwd=tmp_path, env=environment(extra={"PYTHONPATH": paths, "XDG_STATE_HOME": str(tmp_path)}),
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        f"The hooks are in {tmp_path}/.claude/settings.json. New sessions of Claude Code use them."
+    ]
+    assert done.stderr == ""
+    with State(tmp_path / "switchgear" / "claude-code-1.db") as state:
+        assert state.circuits() == []
