@@ -102,7 +102,7 @@ def _named(wrapper: Callable[..., Any], examined: ToolFunction) -> Callable[...,
 _ADAPTERS: Final = {
     "langchain_core": "langchain.SwitchgearMiddleware",
     "langchain": "langchain.SwitchgearMiddleware",
-    "agents": "openai_agents.guarded",
+    "agents": "openai_agents.SwitchgearRunner",
     "pydantic_ai": "pydantic_ai.SwitchgearCapability",
     "google": "google_adk.SwitchgearPlugin",
     "agent_framework": "agent_framework.SwitchgearMiddleware",

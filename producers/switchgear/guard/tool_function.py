@@ -45,8 +45,8 @@ def guarded_by(function: Any) -> Guarded | None:
     return found if isinstance(found, Guarded) and found.wrapper is getattr(function, "__func__", function) else None
 
 
-_FUNCTIONS: Final = ("func", "coroutine", "function", "fn", "_func", "handler", "on_invoke_tool")
-"""Where frameworks' tool objects keep the function of a tool: LangChain, pydantic-ai, ADK, MCP, CrewAI, Claude, OpenAI."""
+_FUNCTIONS: Final = ("func", "coroutine", "function", "fn", "_func", "handler", "on_invoke_tool", "__wrapped__")
+"""Where frameworks' tool objects keep the function of a tool: LangChain, pydantic-ai, ADK, MCP, CrewAI, Claude, OpenAI (two)."""
 
 
 def guarded_inside(tool: Any) -> Guarded | None:
