@@ -107,7 +107,7 @@ _ADAPTERS: Final = {
     "google": "google_adk.SwitchgearPlugin",
     "agent_framework": "agent_framework.SwitchgearMiddleware",
     "crewai": "crewai.guard_crew",
-    "claude_agent_sdk": "claude_agent_sdk.guarded",
+    "claude_agent_sdk": "claude_agent_sdk.guard_options",
     "mcp": "mcp_server.guard_server",
     "mcp_types": "mcp_client.guarded_session",
     "fastmcp": "fastmcp.SwitchgearMiddleware",
