@@ -64,7 +64,7 @@ class _GuardedCalls(FunctionMiddleware):
         if isinstance(call, RefusedCall):
             context.result = _refusal(call)
             if call.ends_run:
-                raise MiddlewareTermination(call.text)  # noqa: TRY003 - the framework's own, with the refusal's text
+                raise MiddlewareTermination(call.text)
             return
         with call:
             try:
