@@ -105,9 +105,9 @@ _ADAPTERS: Final = {
     "agents": "openai_agents.SwitchgearRunner",
     "pydantic_ai": "pydantic_ai.SwitchgearCapability",
     "google": "google_adk.SwitchgearPlugin",
-    "agent_framework": "agent_framework.SwitchgearMiddleware",
+    "agent_framework": "agent_framework.guard_middleware",
     "crewai": "crewai.guard_crew",
-    "claude_agent_sdk": "claude_agent_sdk.guarded",
+    "claude_agent_sdk": "claude_agent_sdk.guard_options",
     "mcp": "mcp_server.guard_server",
     "mcp_types": "mcp_client.guarded_session",
     "fastmcp": "fastmcp.SwitchgearMiddleware",
@@ -117,7 +117,7 @@ _ADAPTERS: Final = {
 
 def _check_function(tool: str, function: Any) -> None:
     kind = type(function)
-    adapter = None if inspect.isroutine(function) else _ADAPTERS.get(kind.__module__.partition(".")[0])
+    adapter = _ADAPTERS.get(kind.__module__.partition(".")[0])
     if adapter is not None and "Tool" in kind.__name__:
         hint = f"Put guard on its function, below the framework's decorator; or guard all tools with switchgear.integrations.{adapter}."
         arguments.impossible(f"What is guarded as {tool}", "a function", function, hint)

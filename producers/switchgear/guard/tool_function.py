@@ -51,8 +51,8 @@ _FUNCTIONS: Final = ("func", "coroutine", "function", "fn", "_func", "handler", 
 
 def guarded_inside(tool: Any) -> Guarded | None:
     """Return what a framework's tool object carries if its function is guarded: ``@tool`` above ``@gear.guard``."""
-    if tool is None or isinstance(tool, (str, Mapping)) or inspect.isroutine(tool):
-        return None
+    if tool is None or isinstance(tool, (str, Mapping)) or inspect.isfunction(tool) or inspect.ismethod(tool):
+        return None  # not isroutine: Agent Framework's tools are descriptors, which it takes for routines
     functions = (getattr(tool, name, None) for name in _FUNCTIONS)
     return next((found for each in functions if each is not None and (found := guarded_by(unwrapped(each)))), None)
 
