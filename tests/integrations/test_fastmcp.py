@@ -24,6 +24,7 @@ from switchgear.classify.tool_failure import META_KEY
 from switchgear.integrations.fastmcp import SwitchgearMiddleware
 from switchgear.testing import InMemoryFleet
 from switchgear.testing.adapter_suite import BACKUP, FORECAST, AdapterDriver, AdapterSuite, SuiteRun, SuiteTool
+from tests.integrations.examples import expect_example
 from tests.integrations.scripted_client import play, text_of
 
 FIRST = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=30)
@@ -49,7 +50,9 @@ class FastMCPDriver(AdapterDriver):
     }
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
-        middleware: list[Middleware] = [SwitchgearMiddleware(gear, terminal_after=terminal_after)]
+        middleware: list[Middleware] = []
+        if gear is not None:
+            middleware.append(SwitchgearMiddleware(gear, terminal_after=terminal_after))
         if retries:  # outermost, so that each attempt comes to the adapter
             middleware.insert(0, RetryMiddleware(max_retries=retries, base_delay=0))
         run = SuiteRun()
@@ -219,3 +222,19 @@ async def test_proxy_opens_the_circuit_of_an_upstream_that_dies(tmp_path):
     assert found[0] == "sunny in Oslo"
     assert f"The tool {FORECAST} is unavailable (circuit open)." in found[2]
     assert [event.get("error_class") for event in fleet.events(FORECAST)] == [None, "transport", None]
+
+
+EXPECTED = [
+    "offered: get_forecast, get_climate, get_news",
+    "get_forecast('Oslo') -> failed: Error calling tool 'get_forecast': weather.example refused the connection for Oslo",
+    "get_forecast('Rome') -> failed: ",
+    "offered: get_climate, get_news",
+    "get_forecast('Lima') -> usually mild in Lima",
+    "get_forecast('Bonn') -> failed: Error calling tool 'get_climate': climate.example refused the connection",
+    "offered: get_news",
+    "get_forecast('Bern') -> failed: The tool get_forecast is unavailable (circuit open).",
+]
+
+
+def test_example_of_fastmcp_prints_the_expected_lines():
+    expect_example("fastmcp_server.py", EXPECTED)
