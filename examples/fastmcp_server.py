@@ -23,21 +23,26 @@ gear = Switchgear.local(
 )
 mcp: Any = FastMCP("weather")
 mcp.add_middleware(SwitchgearMiddleware(gear))
-climate_is_up = True
+down = {"weather.example"}
+
+
+def ask(host: str, answer: str) -> str:
+    """Return the answer of a host that may be down."""
+    if host in down:
+        raise ConnectionError(f"{host} refused the connection")
+    return answer
 
 
 @mcp.tool
 def get_forecast(city: str) -> str:
     """Return the forecast for a city."""
-    raise ConnectionError(f"weather.example refused the connection for {city}")
+    return ask("weather.example", f"sunny in {city}")
 
 
 @mcp.tool
 def get_climate(city: str) -> str:
     """Return what the weather in a city is usually like."""
-    if not climate_is_up:
-        raise ConnectionError("climate.example refused the connection")
-    return f"usually mild in {city}"
+    return ask("climate.example", f"usually mild in {city}")
 
 
 @mcp.tool
@@ -55,11 +60,10 @@ async def call(client: Client, name: str, city: str) -> None:
 
 async def main() -> None:
     """Call a broken tool until its circuit opens, then break its fallback, too."""
-    global climate_is_up
     async with Client(mcp) as client:
         for city in ("Oslo", "Rome", "Lima"):  # the third call goes to get_climate
             await call(client, "get_forecast", city)
-        climate_is_up = False
+        down.add("climate.example")
         for city in ("Paris", "Bonn", "Bern"):  # the third call is refused
             await call(client, "get_forecast", city)
 

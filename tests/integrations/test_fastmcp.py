@@ -226,7 +226,7 @@ async def test_proxy_opens_the_circuit_of_an_upstream_that_dies(tmp_path):
 
 EXPECTED = [
     "offered: get_forecast, get_climate, get_news",
-    "get_forecast('Oslo') -> failed: Error calling tool 'get_forecast': weather.example refused the connection for Oslo",
+    "get_forecast('Oslo') -> failed: Error calling tool 'get_forecast': weather.example refused the connection",
     "get_forecast('Rome') -> failed: ",
     "offered: get_climate, get_news",
     "get_forecast('Lima') -> usually mild in Lima",

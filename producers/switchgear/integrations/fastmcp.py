@@ -24,8 +24,6 @@ _MOST_TOOLS: Final = 10_000
 class SwitchgearMiddleware(Middleware):
     """Guard every tool of a server, and leave out those whose circuit is open when a client lists them.
 
-    Put it after ``RetryMiddleware``, so that a client's call counts once.
-
     Args:
         gear: The client.
         circuit_of: The circuit's name for a tool's name, as a dict or a function. By default they are the same.
