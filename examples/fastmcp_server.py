@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - scripts, no package
 """A FastMCP server whose weather service breaks, and a client of it in the same process. It needs no key and no network.
 
 pip install "switchgear[fastmcp]"

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - scripts, no package
 """An agent of the OpenAI Agents SDK with a tool that breaks. Run ``python examples/openai_agents_agent.py``.
 
 It needs no key and no network, because the model is scripted. Install ``switchgear[openai-agents]``.

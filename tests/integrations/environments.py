@@ -11,10 +11,12 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from switchgear.testing.adapter_suite import AdapterSuite
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).resolve().parent
@@ -44,7 +46,7 @@ class Environment:
         tests: The test files that run in it.
         older: An older version. Only `make adapters` runs it.
         more: Other requirements.
-        measured: The test files whose drivers `make bench ARGS=adapters` measures.
+        titles: How the table calls the test classes, if the framework's name isn't enough.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Environment:
     tests: tuple[str, ...]
     older: bool = False
     more: tuple[str, ...] = ()
-    measured: tuple[str, ...] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -66,8 +68,18 @@ class Environment:
 
 
 ENVIRONMENTS: Final = (
-    Environment("langchain", "1.5.2", ("test_langchain.py",), measured=("test_langchain.py",)),
+    Environment("langchain", "1.5.2", ("test_langchain.py",)),
     Environment("langchain", "1.4.7", ("test_langchain.py",), older=True),
+    Environment(
+        "openai-agents",
+        "0.24.0",
+        ("test_openai_agents.py",),
+        titles={"TestOpenAIAgentsWithMcp": "openai-agents, tools of MCP servers"},
+    ),
+    Environment("claude-agent-sdk", "0.2.189", ("test_claude_agent_sdk.py",)),
+    Environment("google-adk", "2.13.0", ("test_google_adk.py",)),
+    Environment("agent-framework-core", "1.23.0", ("test_agent_framework.py",)),
+    Environment("fastmcp", "4.2.3", ("test_fastmcp.py",)),
 )
 NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)
 
@@ -77,12 +89,12 @@ class Results:
     """What a run of one environment showed.
 
     Attributes:
-        cases: The outcome of each test of the suite by name: ``passed``, ``failed``, or the reason why it isn't possible.
+        suites: The outcomes of the suite's tests by class and name: ``passed``, ``failed``, or the reason why it isn't possible.
         failures: The names of all tests that failed, of the suite and others.
         output: What pytest printed.
     """
 
-    cases: dict[str, str] = field(default_factory=dict)
+    suites: dict[str, dict[str, str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     output: str = ""
 
@@ -150,17 +162,28 @@ def read_report(path: Path) -> Results:
         reason = "" if skipped is None else re.sub(r"^.*?not possible: ", "", skipped.get("message", ""))
         if failed:
             found.failures.append(name)
-        if holder.startswith("Test"):
-            found.cases[name.removeprefix("test_")] = "failed" if failed else reason or "passed"
+        if holder.startswith("Test") and hasattr(AdapterSuite, name):
+            outcomes = found.suites.setdefault(holder, {})
+            outcomes[name.removeprefix("test_")] = "failed" if failed else reason or "passed"
     return found
 
 
-def row(environment: Environment, results: Results) -> str:
-    """Return the table's row of an environment."""
-    passed = sum(outcome == "passed" for outcome in results.cases.values())
-    others = {name: outcome for name, outcome in results.cases.items() if outcome != "passed"}
-    notes = "; ".join(f"{name.replace('_', ' ')}: {why}" for name, why in sorted(others.items()))
-    return f"| {environment.name} | {environment.version} | {passed} of {len(results.cases)} | {notes} |"
+def rows(environment: Environment, results: Results) -> list[str]:
+    """Return the table's rows of an environment, one for each class of tests."""
+    return [
+        _row(environment.titles.get(holder, environment.name), environment.version, outcomes)
+        for holder, outcomes in results.suites.items()
+    ]
+
+
+def _row(title: str, version: str, outcomes: Mapping[str, str]) -> str:
+    passed = sum(outcome == "passed" for outcome in outcomes.values())
+    others: dict[str, list[str]] = {}
+    for name, outcome in sorted(outcomes.items()):
+        if outcome != "passed":
+            others.setdefault(outcome.rstrip("."), []).append(name.replace("_", " "))
+    notes = "; ".join(f"{', '.join(names)}: {why}" for why, names in others.items())
+    return f"| {title} | {version} | {passed} of {len(outcomes)} | {notes} |"
 
 
 def shown_rows() -> list[str]:
@@ -169,11 +192,11 @@ def shown_rows() -> list[str]:
     return [line for line in text[text.index(_BEGIN) : text.index(_END)].splitlines() if line.startswith("| ")][1:]
 
 
-def write_table(rows: Sequence[str]) -> None:
+def write_table(found: Sequence[str]) -> None:
     """Replace the documentation's table."""
     text = TABLE.read_text()
     head = ["", "| framework | version | passed | not possible in this framework |", "|---|---|---|---|"]
-    table = "\n".join([_BEGIN, *head, *rows, "", _END])
+    table = "\n".join([_BEGIN, *head, *found, "", _END])
     TABLE.write_text(text[: text.index(_BEGIN)] + table + text[text.index(_END) + len(_END) :])
 
 
@@ -182,17 +205,17 @@ def main(names: Sequence[str]) -> int:
     import tempfile  # noqa: PLC0415 - for this command alone
 
     chosen = [each for each in ENVIRONMENTS if not names or each.name in names]
-    rows, failed = [], 0
+    found, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for environment in chosen:
             results = run(environment, Path(folder))
             failed += bool(results.failures)
-            rows.append(row(environment, results))
-            print(rows[-1], flush=True)
+            found += rows(environment, results)
+            print(environment.title, "failed" if results.failures else "passed", flush=True)
             if results.failures:
                 print(results.output)
     if not names and not failed:
-        write_table(rows)
+        write_table(found)
     return failed
 
 
