@@ -16,20 +16,20 @@ from typing import Final
 from switchgear import Switchgear
 from switchgear.testing.adapter_suite import AdapterDriver, SuiteCall, SuiteTool
 
-CALLS: Final = 100
+CALLS: Final = 30
 """Tool calls of one run, one after the other. A framework's start of a run is spread over them."""
-ROUNDS: Final = 9
+ROUNDS: Final = 15
 LIMIT_S: Final = 240.0
 
 
 def driver_of(file: str) -> AdapterDriver:
-    """Return the driver that a test file defines."""
+    """Return the first driver that a test file defines."""
     module = importlib.import_module(f"tests.integrations.{file.removesuffix('.py')}")
-    (found,) = [
+    found = next(
         each
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, AdapterDriver) and each.__module__ == module.__name__
-    ]
+    )
     return found()
 
 

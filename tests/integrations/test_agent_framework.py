@@ -105,7 +105,7 @@ class AgentFrameworkDriver(AdapterDriver):
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
         client = ScriptedClient(turns, function_invocation_configuration={"include_detailed_errors": True})
-        middleware = guard_middleware(gear, terminal_after=terminal_after)
+        middleware = [] if gear is None else guard_middleware(gear, terminal_after=terminal_after)
         if retries:
             middleware.insert(0, Retries(retries))
         made = [tool(each.function(), approval_mode="never_require") for each in tools]

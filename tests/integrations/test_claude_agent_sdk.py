@@ -61,15 +61,14 @@ class ClaudeDriver(AdapterDriver):
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
         names = [[(PREFIX + call.tool, call.arguments) for call in calls] for calls in turns]
         cli = self._cli = FakeCLI(names)
-        options = guard_options(
-            gear,
-            ClaudeAgentOptions(
-                mcp_servers={"suite": observed_mcp_server("suite", tools=[made(each) for each in tools])},
-                system_prompt="Be brief.",
-            ),
-            circuit_of=lambda name: name.removeprefix(PREFIX),
-            terminal_after=terminal_after,
+        server = create_sdk_mcp_server if gear is None else observed_mcp_server
+        options = ClaudeAgentOptions(
+            mcp_servers={"suite": server("suite", tools=[made(each) for each in tools])}, system_prompt="Be brief."
         )
+        if gear is not None:
+            options = guard_options(
+                gear, options, circuit_of=lambda name: name.removeprefix(PREFIX), terminal_after=terminal_after
+            )
         run = SuiteRun()
         try:
             if stream:

@@ -117,8 +117,8 @@ class GoogleAdkDriver(AdapterDriver):
     }
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
-        plugin = SwitchgearPlugin(gear, terminal_after=terminal_after)
-        run, _ = await run_agent([_tool(each) for each in tools], turns, [plugin], stream=stream)
+        plugins = [] if gear is None else [SwitchgearPlugin(gear, terminal_after=terminal_after)]
+        run, _ = await run_agent([_tool(each) for each in tools], turns, plugins, stream=stream)
         return run
 
     def interrupt(self):

@@ -14,6 +14,7 @@ from agents import (
     ModelProvider,
     ModelSettings,
     RunConfig,
+    Runner,
     SQLiteSession,
     UserError,
     function_tool,
@@ -67,7 +68,8 @@ class OpenAIAgentsDriver(AdapterDriver):
         )
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
-        model, runner = script(turns), SwitchgearRunner(gear, terminal_after=terminal_after)
+        model = script(turns)
+        runner = Runner if gear is None else SwitchgearRunner(gear, terminal_after=terminal_after)
         agent = self.agent(tools, model=model)
         run, items = SuiteRun(), []
         try:
@@ -79,7 +81,7 @@ class OpenAIAgentsDriver(AdapterDriver):
                     if event.type == "run_item_stream_event":
                         items.append(event.item)
             else:
-                items = (await runner.run(agent, "How?", run_config=_NO_TRACING)).new_items
+                items = (await runner.run(agent, "How?", run_config=_NO_TRACING, max_turns=len(turns) + 1)).new_items
         except Exception as error:
             run.error = error
         run.results = [text_of(item.output) for item in items if item.type == "tool_call_output_item"]
