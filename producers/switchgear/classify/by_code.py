@@ -63,7 +63,7 @@ def class_of_digits(code: object) -> ErrorClass | None:
 
 def http_status(error: BaseException) -> int | None:
     """Return the HTTP status of the exception's response or of the exception itself, None without one."""
-    for holder in (getattr(error, "response", None), error):
+    for holder in (_response(error), error):
         for name in ("status_code", "status", "code", "api_error_status"):  # the last is of claude-agent-sdk
             value = getattr(holder, name, None)
             if is_whole(value) and 100 <= value <= 599:
@@ -71,12 +71,19 @@ def http_status(error: BaseException) -> int | None:
     return None
 
 
+def _response(error: BaseException) -> Any:
+    try:
+        return getattr(error, "response", None)
+    except ValueError:  # pydantic-ai's RunCancelled computes it, and has none
+        return None
+
+
 def retry_after(error: BaseException) -> float | None:
     """Return the seconds in the attribute ``retry_after`` or in the headers of the exception or its response, or None."""
     direct = getattr(error, "retry_after", None)
     if is_number(direct):
         return _seconds(direct)
-    for holder in (getattr(error, "response", None), error):
+    for holder in (_response(error), error):
         headers = getattr(holder, "headers", None)
         if callable(getattr(headers, "get", None)):
             return from_headers(headers)
@@ -138,7 +145,7 @@ def by_aws_code(error: BaseException) -> Classification | None:
     The code in ``response["Error"]["Code"]`` decides, then the HTTP status, which is often 400 whatever is wrong. An error in
     an event stream (EventStreamError) has only a code, in lower camel case: ``throttlingException``.
     """
-    response = getattr(error, "response", None)
+    response = _response(error)
     if not isinstance(response, Mapping):
         return None
     metadata = response.get("ResponseMetadata") or {}

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from switchgear.classify.classification import IGNORE, Classification
 from switchgear.classify.tool_failure import is_refusal, read_tool_failure
@@ -44,8 +44,9 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     """
     if type(result) in HARMLESS:
         return None
-    if not says_failed(result):
-        return IGNORE if _asks_for_input(result) else None
+    says = _says(result)
+    if says != "failed":
+        return IGNORE if says == "asks" else None
     said = _said_in_meta(result)
     if said is not None:
         return said
@@ -102,25 +103,25 @@ def _asks(kind: type) -> bool:
 
 def says_failed(result: Any) -> bool:
     """Return whether a result says that the tool failed. Never raises."""
+    return _says(result) == "failed"
+
+
+def _says(result: Any) -> Literal["failed", "asks"] | None:
+    """Return whether a result is a failure or a request for input, None for other results."""
     try:
-        if isinstance(result, Mapping):
-            return "content" in result and (result.get("isError") is True or result.get("is_error") is True)
-        kind: Any = type(result)  # for mypy, which takes a type for unhashable
+        kind: Any = type(result)  # Any for mypy, which takes a type for unhashable
+        if kind is dict or isinstance(result, Mapping):  # the first is much faster
+            if "content" in result:
+                return "failed" if result.get("isError") is True or result.get("is_error") is True else None
+            asks = result.get("resultType") == "input_required" or result.get("result_type") == "input_required"
+            return "asks" if asks else None
         form = _form_of(kind)
-        return form is not None and form.failed(result)
+        if form is not None and form.failed(result):
+            return "failed"
+        return "asks" if _asks(kind) else None
     except Exception as error:  # noqa: BLE001 - a user's object may fail in any way; the call must not
         _warnings.warning(f"a result of type {type(result).__name__} could not be read", error)
-    return False
-
-
-def _asks_for_input(result: Any) -> bool:
-    try:
-        if isinstance(result, Mapping):
-            return "input_required" in {result.get("resultType"), result.get("result_type")}
-        kind: Any = type(result)
-        return _asks(kind)
-    except Exception:  # noqa: BLE001 - see above; such a result asks for nothing
-        return False
+    return None
 
 
 def _said_in_meta(result: Any) -> Classification | None:

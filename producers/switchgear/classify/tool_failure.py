@@ -113,12 +113,12 @@ _REFUSAL: Final = (
     r"\bThe tool [^\n]{1,100}? is unavailable(?:: its server [^\n]{1,100}? (?:does not answer|must not be used))? "
     r"\(circuit (?:open|half open|forced open)\)\. "
     r"|\bThe (?:tool|server) [^\n]{1,200}? is recovering, and only some calls are let through\. This one was not\b"
-    r"|\bThe tool [^\n]{1,100}? was not called: [^\n]{1,420}?\. "
-    r"Do not (?:call any tool again in this session; finish with|repeat this call; use the result)\b"
+    r"|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. "
+    r"Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b"
     r"|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,100}? (?:was|were) rejected[^\n]{0,320}?\. "
     r"Change the arguments or use another tool\."
 )
-"""The forms of a Rejection's ``text``, in ``guard/rejections.py``. Frameworks write their own words before and after."""
+"""The texts of Rejection and ThreadsBusyError, in ``guard/``. Frameworks write their own words before and after."""
 
 
 def is_refusal(text: str) -> bool:

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
-from switchgear.classify import Classification, classify
+from switchgear.classify import IGNORE, Classification, classify
 from switchgear.classify.by_code import retry_after
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
@@ -196,6 +196,20 @@ def test_refusal_of_another_tool_has_class_policy():
     assert classify(Rejection(tool="inner", state="open", source="local").error()).error_class == "policy"
     assert classify(BrokerUnavailableError("x")).error_class == "transport"
     assert classify(CallTimeoutError("inner", 1.0)).error_class == "timeout"
+
+
+@pytest.mark.parametrize("library", ["llama_index", "workflows"])
+def test_step_of_llama_index_that_waits_for_an_event_has_class_policy(library):
+    waiting = type("WaitingForEvent", (Exception,), {"__module__": f"{library}.runtime.types.results"})
+    assert classify(waiting("x")) == IGNORE
+
+
+def test_exception_whose_message_can_not_be_read_has_the_class_of_its_type():
+    class UnreadableError(ValueError):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    assert classify(UnreadableError()).error_class == "invalid_input"
 
 
 class SpitefulError(Exception):

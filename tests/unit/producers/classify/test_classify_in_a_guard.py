@@ -127,6 +127,28 @@ async def test_exception_group_counts_for_what_is_in_it(gear):
     assert gear.status().local == {"group": "open"}
 
 
+class GraphBubbleUp(Exception):  # noqa: N818 - LangGraph's name
+    """As in LangGraph, whose interrupts derive from it: an agent waits for a person's approval."""
+
+
+GraphBubbleUp.__module__ = "langgraph.errors"
+
+
+def test_control_flow_of_a_framework_neither_opens_a_circuit_nor_ends_a_run_of_failures(gear):
+    @gear.guard("tool")
+    def tool(error):
+        raise error
+
+    for _ in range(9):
+        with pytest.raises(GraphBubbleUp):
+            tool(GraphBubbleUp())
+    assert gear.status().local == {}
+    for error in (ConnectionError(), ConnectionError(), GraphBubbleUp(), ConnectionError()):
+        with pytest.raises(type(error)):
+            tool(error)
+    assert gear.status().local == {"tool": "open"}
+
+
 def mcp(text):
     return {"content": [{"type": "text", "text": text}], "isError": True}
 

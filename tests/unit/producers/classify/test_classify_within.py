@@ -162,6 +162,35 @@ def test_known_type_decides_before_its_cause():
     assert classify(raised_from(ValueError(), TimeoutError())) == Classification("invalid_input")
 
 
+def of_library(library, name):
+    return type(name, (Exception,), {"__module__": f"{library}.exceptions"})("x")
+
+
+@pytest.mark.parametrize(
+    "kind", [("fastmcp", "ToolError"), ("langchain_core", "ToolException"), ("pydantic_ai", "ModelRetry")], ids=str
+)
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (limited(4), Classification("rate_limited", 4)),
+        (TimeoutError(), Classification("timeout")),
+        (ConnectionResetError(), Classification("transport")),
+        (raised_from(ToolFailedError(), httpx.ConnectError("x")), Classification("transport")),
+        (Rejection(tool="inner", state="open", source="local").error(), Classification("policy")),
+    ],
+    ids=repr,
+)
+def test_tool_error_of_a_framework_raised_from_an_outage_or_a_refusal_is_that(kind, cause, expected):
+    assert classify(raised_from(of_library(*kind), cause)) == expected
+
+
+@pytest.mark.parametrize(
+    "cause", [KeyError("x"), ValueError(), json.JSONDecodeError("x", "{", 0), answered(404)], ids=repr
+)
+def test_tool_error_of_a_framework_raised_from_something_else_has_class_tool(cause):
+    assert classify(raised_from(of_library("fastmcp", "ToolError"), cause)) == Classification("tool")
+
+
 def test_context_of_an_exception_is_not_its_cause():
     error = ToolFailedError()
     error.__context__ = TimeoutError()

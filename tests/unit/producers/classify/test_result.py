@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.classify import Classification, classify_result, outage_in_text
+from switchgear.classify import IGNORE, Classification, classify_result, outage_in_text
 from switchgear.classify.result import MAX_TEXT, result_text
 
 
@@ -101,6 +101,22 @@ def test_other_results_are_not_failures(result):
         ("[WinError 10061] No connection could be made because the target machine actively refused it", "transport"),
         ("[Errno 11001] getaddrinfo failed", "transport"),
         ("curl: (6) Could not resolve host: api.test", "transport"),
+        ("503 from upstream", "server"),
+        ("Answer: 504 from the upstream", "timeout"),
+        ("MCP error -32000: Connection closed", "transport"),
+        ("Tool 'search' failed after 3 attempts with ConnectionError: no route", "transport"),
+        ("ConnectionRefusedError(111, 'no')", "transport"),
+        ("ended with httpx.ConnectError", "transport"),
+        ("requests.exceptions.ConnectionError: x", "transport"),
+        ("ended with httpx.ReadTimeout.", "timeout"),
+        ("TimeoutError: ", "timeout"),
+        ("Error: ReadTimeout('')\n Please fix your mistakes.", "timeout"),
+        ("MCP error -32000: no such session", None),
+        ("found 503 from upstate", None),
+        ("404 from upstream", None),
+        ("how to catch a ConnectionError in Python", None),
+        ("my connectionerror: none", None),
+        ("SlowConnectionError: x", None),
         ("fetch failed: no such city", None),
         ("404 Client Error: Not Found for url: https://api.test/503", None),
         ("HTTP Error 404: Not Found", None),
@@ -117,6 +133,42 @@ def test_outage_in_text_classifies_an_outage(text, expected):
     assert outage_in_text(text) == expected
     assert classify_result(failed(text), by_text=outage_in_text) == Classification(expected or "tool")
     assert classify_result(failed(text)) == Classification("tool")
+
+
+def of_library(library, name, **values):
+    return type(name, (SimpleNamespace,), {"__module__": f"{library}.core"})(**values)
+
+
+def test_failed_tool_output_of_llama_index_has_class_tool():
+    failed_output = of_library("llama_index", "ToolOutput", content="Connection refused", is_error=True)
+    assert classify_result(failed_output) == Classification("tool")
+    assert classify_result(failed_output, by_text=outage_in_text) == Classification("transport")
+    assert classify_result(of_library("llama_index", "ToolOutput", content="x", is_error=False)) is None
+
+
+@pytest.mark.parametrize("name", ["ToolOutput", "ToolResult", "ToolMessage", "ToolFailure", "Content"])
+def test_type_of_your_own_with_the_name_of_a_frameworks_type_is_no_failure(name):
+    mine = of_library("mine", name, content="x", is_error=True, status="error", type="function_result", exception="x")
+    assert classify_result(mine) is None
+
+
+def test_new_name_of_the_flag_decides_and_the_old_one_is_not_read():
+    class CallToolResult:
+        content = ()
+        is_error = False
+
+        @property
+        def isError(self):  # noqa: N802 - MCP's name
+            raise AssertionError("read")
+
+    assert classify_result(CallToolResult()) is None
+
+
+@pytest.mark.parametrize("name", ["resultType", "result_type"])
+def test_request_for_input_is_ignored(name):
+    assert classify_result({name: "input_required", "requestState": "s"}) == IGNORE
+    assert classify_result({name: "complete"}) is None
+    assert classify_result({name: ["input_required"]}) is None
 
 
 def test_by_text_receives_the_text():

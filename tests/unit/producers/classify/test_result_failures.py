@@ -9,6 +9,7 @@ import pytest
 
 from switchgear import Switchgear
 from switchgear.classify.result import classify_result, result_text
+from switchgear.classify.tool_failure import META_KEY, tool_failure
 from switchgear.testing import InMemoryFleet
 
 
@@ -83,6 +84,29 @@ def test_unreadable_result_is_a_success_and_is_logged_once(caplog):
             assert isinstance(guarded(), Unreadable)
     assert caplog.text.count("a result of type Unreadable could not be read: RuntimeError") == 1
     assert result_text(Unreadable()).startswith("(its text can't be read")
+
+
+def test_request_for_input_is_no_error_and_does_not_count():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    asking = {"resultType": "input_required", "requestState": "s"}
+    assert gear.call("t", lambda: asking) is asking
+    gear.flush()
+    (event,) = fleet.events("t")
+    assert (event["status"], event["error_class"]) == ("success", "policy")
+    assert "error_message" not in event
+
+
+def test_refusal_behind_an_mcp_server_is_an_error_that_does_not_count():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    meta = {META_KEY: tool_failure("local", "x", retry_after_s=5.0, correlation_id="c", now=0.0)}
+    refused = {"isError": True, "content": "The tool x is unavailable", "_meta": meta}
+    assert gear.call("t", lambda: refused) is refused
+    gear.flush()
+    (event,) = fleet.events("t")
+    assert (event["status"], event["error_class"]) == ("error", "policy")
+    assert event["error_message"] == "The tool x is unavailable"
 
 
 def test_mcp_error_without_text_has_a_message():
