@@ -93,7 +93,7 @@ class SwitchgearCapability(AbstractCapability[Any]):
         return dataclasses.replace(request_context, model_request_parameters=parameters)
 
 
-def _refusal(call: RefusedCall) -> Exception:
+def _refusal(call: RefusedCall) -> Any:
     """Return what the model reads as a failed result, without an invitation to try again, or what ends the run."""
     if call.ends_run:
         return UsageLimitExceeded(f"The run ends: too many tool calls were refused. {call.text}")
