@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import pytest
@@ -184,6 +186,13 @@ EXPECTED = [
 ]
 
 
+@dataclass
+class Weather:
+    """What a tool with a schema for its results returns."""
+
+    text: str
+
+
 def weather(**options):
     """Return the tool of the suite as a function tool with options of the SDK."""
     return function_tool(SuiteTool().function(), **options)
@@ -323,6 +332,42 @@ def test_inner_tools_of_an_agent_that_is_a_tool_are_guarded_if_it_was_guarded() 
     assert outputs(run(gear, outer)) == ["done"]
     assert [event["status"] for event in fleet.events(FORECAST)] == ["success"]
     assert [event["status"] for event in fleet.events("ask_expert")] == ["success"]
+
+
+def test_agent_that_is_a_tool_counts_when_it_ends_and_not_when_it_waits_for_an_approval() -> None:
+    fleet = InMemoryFleet()
+    gear = fleet.gear()
+    inner = Agent("expert", tools=[weather(needs_approval=True)], model=script(ONE_CALL))
+    turns = ((SuiteCall("ask_expert", {"input": "How?"}),),)
+    paused = run(gear, Agent("a", tools=[inner.as_tool("ask_expert", "Ask.")], model=script(turns)))
+    assert [event.get("error_class") for event in fleet.events("ask_expert")] == ["policy"]
+    state = paused.to_state()
+    state.approve(paused.interruptions[0])
+    assert run(gear, paused.last_agent, given=state).final_output == "done"
+    assert [event.get("error_class") for event in fleet.events("ask_expert")] == ["policy", None]
+
+
+def test_tool_with_a_schema_for_its_results_is_refused_by_a_failure() -> None:
+    fleet = InMemoryFleet()
+    gear, model = fleet.gear(), script(ONE_CALL)
+    fleet.open_circuit(FORECAST)
+    result = run(gear, Agent("a", tools=[weather(output_type=Weather)], model=model))
+    if version("openai-agents").startswith("0.23."):  # the only one in which the model reads nothing of an exception
+        assert outputs(result) == ["An error occurred while running the tool. Please try again."]
+    else:
+        assert "is unavailable (circuit forced open)" in outputs(result)[0]
+    assert result.final_output == "done"
+
+
+def test_runs_own_texts_for_errors_stay() -> None:
+    model = script(((SuiteCall("no_such_tool"),),))
+    config = RunConfig(
+        tracing_disabled=True,
+        tool_not_found_behavior="return_error_to_model",
+        tool_error_formatter=lambda failed: f"no {failed.tool_name} here",
+    )
+    result = run(InMemoryFleet().gear(), Agent("a", tools=[weather()], model=model), run_config=config)
+    assert outputs(result) == ["no no_such_tool here"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ from agents import (
     ToolTimeoutError,
     UserError,
 )
+from agents.agent_tool_state import (
+    get_agent_tool_state_scope,
+    peek_agent_tool_run_result,
+)  # not documented, 0.22 to 0.24
 from agents.tool_context import ToolContext
 
 from switchgear.classify.result import outage_in_text
@@ -172,7 +176,7 @@ class SwitchgearRunner:
             tool.name, given=_given(arguments), tool=tool, others=tuple(stand_ins), session_id=_session.get()
         )
         if isinstance(call, RefusedCall):
-            return _Refusal(call)
+            return _refused(tool, call)
         if call.is_fallback:
             invoke, ctx = getattr(_innermost(stand_ins[call.name]), _MARK), _context_of(call.name, ctx, arguments)
         results: list[Any] = []
@@ -188,17 +192,24 @@ class SwitchgearRunner:
                 cause = _cause(error)
                 call.failed(cause, failure=_class_of(cause))
                 if isinstance(cause, CircuitOpenError):
-                    return _Refusal(self.calls.refused(cause.rejection, name=tool.name, session_id=_session.get()))
+                    return _refused(
+                        tool, self.calls.refused(cause.rejection, name=tool.name, session_id=_session.get())
+                    )
                 raise
             finally:
                 _server_results.reset(token)
+            if _is_paused(ctx):
+                call.ignored()
             call.succeeded(results[-1] if results else result)
             return result
 
     def _config(self, given: Any) -> Any:
         """Return the run's configuration with models that offer only the tools that can be called."""
         config = RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
-        changes: dict[str, Any] = {"model_provider": _OfferingProvider(config.model_provider, self.calls)}
+        changes: dict[str, Any] = {
+            "model_provider": _OfferingProvider(config.model_provider, self.calls),
+            "tool_error_formatter": _error_formatter(config.tool_error_formatter),
+        }
         if isinstance(config.model, Model):
             changes["model"] = _OfferingModel(config.model, self.calls)
         return dataclasses.replace(config, **changes)
@@ -340,6 +351,24 @@ class _EndAfterRefusals:
         return ToolsToFinalOutputResult(is_final_output=False, final_output=None)
 
 
+def _refused(tool: Any, call: RefusedCall) -> _Refusal:
+    """Return what the model reads. A tool with a schema for its results can only fail: the SDK accepts no other text."""
+    if tool.output_json_schema is not None:
+        raise CircuitOpenError(call.rejection)
+    return _Refusal(call)
+
+
+def _error_formatter(own: Any) -> Callable[[Any], Awaitable[Any]]:
+    async def formatted(failed: Any) -> Any:
+        error = getattr(failed, "error", None)  # new in openai-agents 0.24
+        if isinstance(error, CircuitOpenError):
+            return error.text
+        found = None if own is None else own(failed)
+        return await found if inspect.isawaitable(found) else found
+
+    return formatted
+
+
 def _data_extractor(own: Any) -> Callable[[Any], Awaitable[Any]]:
     async def extract(data: Any) -> Any:
         if isinstance(data.output, _Refusal):
@@ -383,6 +412,13 @@ def _context_of(name: str, ctx: Any, arguments: str) -> Any:
     return ToolContext.from_agent_context(
         ctx, ctx.tool_call_id, tool_call=ctx.tool_call, tool_name=name, tool_arguments=arguments
     )
+
+
+def _is_paused(ctx: Any) -> bool:
+    """Return whether the call was of an agent whose own tool waits for an approval now."""
+    tool_call = getattr(ctx, "tool_call", None)
+    result = tool_call and peek_agent_tool_run_result(tool_call, scope_id=get_agent_tool_state_scope(ctx))
+    return bool(getattr(result, "interruptions", None))
 
 
 def _report_cancelled(call: StartedCall, error: BaseException, tool: Any, seconds: float) -> None:
