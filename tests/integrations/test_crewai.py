@@ -18,7 +18,7 @@ with warnings.catch_warnings(
 
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.flow.async_feedback import HumanFeedbackPending
-from crewai.hooks import HookAborted, llm_hooks
+from crewai.hooks import HookAborted
 from crewai.tools import tool
 from crewai.tools.tool_failure import ToolFailure
 from crewai.utilities.planning_types import TodoItem
@@ -175,7 +175,18 @@ class TestCrewAI(AdapterSuite):
         assert forecast.calls == []
         assert "is unavailable (circuit forced open)." in run.text
 
-    @pytest.mark.skipif(not hasattr(llm_hooks, "model_call_hooks_already_dispatched"), reason="no hook before 1.15.29")
+    def test_tool_that_the_crew_adds_is_guarded(self) -> None:
+        fleet = InMemoryFleet()
+        delegate = SuiteCall("delegate_work_to_coworker", {"task": "x", "context": "x", "coworker": "other"})
+        run = SuiteRun()
+        crew = make_crew([], [(delegate,)], run)
+        crew.agents[0].allow_delegation = True
+        crew.agents.append(Agent(role="other", goal="Help.", backstory="Brief.", llm=crew.agents[0].llm))
+        fleet.open_circuit(delegate.tool)
+        with guard_crews(fleet.gear()):
+            kickoff(crew, run)
+        assert f"The tool {delegate.tool} is unavailable (circuit forced open)." in run.text
+
     @pytest.mark.parametrize("as_text", [True, False])
     def test_tools_of_a_step_of_a_plan_are_guarded(self, as_text: bool) -> None:
         fleet = InMemoryFleet()
