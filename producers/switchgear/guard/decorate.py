@@ -106,7 +106,7 @@ _ADAPTERS: Final = {
     "pydantic_ai": "pydantic_ai.SwitchgearCapability",
     "google": "google_adk.SwitchgearPlugin",
     "agent_framework": "agent_framework.guard_middleware",
-    "crewai": "crewai.guard_crew",
+    "crewai": "crewai.guard_crews",
     "claude_agent_sdk": "claude_agent_sdk.guard_options",
     "mcp": "mcp_server.guard_server",
     "mcp_types": "mcp_client.guarded_session",
