@@ -12,7 +12,7 @@ from mcp import MCPError
 
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
-from switchgear.integrations.mcp_results import RUN_ENDS, last_words, refused_inside, report_tool_error
+from switchgear.integrations.mcp_results import RUN_ENDS, last_words, refused_inside, report_result, report_tool_error
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
 from switchgear_schemas.ids import mint_metric_id
@@ -74,8 +74,8 @@ class SwitchgearMiddleware(Middleware):
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
                 return _refusal(inside, ends_run=inside.ends_run and session_id is not None)
-            if isinstance(result, ToolResult):  # a request for input too: it is ignored
-                call.succeeded(result)
+            if isinstance(result, ToolResult):  # a request for input too
+                report_result(call, self.calls, result)
             else:  # an extension has made a task of the call, which ends later
                 call.ignored()
             return result
