@@ -48,7 +48,7 @@ async def turn(client: Client, tool: str, city: str) -> None:
 async def main() -> None:
     """Call the tool that hangs until its circuit opens."""
     async with Client(weather) as client:
-        guard_session(gear, client, server="weather")
+        guard_session(client, gear, server="weather")
         for city in ("Oslo", "Rome", "Lima"):
             await turn(client, "get_forecast", city)
         gear.map_fallbacks({"mcp:weather:get_forecast": ["mcp:weather:get_climate"]})

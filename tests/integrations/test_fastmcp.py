@@ -119,6 +119,19 @@ async def test_refusal_says_in_its_meta_why_and_when_to_retry():
     assert said["agentGuidance"] == text_of(refused)
 
 
+@pytest.mark.parametrize("masks", [True, False])
+async def test_refusal_shows_the_last_error_unless_the_server_masks_errors(masks):
+    fleet = InMemoryFleet(FIRST)
+    mcp: Any = FastMCP("weather", mask_error_details=masks)
+    mcp.add_middleware(SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
+    mcp.tool(SuiteTool(does=outage).function())
+    async with Client(mcp) as client:
+        for _ in range(2):
+            refused = await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)
+    assert text_of(refused).startswith(f"The tool {FORECAST} is unavailable (circuit open).")
+    assert ("Connection refused" in text_of(refused)) is not masks
+
+
 async def test_error_that_ends_a_run_is_raised_by_the_client_and_opens_no_circuit_of_its_own():
     fleet = InMemoryFleet()
     fleet.open_circuit(FORECAST)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pytest
-from mcp import Client, ClientSession, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, ClientSession, ClientSessionGroup, Implementation, MCPError, StdioServerParameters, stdio_client
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
@@ -64,7 +64,7 @@ class McpClientDriver(AdapterDriver):
         run = SuiteRun()
         async with Client(make_server(tools), mode="legacy" if stream else "auto") as client:
             if gear is not None:
-                guard_session(gear, client, server="weather", circuit_of=str, terminal_after=terminal_after)
+                guard_session(client, gear, server="weather", circuit_of=str, terminal_after=terminal_after)
 
             async def list_tools() -> set[str]:
                 return {tool.name for tool in (await client.list_tools()).tools}
@@ -95,7 +95,7 @@ class TestMcpClient(AdapterSuite):
 async def test_default_circuits_are_named_after_the_server_and_the_tool():
     fleet = InMemoryFleet()
     async with Client(make_server([SuiteTool()])) as client:
-        assert guard_session(fleet.gear(), client, server="weather") is client
+        assert guard_session(client, fleet.gear(), server="weather") is client
         await client.call_tool(FORECAST, {"city": "Oslo"})
     assert [event["status"] for event in fleet.events(CIRCUIT)] == ["success"]
 
@@ -107,7 +107,7 @@ async def test_tool_that_crashes_in_a_server_which_hides_exceptions_counts_as_un
         raise ConnectionError("refused")
 
     async with Client(make_server([SuiteTool(does=crash)])) as client:
-        guard_session(fleet.gear(), client, server="weather")
+        guard_session(client, fleet.gear(), server="weather")
         found = await client.call_tool(FORECAST, {"city": "Oslo"})
     assert text_of(found) == f"Error executing tool {FORECAST}"
     assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["unknown"]
@@ -117,7 +117,7 @@ async def test_users_rule_for_results_goes_before_the_text_of_a_crash():
     fleet = InMemoryFleet()
     gear = fleet.gear(defaults=GuardOptions(classify_result=lambda result: "tool" if result.is_error else None))
     async with Client(make_server([SuiteTool(does={}.__getitem__)])) as client:
-        guard_session(gear, client, server="weather")
+        guard_session(client, gear, server="weather")
         await client.call_tool(FORECAST, {"city": "Oslo"})
     assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["tool"]
 
@@ -126,7 +126,7 @@ async def test_refusal_has_structured_data_and_the_error_that_ends_a_run_has_it_
     fleet = InMemoryFleet()
     fleet.open_circuit(CIRCUIT)
     async with Client(make_server([SuiteTool()])) as client:
-        guard_session(fleet.gear(), client, server="weather", terminal_after=2)
+        guard_session(client, fleet.gear(), server="weather", terminal_after=2)
         refused = await client.call_tool(FORECAST, {"city": "Oslo"})
         with pytest.raises(MCPError, match="The run ends") as raised:
             await client.call_tool(FORECAST, {"city": "Oslo"})
@@ -148,7 +148,7 @@ async def test_each_round_of_a_call_with_input_is_judged_and_the_question_is_ign
         return ElicitResult(action="accept", content={"sure": True})
 
     async with Client(server, elicitation_callback=answer) as client:
-        guard_session(fleet.gear(local_policies=FIRST), client, server="weather")
+        guard_session(client, fleet.gear(local_policies=FIRST), server="weather")
         assert text_of(await client.call_tool(FORECAST, {"city": "Oslo"})) == "sunny in Oslo"
     last = fleet.events(CIRCUIT)[-1]
     assert (last["status"], last["execution_time_ms"]) == ("success", 0)
@@ -164,7 +164,7 @@ async def test_result_that_does_not_fit_the_tools_output_schema_counts_as_its_fa
         return CallToolResult(content=[], structured_content={"degrees": city})
 
     async with Client(server) as client:
-        guard_session(fleet.gear(), client, server="weather")
+        guard_session(client, fleet.gear(), server="weather")
         client.session._tool_output_schemas[FORECAST] = {"properties": {"degrees": {"type": "number"}}}
         with pytest.raises(RuntimeError, match="Invalid structured content"):
             await client.call_tool(FORECAST, {"city": "Oslo"})
@@ -200,7 +200,7 @@ async def test_process_that_dies_is_a_lost_connection_and_a_slow_one_is_a_timeou
         ClientSession(read, write) as session,
     ):
         await session.initialize()
-        guard_session(gear, session, server="weather")
+        guard_session(session, gear, server="weather")
         assert [tool.name for tool in (await session.list_tools()).tools] == [FORECAST]
         assert text_of(await session.call_tool(FORECAST, {"city": "Oslo"})) == "sunny in Oslo"
         with pytest.raises(MCPError):
@@ -218,7 +218,7 @@ async def test_fallback_within_the_server_answers_a_refused_call():
     fleet.open_circuit(CIRCUIT)
     gear = fleet.gear(fallbacks={CIRCUIT: f"mcp:weather:{BACKUP}"})
     async with Client(make_server([SuiteTool(), SuiteTool(BACKUP, "cloudy in {}".format)])) as client:
-        guard_session(gear, client, server="weather")
+        guard_session(client, gear, server="weather")
         assert [tool.name for tool in (await client.list_tools()).tools] == [BACKUP]
         assert text_of(await client.call_tool(FORECAST, {"city": "Oslo"})) == "cloudy in Oslo"
 
@@ -227,7 +227,7 @@ async def test_fallback_of_another_server_is_named_in_the_refusal():
     fleet = InMemoryFleet()
     fleet.open_circuit(CIRCUIT)
     async with Client(make_server([SuiteTool()])) as client:
-        guard_session(fleet.gear(fallbacks={CIRCUIT: "mcp:other:search"}), client, server="weather")
+        guard_session(client, fleet.gear(fallbacks={CIRCUIT: "mcp:other:search"}), server="weather")
         await client.list_tools()
         assert "Use mcp:other:search instead." in text_of(await client.call_tool(FORECAST, {"city": "Oslo"}))
 
@@ -235,7 +235,7 @@ async def test_fallback_of_another_server_is_named_in_the_refusal():
 async def test_list_is_filtered_although_the_client_keeps_it():
     fleet = InMemoryFleet()
     async with Client(make_server([SuiteTool(), SuiteTool(BACKUP)])) as client:
-        guard_session(fleet.gear(), client, server="weather")
+        guard_session(client, fleet.gear(), server="weather")
         assert len((await client.list_tools()).tools) == 2
         fleet.open_circuit(CIRCUIT)
         assert [tool.name for tool in (await client.list_tools()).tools] == [BACKUP]
@@ -243,17 +243,26 @@ async def test_list_is_filtered_although_the_client_keeps_it():
         assert len((await client.list_tools()).tools) == 2
 
 
+async def test_guarded_session_is_guarded_within_a_group_of_sessions_too():
+    fleet = InMemoryFleet()
+    async with Client(make_server([SuiteTool()])) as client, ClientSessionGroup() as group:
+        guard_session(client.session, fleet.gear(), server="weather")
+        await group.connect_with_session(Implementation(name="weather", version="1"), client.session)
+        fleet.open_circuit(CIRCUIT)
+        assert "circuit forced open" in text_of(await group.call_tool(FORECAST, {"city": "Oslo"}))
+
+
 async def test_session_that_cannot_be_guarded_is_refused_with_a_hint():
     gear = InMemoryFleet().gear()
     client = Client(make_server([SuiteTool()]))
     with pytest.raises(OptionError, match='Write "async with client:" first'):
-        guard_session(gear, client, server="weather")
+        guard_session(client, gear, server="weather")
     with pytest.raises(OptionError, match="a Client or ClientSession of the MCP SDK, not 'weather'"):
-        guard_session(gear, "weather", server="weather")
+        guard_session("weather", gear, server="weather")
     async with client:
-        guard_session(gear, client, server="weather")
+        guard_session(client, gear, server="weather")
         with pytest.raises(OptionError, match="Guard it once"):
-            guard_session(gear, client, server="weather")
+            guard_session(client, gear, server="weather")
 
 
 EXPECTED = [

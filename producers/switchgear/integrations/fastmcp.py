@@ -12,7 +12,14 @@ from mcp import MCPError
 
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
-from switchgear.integrations.mcp_results import RUN_ENDS, last_words, refused_inside, report_result, report_tool_error
+from switchgear.integrations.mcp_results import (
+    RUN_ENDS,
+    last_words,
+    refused_inside,
+    report_result,
+    report_tool_error,
+    without_error,
+)
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
 from switchgear_schemas.ids import mint_metric_id
@@ -57,7 +64,7 @@ class SwitchgearMiddleware(Middleware):
             attempt_of=message,
         )
         if isinstance(call, RefusedCall):
-            return _refusal(call, ends_run=call.ends_run and session_id is not None)
+            return self._refusal(call, server, session_id)
         if call.is_fallback:
             context = context.copy(message=message.model_copy(update={"name": call.name}))
         with call:
@@ -73,7 +80,7 @@ class SwitchgearMiddleware(Middleware):
                     raise
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
-                return _refusal(inside, ends_run=inside.ends_run and session_id is not None)
+                return self._refusal(inside, server, session_id)
             if isinstance(result, ToolResult):  # a request for input too
                 report_result(call, self.calls, result)
             else:  # an extension has made a task of the call, which ends later
@@ -125,13 +132,16 @@ class SwitchgearMiddleware(Middleware):
             return None
         return self._process if found == "process" else found
 
+    def _refusal(self, call: RefusedCall, context: Any, session_id: str | None) -> ToolResult:
+        """Return the refusal as a failed result, which the model reads.
 
-def _refusal(call: RefusedCall, *, ends_run: bool) -> ToolResult:
-    """Return the refusal as a failed result, which the model reads.
-
-    Raises:
-        MCPError: The run ends. Clients raise it instead of showing it to the model.
-    """
-    if ends_run:
-        raise MCPError(RUN_ENDS, last_words(call), {META_KEY: call.tool_failure})
-    return ToolResult(call.text, meta={META_KEY: call.tool_failure}, is_error=True)
+        Raises:
+            MCPError: The run ends. Clients raise it instead of showing it to the model.
+        """
+        # FastMCP 4.2 keeps the option mask_error_details under a private name.
+        if getattr(getattr(context, "fastmcp", None), "_mask_error_details", False):
+            call = without_error(call)
+        meta = {META_KEY: call.tool_failure}
+        if call.ends_run and session_id is not None:
+            raise MCPError(RUN_ENDS, last_words(call), meta)
+        return ToolResult(call.text, meta=meta, is_error=True)

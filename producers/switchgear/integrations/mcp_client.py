@@ -1,4 +1,4 @@
-"""Clients of the MCP Python SDK: ``guard_session(gear, session, server="weather")``."""
+"""Clients of the MCP Python SDK: ``guard_session(session, gear, server="weather")``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _GUARD: Final = "__switchgear__"
 
 
 def guard_session(
-    gear: Switchgear,
     session: T,
+    gear: Switchgear,
     *,
     server: str,
     circuit_of: CircuitOf = None,
@@ -36,8 +36,8 @@ def guard_session(
     The session's methods ``call_tool`` and ``list_tools`` are replaced, so everything that uses the session is guarded.
 
     Args:
-        gear: The client.
         session: A connected ``Client``, or a ``ClientSession``.
+        gear: The Switchgear client.
         server: The server's name for the circuits.
         circuit_of: The circuit's name for a tool's name, as a dict or a function. By default ``mcp:<server>:<tool>``.
         terminal_after: After this many refused calls of this session, raise ``MCPError`` in place of a result. None: never.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, Final
+
+import msgspec
 
 from switchgear.classify.result import result_text
 from switchgear.guard.calls import Calling
@@ -35,7 +38,9 @@ def report_tool_error(call: StartedCall, gear: Calling, error: BaseException) ->
 
     The original exception decides. An error for the model is judged as the failed result that clients get.
     """
-    if error.__cause__ is not None and str(error).startswith(_WRAPS):
+    for _ in range(_MOST_CAUSES):
+        if error.__cause__ is None or not str(error).startswith(_WRAPS):
+            break
         error = error.__cause__
     found = gear.classify_error(call.circuit, error)
     if found.error_class == "tool":
@@ -55,6 +60,11 @@ def report_result(call: StartedCall, calls: ToolCalls, result: Any) -> None:
         and _CRASH.fullmatch(result_text(result)) is not None
     )
     call.succeeded(result, failure="unknown" if crashed else None)
+
+
+def without_error(call: RefusedCall) -> RefusedCall:
+    """Return the refusal without the text of the tool's last error, for servers that don't show exceptions to clients."""
+    return dataclasses.replace(call, rejection=msgspec.structs.replace(call.rejection, last_error=None))
 
 
 def last_words(call: RefusedCall) -> str:
