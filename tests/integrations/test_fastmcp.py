@@ -14,6 +14,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.error_handling import RetryMiddleware
+from fastmcp.server.transforms.search import BM25SearchTransform
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_client
 from mcp import MCPError
@@ -191,6 +192,17 @@ async def test_tool_that_was_added_after_the_list_is_guarded():
         mcp.tool(SuiteTool(BACKUP).function())
         await client.call_tool(BACKUP, {"city": "Oslo"})
     assert [event["status"] for event in fleet.events(BACKUP)] == ["success"]
+
+
+async def test_failure_of_a_tool_that_is_called_through_another_one_counts_once():
+    fleet = InMemoryFleet(FIRST)
+    mcp: Any = make_server([SuiteTool(does=outage)], SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
+    mcp.add_transform(BM25SearchTransform())
+    async with Client(mcp) as client:
+        for _ in range(2):
+            await client.call_tool("call_tool", {"name": FORECAST, "arguments": {"city": "Oslo"}}, raise_on_error=False)
+    assert fleet.state(FORECAST) == "open"
+    assert fleet.state("call_tool") == "closed"
 
 
 async def test_proxy_counts_the_failures_of_its_upstream_but_not_the_refusals():

@@ -27,6 +27,9 @@ from switchgear_schemas.ids import mint_metric_id
 _MOST_TOOLS: Final = 10_000
 """The most tools to remember. A server may make new ones for each client."""
 
+_COUNTED: Final = "__switchgear_counted__"
+"""The attribute of an exception that the circuit of a tool has counted. FastMCP's search for tools calls them through a tool."""
+
 
 class SwitchgearMiddleware(Middleware):
     """Guard every tool of a server, and leave out those whose circuit is open when a client lists them.
@@ -76,7 +79,11 @@ class SwitchgearMiddleware(Middleware):
             except ToolError as error:
                 refused = refused_inside(error)
                 if refused is None:
-                    report_tool_error(call, self.calls.calling, error)
+                    if hasattr(error, _COUNTED):  # of another tool, which this one called through the server
+                        call.ignored(error)
+                    else:
+                        report_tool_error(call, self.calls.calling, error)
+                        setattr(error, _COUNTED, True)
                     raise
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
