@@ -14,6 +14,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.error_handling import RetryMiddleware
+from fastmcp.server.transforms.search import BM25SearchTransform
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_client
 from mcp import MCPError
@@ -119,6 +120,19 @@ async def test_refusal_says_in_its_meta_why_and_when_to_retry():
     assert said["agentGuidance"] == text_of(refused)
 
 
+@pytest.mark.parametrize("masks", [True, False])
+async def test_refusal_shows_the_last_error_unless_the_server_masks_errors(masks):
+    fleet = InMemoryFleet(FIRST)
+    mcp: Any = FastMCP("weather", mask_error_details=masks)
+    mcp.add_middleware(SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
+    mcp.tool(SuiteTool(does=outage).function())
+    async with Client(mcp) as client:
+        for _ in range(2):
+            refused = await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)
+    assert text_of(refused).startswith(f"The tool {FORECAST} is unavailable (circuit open).")
+    assert ("Connection refused" in text_of(refused)) is not masks
+
+
 async def test_error_that_ends_a_run_is_raised_by_the_client_and_opens_no_circuit_of_its_own():
     fleet = InMemoryFleet()
     fleet.open_circuit(FORECAST)
@@ -178,6 +192,17 @@ async def test_tool_that_was_added_after_the_list_is_guarded():
         mcp.tool(SuiteTool(BACKUP).function())
         await client.call_tool(BACKUP, {"city": "Oslo"})
     assert [event["status"] for event in fleet.events(BACKUP)] == ["success"]
+
+
+async def test_failure_of_a_tool_that_is_called_through_another_one_counts_once():
+    fleet = InMemoryFleet(FIRST)
+    mcp: Any = make_server([SuiteTool(does=outage)], SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
+    mcp.add_transform(BM25SearchTransform())
+    async with Client(mcp) as client:
+        for _ in range(2):
+            await client.call_tool("call_tool", {"name": FORECAST, "arguments": {"city": "Oslo"}}, raise_on_error=False)
+    assert fleet.state(FORECAST) == "open"
+    assert fleet.state("call_tool") == "closed"
 
 
 async def test_proxy_counts_the_failures_of_its_upstream_but_not_the_refusals():

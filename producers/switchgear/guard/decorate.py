@@ -109,7 +109,7 @@ _ADAPTERS: Final = {
     "crewai": "crewai.guard_crews",
     "claude_agent_sdk": "claude_agent_sdk.guard_options",
     "mcp": "mcp_server.guard_server",
-    "mcp_types": "mcp_client.guarded_session",
+    "mcp_types": "mcp_client.guard_session",
     "fastmcp": "fastmcp.SwitchgearMiddleware",
 }
 """The adapter, in ``switchgear.integrations``, of the framework that a tool object comes from, by its top module."""

@@ -12,13 +12,23 @@ from mcp import MCPError
 
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
-from switchgear.integrations.mcp_results import RUN_ENDS, last_words, refused_inside, report_tool_error
+from switchgear.integrations.mcp_results import (
+    RUN_ENDS,
+    last_words,
+    refused_inside,
+    report_result,
+    report_tool_error,
+    without_error,
+)
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
 from switchgear_schemas.ids import mint_metric_id
 
 _MOST_TOOLS: Final = 10_000
 """The most tools to remember. A server may make new ones for each client."""
+
+_COUNTED: Final = "__switchgear_counted__"
+"""The attribute of an exception that the circuit of a tool has counted. FastMCP's search for tools calls them through a tool."""
 
 
 class SwitchgearMiddleware(Middleware):
@@ -57,7 +67,7 @@ class SwitchgearMiddleware(Middleware):
             attempt_of=message,
         )
         if isinstance(call, RefusedCall):
-            return _refusal(call, ends_run=call.ends_run and session_id is not None)
+            return self._refusal(call, server, session_id)
         if call.is_fallback:
             context = context.copy(message=message.model_copy(update={"name": call.name}))
         with call:
@@ -69,13 +79,17 @@ class SwitchgearMiddleware(Middleware):
             except ToolError as error:
                 refused = refused_inside(error)
                 if refused is None:
-                    report_tool_error(call, self.calls.calling, error)
+                    if hasattr(error, _COUNTED):  # of another tool, which this one called through the server
+                        call.ignored(error)
+                    else:
+                        report_tool_error(call, self.calls.calling, error)
+                        setattr(error, _COUNTED, True)
                     raise
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
-                return _refusal(inside, ends_run=inside.ends_run and session_id is not None)
-            if isinstance(result, ToolResult):  # a request for input too: it is ignored
-                call.succeeded(result)
+                return self._refusal(inside, server, session_id)
+            if isinstance(result, ToolResult):  # a request for input too
+                report_result(call, self.calls, result)
             else:  # an extension has made a task of the call, which ends later
                 call.ignored()
             return result
@@ -125,13 +139,16 @@ class SwitchgearMiddleware(Middleware):
             return None
         return self._process if found == "process" else found
 
+    def _refusal(self, call: RefusedCall, context: Any, session_id: str | None) -> ToolResult:
+        """Return the refusal as a failed result, which the model reads.
 
-def _refusal(call: RefusedCall, *, ends_run: bool) -> ToolResult:
-    """Return the refusal as a failed result, which the model reads.
-
-    Raises:
-        MCPError: The run ends. Clients raise it instead of showing it to the model.
-    """
-    if ends_run:
-        raise MCPError(RUN_ENDS, last_words(call), {META_KEY: call.tool_failure})
-    return ToolResult(call.text, meta={META_KEY: call.tool_failure}, is_error=True)
+        Raises:
+            MCPError: The run ends. Clients raise it instead of showing it to the model.
+        """
+        # FastMCP 4.2 keeps the option mask_error_details under a private name.
+        if getattr(getattr(context, "fastmcp", None), "_mask_error_details", False):
+            call = without_error(call)
+        meta = {META_KEY: call.tool_failure}
+        if call.ends_run and session_id is not None:
+            raise MCPError(RUN_ENDS, last_words(call), meta)
+        return ToolResult(call.text, meta=meta, is_error=True)

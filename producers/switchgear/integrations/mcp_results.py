@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any, Final
 
-from switchgear.classify import Classification
+import msgspec
+
+from switchgear.classify.result import result_text
 from switchgear.guard.calls import Calling
 from switchgear.guard.rejections import CircuitOpenError
-from switchgear.integrations.tool_calls import RefusedCall, StartedCall
+from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
 
 RUN_ENDS: Final = -32050
 """The JSON-RPC code of the error that ends a run. MCP has no code for it; servers choose one from -32000 to -32099."""
@@ -15,6 +19,8 @@ _MOST_CAUSES: Final = 5
 """How many exceptions within one another to look at: one for each server that is mounted in another one."""
 _WRAPS: Final = ("Error calling tool ", "Error executing tool ")
 """How a ToolError begins that FastMCP or the SDK has made of a tool's exception."""
+_CRASH: Final = re.compile(r"Error (?:executing tool \S+|calling tool '[^']+')")
+"""The whole text of the SDK since 2.0, and of FastMCP with ``mask_error_details``."""
 
 
 def refused_inside(error: BaseException) -> CircuitOpenError | None:
@@ -27,24 +33,38 @@ def refused_inside(error: BaseException) -> CircuitOpenError | None:
     return None
 
 
-def report_tool_error(call: StartedCall, gear: Calling, error: Exception) -> None:
+def report_tool_error(call: StartedCall, gear: Calling, error: BaseException) -> None:
     """Report the ToolError that a server has made of a tool's exception, or that the tool raised for the model.
 
     The original exception decides. An error for the model is judged as the failed result that clients get.
     """
-    text = str(error)
-    if error.__cause__ is not None and text.startswith(_WRAPS):
-        call.failed(error.__cause__)
-        return
-    found: Classification | None = gear.classify_error(call.circuit, error)
-    if found is not None and found.error_class == "tool":
-        found = gear.classify_result(call.circuit, failed_result(text)) or found
+    for _ in range(_MOST_CAUSES):
+        if error.__cause__ is None or not str(error).startswith(_WRAPS):
+            break
+        error = error.__cause__
+    found = gear.classify_error(call.circuit, error)
+    if found.error_class == "tool":
+        found = gear.classify_result(call.circuit, {"content": str(error), "isError": True}) or found
     call.failed(error, failure=found)
 
 
-def failed_result(text: str) -> dict[str, Any]:
-    """Return a failed result of MCP as its JSON."""
-    return {"content": [{"type": "text", "text": text}], "isError": True}
+def report_result(call: StartedCall, calls: ToolCalls, result: Any) -> None:
+    """Report a tool's result, or a request for input.
+
+    A server may keep the text of an unexpected exception to itself. The failed result counts as an unknown exception then, unless
+    the user's option ``classify_result`` decides.
+    """
+    crashed = (
+        result.is_error
+        and calls.gear.options.classify_result is None
+        and _CRASH.fullmatch(result_text(result)) is not None
+    )
+    call.succeeded(result, failure="unknown" if crashed else None)
+
+
+def without_error(call: RefusedCall) -> RefusedCall:
+    """Return the refusal without the text of the tool's last error, for servers that don't show exceptions to clients."""
+    return dataclasses.replace(call, rejection=msgspec.structs.replace(call.rejection, last_error=None))
 
 
 def last_words(call: RefusedCall) -> str:

@@ -1,0 +1,132 @@
+"""Clients of the MCP Python SDK: ``guard_session(session, gear, server="weather")``."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from mcp import Client, ClientSession, MCPError
+from mcp.client import UnexpectedClaimedResult
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
+
+from switchgear import arguments
+from switchgear.classify.tool_failure import META_KEY
+from switchgear.client import Switchgear
+from switchgear.integrations.mcp_results import RUN_ENDS, last_words, report_result
+from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
+from switchgear.prompts import CircuitOf
+
+T = TypeVar("T")
+
+_MOST_TOOLS: Final = 10_000
+"""The most names of tools to remember."""
+_GUARD: Final = "__switchgear__"
+"""The attribute of a guarded session that holds its guard."""
+
+
+def guard_session(
+    session: T,
+    gear: Switchgear,
+    *,
+    server: str,
+    circuit_of: CircuitOf = None,
+    terminal_after: int | None = None,
+) -> T:
+    """Guard every tool of a server, and leave out those whose circuit is open from the lists of tools.
+
+    The session's methods ``call_tool`` and ``list_tools`` are replaced, so everything that uses the session is guarded.
+
+    Args:
+        session: A connected ``Client``, or a ``ClientSession``.
+        gear: The Switchgear client.
+        server: The server's name for the circuits.
+        circuit_of: The circuit's name for a tool's name, as a dict or a function. By default ``mcp:<server>:<tool>``.
+        terminal_after: After this many refused calls of this session, raise ``MCPError`` in place of a result. None: never.
+
+    Returns:
+        The same session.
+
+    Raises:
+        SwitchgearError: An argument is impossible. The message names it.
+    """
+    arguments.tool_name(f"mcp:{server}:tool")
+    outer: Any = session
+    inner: Any = session
+    if isinstance(session, Client):
+        try:
+            inner = session.session
+        except RuntimeError:
+            hint = 'Write "async with client:" first.'
+            arguments.impossible("session", "a connected client", session, hint)
+    elif not isinstance(session, ClientSession):
+        arguments.impossible("session", "a Client or ClientSession of the MCP SDK", session)
+    if hasattr(inner, _GUARD):
+        arguments.impossible("session", "a session that isn't guarded", session, "Guard it once.")
+    calls = ToolCalls(
+        gear,
+        circuit_of=(lambda name: f"mcp:{server}:{name}") if circuit_of is None else circuit_of,
+        terminal_after=terminal_after,
+    )
+    guard = _SessionGuard(calls, call_tool=inner.call_tool, list_tools=outer.list_tools)
+    setattr(inner, _GUARD, guard)
+    inner.call_tool = guard.call_tool  # a Client makes its calls through its session, one for each round of input
+    outer.list_tools = guard.list_tools  # a Client keeps lists, so the filter is in front of it
+    return session
+
+
+class _SessionGuard:
+    """The methods of a guarded session."""
+
+    def __init__(self, calls: ToolCalls, *, call_tool: Any, list_tools: Any) -> None:
+        self._calls = calls
+        self._call_tool = call_tool
+        self._list_tools = list_tools
+        self._names: tuple[str, ...] = ()
+        """The names of the server's tools."""
+        self._complete = False
+        """All pages of the list were seen."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
+        """Make a tool call if the circuit permits it."""
+        if self._complete and name not in self._names:
+            return await self._call_tool(name, arguments, *args, **options)  # the server answers that there is none
+        goes_on = options.get("input_responses") is not None or options.get("request_state") is not None
+        call = await self._calls.abegin(
+            name,
+            given=arguments or {},
+            others=() if goes_on else self._names,  # another tool doesn't know what this one asked
+        )
+        if isinstance(call, RefusedCall):
+            return _refusal(call)
+        with call:
+            try:
+                result = await self._call_tool(call.name, arguments, *args, **options)
+            except UnexpectedClaimedResult:  # an extension goes on with the call
+                call.ignored()
+                raise
+            if isinstance(result, CallToolResult):
+                report_result(call, self._calls, result)
+            elif isinstance(result, InputRequiredResult):
+                call.succeeded(result)
+            else:
+                call.ignored()
+            return result
+
+    async def list_tools(self, **options: Any) -> Any:
+        """List the tools whose circuits permit calls."""
+        found = await self._list_tools(**options)
+        kept = self._names if len(self._names) < _MOST_TOOLS else ()
+        self._names = tuple(dict.fromkeys([*kept, *(tool.name for tool in found.tools)]))
+        self._complete = self._complete or found.next_cursor is None
+        return found.model_copy(update={"tools": self._calls.available(found.tools)})
+
+
+def _refusal(call: RefusedCall) -> CallToolResult:
+    """Return the refusal as a failed result, which the model reads.
+
+    Raises:
+        MCPError: The run ends.
+    """
+    meta = {META_KEY: call.tool_failure}
+    if call.ends_run:
+        raise MCPError(RUN_ENDS, last_words(call), meta)
+    return CallToolResult(content=[TextContent(type="text", text=call.text)], is_error=True, _meta=meta)
