@@ -7,11 +7,11 @@ import os
 
 os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"  # before crewai is imported
 
-from crewai import Agent, BaseLLM, Crew, Task  # noqa: E402
-from crewai.tools import tool  # noqa: E402
+from crewai import Agent, BaseLLM, Crew, Task
+from crewai.tools import tool
 
-from switchgear import BreakerPolicy, Switchgear  # noqa: E402
-from switchgear.integrations.crewai import guard_crews  # noqa: E402
+from switchgear import BreakerPolicy, Switchgear
+from switchgear.integrations.crewai import guard_crews
 
 
 class ScriptedLLM(BaseLLM):

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - scripts, no package
+
 """An agent with a tool of an MCP server that hangs. The model is a script: it needs no key and no network.
 
 pip install "switchgear[mcp]"

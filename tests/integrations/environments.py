@@ -67,19 +67,36 @@ class Environment:
         return (f"{self.name}=={self.version}", *self.more, *TOOLS)
 
 
+def _pair(
+    name: str, newest: str, older: str, *tests: str, titles: Mapping[str, str] | None = None
+) -> tuple[Environment, Environment]:
+    """Return a framework's newest version and an older one."""
+    titles = titles or {}
+    return Environment(name, newest, tests, titles=titles), Environment(name, older, tests, older=True, titles=titles)
+
+
 ENVIRONMENTS: Final = (
-    Environment("langchain", "1.5.2", ("test_langchain.py",)),
-    Environment("langchain", "1.4.7", ("test_langchain.py",), older=True),
-    Environment(
+    *_pair("langchain", "1.5.2", "1.4.7", "test_langchain.py"),
+    *_pair(
         "openai-agents",
         "0.24.0",
-        ("test_openai_agents.py",),
+        "0.23.1",
+        "test_openai_agents.py",
         titles={"TestOpenAIAgentsWithMcp": "openai-agents, tools of MCP servers"},
     ),
-    Environment("claude-agent-sdk", "0.2.189", ("test_claude_agent_sdk.py",)),
-    Environment("google-adk", "2.13.0", ("test_google_adk.py",)),
-    Environment("agent-framework-core", "1.23.0", ("test_agent_framework.py",)),
-    Environment("fastmcp", "4.2.3", ("test_fastmcp.py",)),
+    *_pair("claude-agent-sdk", "0.2.189", "0.2.181", "test_claude_agent_sdk.py"),
+    *_pair("pydantic-ai-slim", "2.68.0", "2.66.0", "test_pydantic_ai.py"),
+    *_pair("google-adk", "2.13.0", "2.12.0", "test_google_adk.py"),
+    *_pair("agent-framework-core", "1.23.0", "1.22.0", "test_agent_framework.py"),
+    *_pair("crewai", "1.15.30", "1.15.20", "test_crewai.py"),
+    *_pair("fastmcp", "4.2.3", "4.1.6", "test_fastmcp.py"),
+    *_pair(
+        "mcp",
+        "2.3.0",
+        "2.2.0",
+        "test_mcp_client.py",
+        "test_mcp_server.py",
+    ),
 )
 NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)
 
