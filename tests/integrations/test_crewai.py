@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import warnings
@@ -121,7 +122,7 @@ class CrewAIDriver(AdapterDriver):
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
         run = SuiteRun()
         crew = make_crew([tool(each.function()) for each in tools], turns, run, stream=stream)
-        with guard_crews(gear, terminal_after=terminal_after):
+        with contextlib.nullcontext() if gear is None else guard_crews(gear, terminal_after=terminal_after):
             return await asyncio.to_thread(kickoff, crew, run)
 
     def interrupt(self):

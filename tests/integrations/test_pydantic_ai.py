@@ -76,13 +76,14 @@ class PydanticAIDriver(AdapterDriver):
     framework = "pydantic_ai"
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
+        own = [] if gear is None else [SwitchgearCapability(gear, terminal_after=terminal_after)]
         script, run, messages = Script(turns), SuiteRun(), []
         capabilities = [Retrying(retries)] if retries else []  # outside, so that each attempt comes to the adapter
         agent = Agent(
             script.model(),
             instructions="Be brief.",
             tools=[each.function() for each in tools],
-            capabilities=[*capabilities, SwitchgearCapability(gear, terminal_after=terminal_after)],
+            capabilities=[*capabilities, *own],
             output_type=[str, DeferredToolRequests],
         )
         try:
