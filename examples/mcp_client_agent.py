@@ -1,4 +1,3 @@
-
 """An agent with a tool of an MCP server that hangs. The model is a script: it needs no key and no network.
 
 pip install "switchgear[mcp]"

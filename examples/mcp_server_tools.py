@@ -1,4 +1,3 @@
-
 """A server of the MCP Python SDK whose weather service breaks, and a client of it in the same process. It needs no network.
 
 pip install "switchgear[mcp]"

@@ -1,4 +1,3 @@
-
 """An agent of pydantic-ai with a tool that breaks. Run ``python examples/pydantic_ai_agent.py``.
 
 It needs no key and no network, because the model is scripted. Install ``switchgear[pydantic-ai]``.
