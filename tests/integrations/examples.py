@@ -16,7 +16,7 @@ def expect_example(name: str, expected: list[str]) -> None:
         [sys.executable, "-W", "error::SyntaxWarning", str(EXAMPLES / name)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,  # importing a framework alone takes up to 20 s of processor time
         check=False,
         env={key: value for key, value in os.environ.items() if not key.startswith("SWITCHGEAR_")},
     )
