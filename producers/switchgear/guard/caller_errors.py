@@ -184,6 +184,20 @@ class CallerErrors:
             for name in [name for name in self.runs if name[0] == session_id]:
                 del self.runs[name]
 
+    def saved(self, session_id: str, tool: str) -> bytes | None:
+        """Return the caller errors in a row as bytes for :meth:`load`, None without any. They hold the message with its secrets."""
+        run = self.runs.get((session_id, tool))
+        return None if run is None else msgspec.msgpack.encode(run)
+
+    def load(self, session_id: str, tool: str, data: bytes) -> None:
+        """Go on with what :meth:`saved` returned, maybe in another process.
+
+        Raises:
+            msgspec.DecodeError: The bytes are something else.
+        """
+        with self.lock:
+            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_Run)
+
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
         """Return the tools of a session with at least ``most`` caller errors in a row."""
         with self.lock:

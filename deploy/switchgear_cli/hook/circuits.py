@@ -1,0 +1,265 @@
+"""Decide about a call and record its end, by the SDK's breakers. They are restored from the state file for one event.
+
+Importing the SDK takes longer than all the rest, so this module is imported only for tools that have failures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
+
+from switchgear.breaker import Breaker, BreakerPermit
+from switchgear.breaker.snapshot import SnapshotError
+from switchgear.breaker.states import PASSING
+from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
+from switchgear.classify import Classification, classify_result, outage_in_text
+from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
+from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors
+from switchgear.guard.decision import CircuitDecision
+from switchgear.guard.families import Family, FamilyPermit
+from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
+from switchgear.guard.permits import CallReport, Permit, Reporter
+from switchgear.guard.rejections import Rejection
+from switchgear.prompts import NoticeBoard
+from switchgear.redaction import redact
+from switchgear_cli.hook.calls import Call, family_pattern, model_name
+from switchgear_cli.hook.state import SavedCircuit, State
+from switchgear_schemas.families import family_circuit_id, is_family_circuit
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy
+
+PROBE_S: Final = 120.0
+"""How long a probe may take. The SDK's 30 s are for programs; here a person may have to permit the call first."""
+
+
+class _Policies:
+    """The SDK's defaults of a process, with more time for probes."""
+
+    _TOOL: Final = policy_in_force(PlainPolicy(consecutive_failures=5, max_wait_duration_in_half_open_state_s=PROBE_S))
+    _FAMILY: Final = policy_in_force(
+        PlainPolicy(
+            consecutive_failures=5,
+            minimum_tools=2,
+            counted_error_classes=frozenset({"transport", "timeout"}),
+            max_wait_duration_in_half_open_state_s=PROBE_S,
+        )
+    )
+
+    def effective(self, _tool: str) -> BreakerPolicy:
+        return self._TOOL
+
+    def effective_family(self, _family: str) -> BreakerPolicy:
+        return self._FAMILY
+
+
+class Ended(NamedTuple):
+    """How a call ended."""
+
+    error: str | None = None
+    """The message without secrets. None for a success."""
+    classification: Classification | None = None
+    duration_ms: float | None = None
+
+
+class _SavedPermit(msgspec.Struct, array_like=True):
+    """What a permitted call holds until its end is reported, maybe by another process."""
+
+    started: float
+    tool: BreakerPermit | None
+    family: BreakerPermit | None
+    trial: str | None
+
+
+class _Circuits:
+    """Some circuits of the state file, restored, with the decision over them. Use it within one transaction."""
+
+    def __init__(self, state: State, rows: list[SavedCircuit], clock: Callable[[], float]) -> None:
+        self._state = state
+        self._clock = clock
+        self.local = LocalBreakers(cast("LocalPolicies", _Policies()), clock)
+        self.reporter = Reporter(clock)
+        self.decision = CircuitDecision(self.local, self.reporter, family_pattern=family_pattern())
+        self._read = {row.circuit_id for row in rows}
+        for row in rows:
+            self._restore(row)
+
+    def family(self, name: str) -> LocalCircuit | None:
+        families = self.decision.families
+        return None if families is None else families.get(Family(name, family_circuit_id(name)))
+
+    def all_now(self) -> list[LocalCircuit]:
+        families = self.decision.families
+        return [*self.local.all_now(), *([] if families is None else families.all_now())]
+
+    def save(self) -> None:
+        """Write the circuits that are not closed or have failures, and remove the others."""
+        now = self._clock()
+        for circuit in self.all_now():
+            breaker = circuit.breaker
+            if breaker.quiet is None:
+                family = circuit.family or _family_name(self.decision, breaker.circuit_id)
+                row = SavedCircuit(breaker.circuit_id, family, breaker.snapshot(), circuit.last_error)
+                self._state.keep_circuit(row, now)
+            elif breaker.circuit_id in self._read:
+                self._state.drop_circuit(breaker.circuit_id)
+
+    def free_tools(self, family: str) -> None:
+        """After the outage of a server, let its tools be probed at once."""
+        now = self._clock()
+        for circuit in self.local.all_now():
+            circuit.breaker.end_wait_early(now, Cause("family_recovered", reason=family))
+
+    def _restore(self, row: SavedCircuit) -> None:
+        if is_family_circuit(row.circuit_id):
+            circuit = None if row.family is None else self.family(row.family)
+        else:
+            circuit = self.local.get(row.circuit_id)
+        if circuit is None:
+            return
+        try:
+            breaker = Breaker.restore(row.saved, circuit.breaker.policy)
+        except SnapshotError:  # of a newer release: the circuit starts closed
+            return
+        breaker.on_move = circuit.breaker.on_move
+        circuit.breaker, circuit.last_error = breaker, row.last_error
+
+
+def decide(state: State, call: Call, clock: Callable[[], float] = time.time) -> Rejection | None:
+    """Return the refusal of a call, or None if it may be made. What it holds then is in the state file."""
+    with state.transaction():
+        views = _views(state, call.circuit_ids)
+        refusal = next((found for view in views if (found := _fleet_refusal(view, call, clock())) is not None), None)
+        if refusal is not None:
+            return refusal
+        if any(view.overrides for view in views):
+            return None
+        circuits = _Circuits(state, state.circuits(call.tool, call.family), clock)
+        errors = _caller_errors(state, call)
+        limit = CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS)
+        trial = limit.admit(call.tool, lambda: _hash(call.arguments))
+        answer: Any = trial
+        if not isinstance(trial, Rejection):
+            answer = circuits.decision.acquire(call.tool, "", call.session or None)
+            if isinstance(answer, Permit):
+                family = None if answer.family is None else answer.family.breaker_permit
+                permit = _SavedPermit(answer.started, answer.breaker_permit, family, trial)
+                state.keep_permit(call.call, call.session, msgspec.msgpack.encode(permit), clock())
+            elif trial is not None:
+                limit.give_back(call.tool, trial)
+        circuits.save()
+        state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), clock())
+        return answer if isinstance(answer, Rejection) else None
+
+
+def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = time.time) -> None:
+    """Count the end of a call."""
+    with state.transaction():
+        saved = state.take_permit(call.call)
+        permit = None if saved is None else msgspec.msgpack.decode(saved, type=_SavedPermit)
+        circuits = _Circuits(state, state.circuits(call.tool, call.family), clock)
+        of_family = None if call.family is None else circuits.family(call.family)
+        was_out = of_family is not None and of_family.breaker.state not in PASSING
+        errors = _caller_errors(state, call)
+        now = clock()
+        held = Permit(
+            circuits.reporter,
+            call.tool,
+            circuits.local.get(call.tool),
+            None if permit is None else permit.tool,
+            now - (ended.duration_ms or 0.0) / 1000 if permit is None else permit.started,
+            None,
+            ("", call.session or None, None),
+            family=None
+            if call.family is None
+            else FamilyPermit(call.family, of_family, None if permit is None else permit.family, None),
+            caller_errors=CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS),
+            trial=None if permit is None else permit.trial,
+        )
+        arguments = None if ended.error is None else _hash(call.arguments)
+        held.end(CallReport(ended.error, ended.classification, duration_ms=ended.duration_ms, arguments=arguments))
+        if was_out and of_family is not None and of_family.breaker.state == "closed":
+            circuits.free_tools(call.family or "")
+        circuits.save()
+        state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), now)
+
+
+def failure(error: str, *, interrupted: bool) -> tuple[str, Classification]:
+    """Return a failure's message without secrets, and its class."""
+    found = "cancelled" if interrupted else outage_in_text(error) or "tool"
+    return redact(error), found if isinstance(found, Classification) else Classification(found)
+
+
+def failed_result(response: Mapping[str, Any]) -> tuple[str, Classification] | None:
+    """Return the same for a result that says it failed, else None."""
+    found = classify_result(response, by_text=outage_in_text)
+    if found is None:
+        return None
+    content = response.get("content")
+    return redact(content if isinstance(content, str) else json.dumps(content)), found
+
+
+def notice(state: State, session: str, clock: Callable[[], float] = time.time) -> str:
+    """Return the text for the model: which tools not to call. Most of the time it is empty."""
+    circuits = _Circuits(state, state.circuits(), clock)
+    views = {view.circuit_id: view for view in _views(state, None)}
+    board = NoticeBoard(clock, clock, circuits.decision.family_of)
+    return board.notice(circuits.all_now(), views, {}, session_id=session, name_of=model_name)
+
+
+def shown(refusal: Rejection, call: Call) -> str:
+    """Return the text of a refusal for the model, which knows Claude Code's names of tools."""
+    fallback = None if refusal.fallback is None else model_name(refusal.fallback)
+    return msgspec.structs.replace(refusal, tool=call.name, fallback=fallback).text
+
+
+def _family_name(decision: CircuitDecision, tool: str) -> str | None:
+    found = decision.family_of(tool)
+    return None if found is None else found.name
+
+
+def _caller_errors(state: State, call: Call) -> CallerErrors:
+    errors = CallerErrors()
+    saved = state.caller(call.session, call.tool)
+    if saved is not None:
+        errors.load(call.session, call.tool, saved)
+    return errors
+
+
+def _hash(arguments: Any) -> str:
+    return hashlib.blake2b(json.dumps(arguments, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _views(state: State, circuit_ids: tuple[str, ...] | None) -> list[CircuitView]:
+    """Return the fleet's circuits that are not plainly closed, the family's first."""
+    found = []
+    for record_ in state.fleet(circuit_ids).values():
+        try:
+            found.append(decode_view(record_.encode()))
+        except UnreadableCircuitError:  # of a newer release
+            continue
+    return sorted(found, key=lambda view: view.scope != "family")
+
+
+def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | None:
+    """Return the fleet's refusal. After an open circuit's wait the call goes: its event counts like a probe."""
+    wait = None if view.open_until is None or view.state != "open" else view.open_until - now
+    if view.passes or view.recovers or (view.state == "open" and not view.forced and wait is not None and wait <= 0):
+        return None
+    return Rejection(
+        call.tool,
+        "forced_open" if view.forced else view.state,
+        "fleet",
+        view.reason,
+        wait if wait is not None and wait > 0 else None,
+        view.last_error,
+        view.fallback[0] if view.fallback else None,
+        view.generation,
+        view.scope,
+        family=view.tool_name if view.scope == "family" else None,
+    )
