@@ -1,7 +1,7 @@
 """Classify exceptions by the HTTP status or error code that they carry.
 
 The status is that of httpx, requests, aiohttp, urllib, OpenAI, Anthropic, Google and more. The codes are those of AWS, gRPC,
-SQL, MCP, OpenAI and Anthropic.
+SQL, MCP, google-adk, OpenAI and Anthropic.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def by_status(error: BaseException) -> Classification | None:
     A redirect that a client raises as an error is ``tool``, because the server answered. If the type says more, as for too
     many redirects, the type decides.
     """
-    status = http_status(error)
-    if status is None or status < 300 or (status < 400 and type_of(error).by_library is not None):
+    status, kind = http_status(error), type_of(error)
+    if status is None or status < 300 or (status < 400 and kind.by_library is not None):
+        return None
+    if kind.by_library == "transport" and "litellm" in kind.libraries:  # it puts 500 there, without an answer
         return None
     found = class_of_status(status)
     may_ask = found == "rate_limited" or status in _OVERLOADED
@@ -62,7 +64,7 @@ def class_of_digits(code: object) -> ErrorClass | None:
 def http_status(error: BaseException) -> int | None:
     """Return the HTTP status of the exception's response or of the exception itself, None without one."""
     for holder in (getattr(error, "response", None), error):
-        for name in ("status_code", "status", "code"):
+        for name in ("status_code", "status", "code", "api_error_status"):  # the last is of claude-agent-sdk
             value = getattr(holder, name, None)
             if is_whole(value) and 100 <= value <= 599:
                 return int(value)
@@ -246,6 +248,21 @@ def by_mcp_code(error: BaseException) -> Classification | None:
     if not is_whole(code):
         return None
     return Classification(_MCP.get(code, "tool"))
+
+
+def by_adk_type(error: BaseException) -> Classification | None:
+    """Return the class of the ``error_type`` of google-adk's ToolExecutionError, None for other exceptions.
+
+    The type is a status as text, or its name: ``SERVICE_UNAVAILABLE``.
+    """
+    word = getattr(error, "error_type", None) if "google" in type_of(error).libraries else None
+    if not isinstance(word, str):
+        return None
+    import http  # noqa: PLC0415 - few programs need it
+
+    status = http.HTTPStatus.__members__.get(word)
+    found = class_of_digits(word if status is None else str(status.value))
+    return None if found is None else Classification(found)
 
 
 _OF_PROVIDERS: Final[dict[ErrorClass, str]] = {

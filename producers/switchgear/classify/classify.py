@@ -5,16 +5,25 @@ from __future__ import annotations
 import logging
 from typing import Final, Literal, NamedTuple
 
-from switchgear.classify.by_code import by_aws_code, by_body, by_grpc_code, by_mcp_code, by_sqlstate, by_status
-from switchgear.classify.by_type import type_of
-from switchgear.classify.classification import Classification
+from switchgear.classify.by_code import (
+    by_adk_type,
+    by_aws_code,
+    by_body,
+    by_grpc_code,
+    by_mcp_code,
+    by_sqlstate,
+    by_status,
+)
+from switchgear.classify.by_type import ErrorType, type_of
+from switchgear.classify.classification import IGNORE, Classification
+from switchgear.classify.tool_failure import is_refusal
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
 _warnings: Final = BoundedLog(logging.getLogger("switchgear.classify"))
 
 _CANCELLED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
-_RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_status, by_body, by_sqlstate)
+_RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_adk_type, by_status, by_body, by_sqlstate)
 """The first answer decides. What the exception carries comes before its type."""
 _DEEPEST: Final = 5
 """How many exceptions within one another to look at."""
@@ -34,6 +43,12 @@ _MOST_SIGNIFICANT: Final[tuple[ErrorClass, ...]] = (
 )
 """Outages come first, then what may be one, then the rest."""
 _OUTAGES: Final = frozenset(_MOST_SIGNIFICANT[:4])
+_GENERIC: Final[frozenset[ErrorClass]] = frozenset({"tool", "invalid_input", "unknown"})
+"""The classes of types that frameworks raise for a failed tool, whatever failed."""
+_MAX_TEXT: Final = 2_000
+"""The most characters of a message to look at."""
+_ASKS_FOR_INPUT: Final = "Server returned InputRequiredResult; "
+"""How the message of MCP's ``ClientSession`` begins if the server wants input first. It is a RuntimeError."""
 
 
 def classify(error: BaseException) -> Classification:
@@ -46,13 +61,16 @@ def classify(error: BaseException) -> Classification:
       ``PermissionError`` is ``auth``, and missing or existing files are ``invalid_input``.
     * ``TypeError`` and ``ValueError`` are ``invalid_input``: the tool works, but its argument is wrong. ``JSONDecodeError``
       and ``UnicodeDecodeError`` are ``server``: the answer is unreadable.
-    * ``CircuitOpenError`` is ``policy``: another tool, which this one calls, is unavailable.
+    * ``CircuitOpenError`` is ``policy``: another tool, which this one calls, is unavailable. So is an exception of a general
+      type, such as ``ToolError``, whose message is the text of a refusal.
+    * Control flow of agent frameworks is ``policy``: interrupts, approvals, handoffs, requests for input.
     * An exception group has the class of the member that says most about the tool.
     * Everything else is ``unknown``, which counts. ``KeyError`` and ``AttributeError`` belong here: the answer has an
       unexpected shape.
 
     The cause decides for an ``unknown`` exception that was raised ``from`` a clear outage or from an exception that carries a
-    status or code. It also decides for a ``ValueError`` or ``TypeError`` raised ``from`` an outage in a client library.
+    status or code. It also decides for a ``ValueError`` or ``TypeError`` raised ``from`` an outage in a client library, and for
+    a framework's ``ToolError``, ``ToolException`` or ``ModelRetry`` raised ``from`` an outage or a refusal.
     """
     try:
         return _seen(error, 0).found
@@ -74,6 +92,8 @@ def _seen(error: BaseException, depth: int) -> _Seen:
         return _Seen(Classification("cancelled"), "builtin")
     if depth < _DEEPEST and isinstance(error, BaseExceptionGroup):
         return min((_seen(member, depth + 1) for member in error.exceptions[:MAX_MEMBERS]), key=_order)
+    if _says_policy(error):
+        return _Seen(IGNORE, "carried")
     carried = _carried(error)
     if carried is not None:
         return _Seen(carried, "carried")
@@ -84,13 +104,18 @@ def _seen(error: BaseException, depth: int) -> _Seen:
 def _by_type(error: BaseException, depth: int) -> _Seen:
     """Return the class of the type or of the cause."""
     kind = type_of(error)
-    if kind.by_library is not None:
-        return _Seen(Classification(kind.by_library), "carried" if kind.by_library == "policy" else "library")
-    found = kind.by_builtin
+    found = _by_name(kind)
+    if kind.by_library is not None and found not in _GENERIC:
+        return _Seen(Classification(found), "carried" if found == "policy" else "library")
     cause = None if error.__cause__ is None or depth >= _DEEPEST else _seen(error.__cause__, depth + 1)
-    if cause is not None and _decides(cause, error, found):
+    if cause is not None and _decides(cause, error):
         return cause
-    return _Seen(Classification(found or "unknown"), "library" if isinstance(error, ConnectionError) else "builtin")
+    of_library = kind.by_library is not None or isinstance(error, ConnectionError)
+    return _Seen(Classification(found), "library" if of_library else "builtin")
+
+
+def _by_name(kind: ErrorType) -> ErrorClass:
+    return kind.by_library or kind.by_builtin or "unknown"
 
 
 def _order(seen: _Seen) -> tuple[int, float, bool]:
@@ -103,11 +128,26 @@ def _carried(error: BaseException) -> Classification | None:
     return next((found for rule in _RULES if (found := rule(error)) is not None), None)
 
 
-def _decides(cause: _Seen, error: BaseException, found: ErrorClass | None) -> bool:
-    """Return whether a cause decides for ``error``, which has the class ``found`` by its type."""
-    is_outage = cause.found.error_class in _OUTAGES
-    if found is None:
+def _says_policy(error: BaseException) -> bool:
+    """Return whether the message of an exception of a general type is a refusal of another guard, or a request for input."""
+    if _by_name(type_of(error)) not in _GENERIC:
+        return False
+    try:
+        text = str(error)[:_MAX_TEXT]
+    except Exception:  # noqa: BLE001 - a message that can't be read says nothing; the type still does
+        return False
+    return is_refusal(text) or (isinstance(error, RuntimeError) and text.startswith(_ASKS_FOR_INPUT))
+
+
+def _decides(cause: _Seen, error: BaseException) -> bool:
+    """Return whether a cause decides for ``error``, whose type is unknown, or says only that a tool failed or was misused."""
+    kind, by_cause = type_of(error), cause.found.error_class
+    found, is_outage = _by_name(kind), by_cause in _OUTAGES
+    if found == "unknown":
         return is_outage or cause.by == "carried"
+    if kind.by_library is not None:
+        # A built-in exception of class server is about a text that can't be read, which may be an argument.
+        return by_cause == "policy" or (is_outage and (by_cause, cause.by) != ("server", "builtin"))
     # Raised from a built-in TimeoutError or JSONDecodeError, it may be about an argument.
     return (
         is_outage and cause.by != "builtin" and found == "invalid_input" and isinstance(error, (ValueError, TypeError))

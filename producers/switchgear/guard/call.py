@@ -12,7 +12,7 @@ from switchgear.caching.call_key import CallKey, CallKeys
 from switchgear.caching.repeated_calls import Duplicate
 from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
-from switchgear.classify.result import classify_result, result_text
+from switchgear.classify.result import classify_result, result_text, says_failed
 from switchgear.fallback import resolved
 from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.decision import PendingProbe
@@ -343,4 +343,4 @@ def serves_once(result: Any) -> bool:
 
 def _is_fine(result: Any, failure: Classification) -> bool:
     """Return whether a rule ignores a ``result`` that doesn't say itself that the tool failed, as MCP's results do."""
-    return failure == IGNORE and classify_result(result) is None
+    return failure == IGNORE and not says_failed(result)
