@@ -68,16 +68,22 @@ def mcp_proxy(
     if wrap is not None or unwrap is not None:
         if (wrap is not None and unwrap is not None) or words or config is not None:
             raise WrongUsageError("--wrap and --unwrap only rewrite a file.", hint="Give one of them alone.")
-        _report(wrap_file(wrap), "wrapped") if wrap is not None else _report(unwrap_file(unwrap), "unwrapped")
+        if wrap is not None:
+            _report(wrap_file(wrap), "wrapped")
+        elif unwrap is not None:
+            _report(unwrap_file(unwrap), "unwrapped")
         return 0
-    servers = _servers(words, name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), config, only)
+    servers = _servers(
+        words, name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), config, only
+    )
     try:
         from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415 - fastmcp takes half a second to import
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _MODULES:
             raise
         raise SwitchgearError(
-            "The proxy needs FastMCP, which is not installed.", hint="Install switchgear with its extra: switchgear[mcp-proxy]."
+            "The proxy needs FastMCP, which is not installed.",
+            hint="Install switchgear with its extra: switchgear[mcp-proxy].",
         ) from None
     settings = load_settings(log_level=log_level, log_format=log_format)
     configure_client_logging(settings)
@@ -138,7 +144,9 @@ def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
     for each in fallbacks:
         tool, equals, other = each.partition("=")
         if not (equals and tool and other):
-            raise WrongUsageError(f"--fallback {each!r} is not TOOL=OTHER.", hint="Write e.g. --fallback search=backup_search.")
+            raise WrongUsageError(
+                f"--fallback {each!r} is not TOOL=OTHER.", hint="Write e.g. --fallback search=backup_search."
+            )
         chains.setdefault(tool, []).append(other)
     return chains
 

@@ -84,18 +84,18 @@ class _Session(ClientSession):
 
         bad_lines = BoundedLog(log)
 
-        async def message(received: Any) -> None:
-            if isinstance(received, Exception):
+        async def on_message(message: types.ServerNotification | Exception) -> None:
+            if isinstance(message, Exception):
                 bad_lines.warning(f"The server {server} sent something that is not a message of MCP. It is skipped.")
             else:
-                await client.receive(server, received)
+                await client.receive(server, message)
 
         super().__init__(
             dispatcher=_Dispatcher(read, write, ended),
             sampling_callback=sampling,
             elicitation_callback=elicitation,
             list_roots_callback=roots,
-            message_handler=message,
+            message_handler=on_message,
             client_info=client.params.client_info,
         )
         self._of_client = client.params.capabilities
@@ -122,9 +122,7 @@ class Connection:
         prepare: Called with the session before anybody uses it.
     """
 
-    def __init__(
-        self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]]
-    ) -> None:
+    def __init__(self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]]) -> None:
         self.server = server
         self.session: ClientSession | None = None
         self.ending = Ending()
@@ -169,16 +167,18 @@ class Connection:
 
     async def _run(self) -> None:
         try:
-            async with self._transport() as (read, write):
-                async with _Session(self.server.name, read, write, self._client, self._ended) as session:
-                    with anyio.fail_after(START_LIMIT_S):
-                        await session.initialize()
-                        await self._prepare(session)
-                    self.session = session
-                    self._ready.set_result(None)
-                    await self._client.connected(self.server.name)
-                    await self._ended.wait()
-                    self.session = None
+            async with (
+                self._transport() as (read, write),
+                _Session(self.server.name, read, write, self._client, self._ended) as session,
+            ):
+                with anyio.fail_after(START_LIMIT_S):
+                    await session.initialize()
+                    await self._prepare(session)
+                self.session = session
+                self._ready.set_result(None)
+                await self._client.connected(self.server.name)
+                await self._ended.wait()
+                self.session = None
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is described
             self.ending.reason = self._described(error)
         finally:
@@ -228,21 +228,25 @@ class Connection:
     def _described(self, error: BaseException | None) -> str:
         """Return why the connection ended, for a sentence that begins with the server."""
         cause = _innermost(error)
-        if isinstance(self.server, CommandServer):
-            if isinstance(cause, OSError) and cause.errno is not None and not isinstance(cause, TimeoutError):
-                return f"can't be started: {cause.strerror}"
-            if isinstance(cause, TimeoutError):
-                return f"did not answer within {START_LIMIT_S:g} s"
-            if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED:
-                return f"refused the connection: {cause.message}"
-            last = "" if self._stderr is None else self._stderr.last_line()
-            return f"has ended; its last words were: {last}" if last else "has ended"
+        if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED and self.ending.status_code is None:
+            return f"refused the connection: {cause.message}"
+        return self._process_described(cause) if self._stderr is not None else self._url_described(cause)
+
+    def _process_described(self, cause: BaseException | None) -> str:
+        if isinstance(cause, TimeoutError):
+            return f"did not answer within {START_LIMIT_S:g} s"
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"can't be started: {cause.strerror}"
+        assert self._stderr is not None
+        last = self._stderr.last_line()
+        return f"has ended; its last words were: {last}" if last else "has ended"
+
+    def _url_described(self, cause: BaseException | None) -> str:
+        assert isinstance(self.server, UrlServer)
         if self.ending.status_code is not None:
-            return f"answered with HTTP {shown_status(self.ending.status_code)}"
+            return f"answered with HTTP {shown_status(self.ending.status_code)} at {self.server.shown_url}"
         if isinstance(cause, TimeoutError | httpx2.TimeoutException):
             return f"did not answer at {self.server.shown_url}"
-        if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED:
-            return f"refused the connection: {cause.message}"
         return f"can't be reached at {self.server.shown_url}" + (f": {cause}" if str(cause or "") else "")
 
 
@@ -288,6 +292,7 @@ def shown_status(status_code: int) -> str:
 def _innermost(error: BaseException | None) -> BaseException | None:
     """Return the cause within exception groups: the first that isn't a cancellation."""
     while isinstance(error, BaseExceptionGroup):
-        error = next((each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)), error.exceptions[0])
+        error = next(
+            (each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)), error.exceptions[0]
+        )
     return error
-

@@ -59,7 +59,9 @@ async def _run(options: Options) -> None:
             options.servers, gear, limit_s=options.call_timeout_s, terminal_after=options.terminal_after
         )
         circuit = proxy.names.circuit
-        gear.map_fallbacks({circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()})
+        gear.map_fallbacks(
+            {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
+        )
         serving = _serve_stdio(proxy) if options.address is None else _serve_http(proxy, *options.address)
         await _until_stopped(serving, watch.run(proxy))
         async with asyncio.timeout(_STOP_LIMIT_S):
@@ -98,12 +100,15 @@ async def _until_stopped(serving: Awaitable[None], watching: Awaitable[None]) ->
 async def _serve_stdio(proxy: ProxyServer) -> None:
     """Serve one client on standard input and output, in the protocol with a handshake."""
     inner = proxy._mcp_server  # noqa: SLF001 - FastMCP's run_stdio_async serves the other protocol too
-    async with proxy._lifespan_manager(), inner.lifespan(inner) as state:  # noqa: SLF001 - as above
-        async with stdio_server(*await standard_streams()) as (read, write):
-            with suppress(ConnectionError, BrokenPipeError):  # the client has gone
-                await serve_loop(
-                    inner, read, write, lifespan_state=state, init_options=inner.create_initialization_options()
-                )
+    async with (
+        proxy._lifespan_manager(),  # noqa: SLF001 - as above
+        inner.lifespan(inner) as state,
+        stdio_server(*await standard_streams()) as (read, write),
+    ):
+        with suppress(ConnectionError):  # the client has gone
+            await serve_loop(
+                inner, read, write, lifespan_state=state, init_options=inner.create_initialization_options()
+            )
 
 
 async def _serve_http(proxy: ProxyServer, host: str, port: int) -> None:
@@ -115,7 +120,9 @@ async def _serve_http(proxy: ProxyServer, host: str, port: int) -> None:
         raise SwitchgearError(f"The proxy can't listen on {host}:{port}: {why}.", hint="Give another --http.") from None
     app: Any = proxy.http_app(path=PATH, host_origin_protection="auto", allowed_hosts=[host])
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
-    log.warning("The proxy serves http://%s:%s%s.", f"[{host}]" if ":" in host else host, listening.getsockname()[1], PATH)
+    log.warning(
+        "The proxy serves http://%s:%s%s.", f"[{host}]" if ":" in host else host, listening.getsockname()[1], PATH
+    )
     await _Uvicorn(config).serve(sockets=[listening])
 
 

@@ -96,7 +96,7 @@ class ProxyServer(FastMCP):
             for tool in tools
         ]
 
-    async def get_tool(self, name: str, version: Any = None) -> Tool | None:
+    async def get_tool(self, name: str, version: Any = None) -> Tool | None:  # noqa: ARG002 - FastMCP's signature
         """Return a tool by its name, None if no server has it."""
         tools = await self.list_tools(run_middleware=False)
         return next((tool for tool in tools if tool.name == name), None)
@@ -149,9 +149,7 @@ class ProxyServer(FastMCP):
         if len(link.upstreams) == 1:
             (upstream,) = link.upstreams.values()
             return await self._page(link, upstream, context, method, key)
-        pages = await asyncio.gather(
-            *(self._all(each, method, key, context) for each in link.upstreams.values())
-        )
+        pages = await asyncio.gather(*(self._all(each, method, key, context) for each in link.upstreams.values()))
         return {key: [entry for page in pages for entry in page]}
 
     async def _page(
@@ -283,7 +281,9 @@ class ProxyServer(FastMCP):
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
-    async def welcome(self, context: ServerRequestContext[Any, Any], params: types.InitializeRequestParams) -> ClientLink:
+    async def welcome(
+        self, context: ServerRequestContext[Any, Any], params: types.InitializeRequestParams
+    ) -> ClientLink:
         """Connect a new client to the servers. The client gets a notification when a server comes later."""
         link = self._new_link(context, params)
         for upstream in link.upstreams.values():
@@ -341,8 +341,8 @@ class ServerTool(Tool):
     @classmethod
     def of(cls, name: str, listed: types.Tool) -> ServerTool:
         """Return the tool with the name that clients know."""
-        tool = cls.model_construct(name=name, parameters=listed.input_schema, tags=set())
-        tool._listed = listed if listed.name == name else listed.model_copy(update={"name": name})  # noqa: SLF001
+        tool: ServerTool = cls.model_construct(name=name, parameters=listed.input_schema, tags=set())
+        tool._listed = listed if listed.name == name else listed.model_copy(update={"name": name})
         return tool
 
     def to_mcp_tool(self, **_overrides: Any) -> types.Tool:
@@ -366,7 +366,11 @@ class _Hello(Middleware):
         known = [info for info in infos if info is not None]
         update: dict[str, Any] = {"capabilities": _capabilities(known, complete=len(known) == len(infos))}
         if len(infos) == 1 and known:
-            update |= {"server_info": known[0].server_info, "instructions": known[0].instructions, "meta": known[0].meta}
+            update |= {
+                "server_info": known[0].server_info,
+                "instructions": known[0].instructions,
+                "meta": known[0].meta,
+            }
         elif texts := [info.instructions for info in known if info.instructions]:
             update["instructions"] = "\n\n".join(texts)
         return result.model_copy(update=update)
@@ -387,7 +391,9 @@ def _capabilities(known: Sequence[types.InitializeResult], *, complete: bool) ->
         )
         if everything or resources
         else None,
-        "logging": types.LoggingCapability() if everything or any(each.logging is not None for each in offered) else None,
+        "logging": types.LoggingCapability()
+        if everything or any(each.logging is not None for each in offered)
+        else None,
         "completions": types.CompletionsCapability()
         if everything or any(each.completions is not None for each in offered)
         else None,

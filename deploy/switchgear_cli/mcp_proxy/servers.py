@@ -103,7 +103,8 @@ def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
     unknown = next((name for name in only if name not in entries), None)
     if unknown is not None:
         raise WrongUsageError(
-            f"{path} has no server {unknown!r}.", hint=f"It has {', '.join(sorted(entries))}: give one of them to --only."
+            f"{path} has no server {unknown!r}.",
+            hint=f"It has {', '.join(sorted(entries))}: give one of them to --only.",
         )
     found = [_of_entry(path, name, entry) for name, entry in entries.items() if not only or name in only]
     return [each for each in found if each is not None] or _none_enabled(path)
@@ -121,7 +122,9 @@ def _of_entry(path: Path, name: str, entry: Any) -> Server | None:
     if entry.get("disabled") is True:
         return None
     if is_wrapped(entry):
-        raise WrongUsageError(f"{where} runs behind the proxy already.", hint="Undo that with --unwrap, or leave it out.")
+        raise WrongUsageError(
+            f"{where} runs behind the proxy already.", hint="Undo that with --unwrap, or leave it out."
+        )
     entry = _expanded(where, entry)
     command, url = entry.get("command"), entry.get("url")
     if isinstance(command, str) and command:
@@ -162,10 +165,13 @@ def _variable(where: str, found: re.Match[str]) -> str:
 
 def _checked(name: str | None) -> str:
     if name is None:
-        raise WrongUsageError("The server needs a name.", hint=f"Its circuits are mcp:NAME:TOOL. Write e.g. {_EXAMPLE}.")
+        raise WrongUsageError(
+            "The server needs a name.", hint=f"Its circuits are mcp:NAME:TOOL. Write e.g. {_EXAMPLE}."
+        )
     if not _NAME.fullmatch(name):
         raise WrongUsageError(
-            f"The server can't have the name {name!r}.", hint="Use letters, digits, dots, hyphens and underscores, at most 64."
+            f"The server can't have the name {name!r}.",
+            hint="Use letters, digits, dots, hyphens and underscores, at most 64.",
         )
     return name
 

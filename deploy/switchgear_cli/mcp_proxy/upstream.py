@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import ProgressFnT
-from pydantic import TypeAdapter, ValidationError
+from pydantic import RootModel, ValidationError
 
 from switchgear_cli.mcp_proxy.connection import Client, Connection, shown_status
 from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
@@ -27,11 +27,18 @@ STEADY_S: Final = 60.0
 _JITTER: Final = 0.2
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
-_RAW: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
 _SESSION_GONE: Final = "Session terminated"
 """The SDK's text for a session that the server doesn't know any more."""
 _STATUS: Final = "Server returned an error response"
 """The SDK's text for a status of HTTP, which it doesn't say."""
+
+
+class _Request(types.Request[dict[str, Any], str]):
+    """Any request, as it is."""
+
+
+class _Answer(RootModel[dict[str, Any]]):
+    """Any result, as it is."""
 
 
 class Upstream:
@@ -123,14 +130,14 @@ class Upstream:
         meta = {key: value for key, value in ((params or {}).get("_meta") or {}).items() if key != "progressToken"}
         if meta:
             sent["_meta"] = meta
-        request: types.Request[Any, Any] = types.Request(method=method, params=sent)
+        request = _Request(method=method, params=sent)
         for attempt in (1, 2):
             session = await self.connect()
             connection = self._connection
             assert connection is not None
             try:
                 result = await session.send_request(
-                    request, _RAW, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
+                    request, _Answer, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
                 )
             except MCPError as error:
                 if error.message == _SESSION_GONE and attempt == 1 and self._connection is connection:
@@ -141,10 +148,11 @@ class Upstream:
                 await self._raise(connection, error)
             except ValidationError:
                 raise MCPError(
-                    types.INTERNAL_ERROR, f"The server {self.server.name} answered {method} with a result that is not valid."
+                    types.INTERNAL_ERROR,
+                    f"The server {self.server.name} answered {method} with a result that is not valid.",
                 ) from None
             self._remember(method, params)
-            return result
+            return result.root
         raise AssertionError
 
     async def pages(self, method: str, key: str) -> list[dict[str, Any]]:
@@ -188,7 +196,7 @@ class Upstream:
         wanted += [("resources/subscribe", {"uri": uri}) for uri in self._subscribed]
         for method, params in wanted:
             try:
-                await session.send_request(types.Request(method=method, params=params), _RAW)
+                await session.send_request(_Request(method=method, params=params), _Answer)
             except MCPError as error:
                 log.warning("The server %s refused %s after a restart: %s", self.server.name, method, error.message)
 
@@ -211,7 +219,9 @@ class Upstream:
             if not connection.alive:
                 await connection.ended()
                 self._lost(connection)
-                raise ServerDownError(f"The server {name} {self._reason or 'has ended'}. The call was under way.") from None
+                raise ServerDownError(
+                    f"The server {name} {self._reason or 'has ended'}. The call was under way."
+                ) from None
             raise ServerDownError(f"The server {name} ended the answer: {error.message}.") from None
         status = connection.ending.status_code
         if error.message == _STATUS and status is not None:
