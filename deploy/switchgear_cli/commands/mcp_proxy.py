@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from switchgear_schemas.settings import load_settings
 if TYPE_CHECKING:
     from switchgear_cli.mcp_proxy.servers import Server
 
+_LOUD: Final = ("fastmcp", "httpx2", "mcp.client", "mcp.server")
 _MODULES: Final = frozenset({"fastmcp", "mcp", "mcp_types", "httpx2", "uvicorn", "anyio"})
 
 
@@ -36,6 +38,7 @@ def mcp_proxy(
     call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
     fallback: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    policy_file: Path | None = None,
     wrap: Path | None = None,
     unwrap: Path | None = None,
     log_level: str | None = None,
@@ -60,6 +63,7 @@ def mcp_proxy(
         call_timeout: The longest wait for a server's answer, in seconds.
         fallback: TOOL=OTHER: call another tool while the first one's circuit is open. Can be repeated.
         terminal_after: Answer with a protocol error when this many calls of a client were refused.
+        policy_file: Policies of this process's circuits, TOML or YAML.
         wrap: Rewrite this client's configuration so that each server runs behind the proxy.
         unwrap: Undo that.
         log_level: debug, info, warning or error.
@@ -85,10 +89,19 @@ def mcp_proxy(
             "The proxy needs FastMCP, which is not installed.",
             hint="Install switchgear with its extra: switchgear[mcp-proxy].",
         ) from None
-    settings = load_settings(log_level=log_level, log_format=log_format)
+    settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
     configure_client_logging(settings)
-    run(Options(servers, _host_and_port(http), call_timeout, terminal_after, _chains(fallback)))
+    _quiet_libraries()
+    run(Options(servers, _host_and_port(http), call_timeout, terminal_after, _chains(fallback), settings.policy_file))
     return 0
+
+
+def _quiet_libraries() -> None:
+    """Leave out what the libraries log about failures of servers: the proxy logs a sentence itself."""
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("fastmcp").handlers[:] = []
+    logging.getLogger("fastmcp").propagate = True
 
 
 def _servers(

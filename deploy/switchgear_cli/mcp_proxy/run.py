@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -16,6 +17,7 @@ from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 
 from switchgear import FunctionHooks, Switchgear
+from switchgear.policies import PolicySet
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.stdio import standard_streams
@@ -40,6 +42,8 @@ class Options:
     terminal_after: int | None = None
     fallbacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By the names that clients know."""
+    policy_file: Path | None = None
+    """Policies of this process's own circuits. None: the default."""
 
 
 def run(options: Options) -> None:
@@ -53,7 +57,7 @@ def run(options: Options) -> None:
 
 async def _run(options: Options) -> None:
     watch = Watch()
-    gear = _client(watch)
+    gear = _client(watch, options.policy_file)
     try:
         proxy = ProxyServer(
             options.servers, gear, limit_s=options.call_timeout_s, terminal_after=options.terminal_after
@@ -72,13 +76,16 @@ async def _run(options: Options) -> None:
         await asyncio.to_thread(gear.close, _FLUSH_LIMIT_S)
 
 
-def _client(watch: Watch) -> Switchgear:
+def _client(watch: Watch, policy_file: Path | None) -> Switchgear:
     """Return the client of the fleet if brokers are configured, else one of this process alone."""
-    hooks = [FunctionHooks(on_transition=watch.on_transition)]
+    given: dict[str, Any] = {
+        "hooks": [FunctionHooks(on_transition=watch.on_transition)],
+        "local_policies": None if policy_file is None else PolicySet.load(policy_file),
+    }
     settings = load_client_settings()
     if settings.local or "kafka_bootstrap_servers" not in settings.model_fields_set:
-        return Switchgear.from_env(bootstrap_servers=None, hooks=hooks)
-    return Switchgear.from_env(hooks=hooks)
+        given["bootstrap_servers"] = None
+    return Switchgear.from_env(**given)
 
 
 async def _until_stopped(serving: Awaitable[None], watching: Awaitable[None]) -> None:
