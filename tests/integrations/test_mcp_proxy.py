@@ -268,7 +268,7 @@ async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_i
     ],
 )
 def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(words, sentence, tmp_path):
-    (tmp_path / "bad.json").write_text("{,}")
+    (tmp_path / "bad.json").write_text('{"mcpServers": ')
     (tmp_path / "good.json").write_text('{"mcpServers": {"github": {"command": "python"}}}')
     done = subprocess.run(
         [*PROXY, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False

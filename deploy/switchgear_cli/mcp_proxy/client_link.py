@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -27,6 +28,8 @@ _LIST_CHANGED: Final = (
 )
 _READY_LIMIT_S: Final = 30.0
 """The longest wait until a client says that it is initialized."""
+_SEND_LIMIT_S: Final = 5.0
+"""The longest wait until a client reads a notification."""
 
 
 class ClientLink:
@@ -101,18 +104,18 @@ class ClientLink:
         if isinstance(notification, types.ToolListChangedNotification):
             self.stale.add(server)
         session, related = self._channel()
-        await session.send_notification(notification, None if isinstance(notification, _LIST_CHANGED) else related)
+        await _send(session, notification, None if isinstance(notification, _LIST_CHANGED) else related)
 
     async def tools_changed(self) -> None:
         """Let the client list the tools again."""
-        await self._session.send_notification(types.ToolListChangedNotification())
+        await _send(self._session, types.ToolListChangedNotification())
 
     async def connected(self, server: str) -> None:
         """Let the client list everything again if a server comes later, or again: it may have changed."""
         self.stale.add(server)
         if self.greeted:
             for kind in _LIST_CHANGED:
-                await self._session.send_notification(kind())
+                await _send(self._session, kind())
 
     async def close(self) -> None:
         """End the connections to the servers."""
@@ -124,3 +127,9 @@ class ClientLink:
             context = next(reversed(self._current.values()))
             return context.session, context.request_id
         return self._session, None
+
+
+async def _send(session: ServerSession, notification: Any, related: types.RequestId | None = None) -> None:
+    """Send a notification. If the client doesn't read, it is left out."""
+    with anyio.move_on_after(_SEND_LIMIT_S), suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await session.send_notification(notification, related)

@@ -30,8 +30,8 @@ from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 START_LIMIT_S: Final = 60.0
 """The longest time for a server to start and to answer the first request."""
-_STOP_LIMIT_S: Final = 6.0
-"""The SDK gives a process 2 s to end by itself and 2 s after SIGTERM, then it kills it."""
+_STOP_LIMIT_S: Final = 4.8
+"""The SDK gives a process 2 s to end by itself and 2 s after SIGTERM, then it kills it. It gives a connection 5 s to end."""
 _STDERR_LIMIT_S: Final = 0.5
 _MOST_STDERR: Final = 300
 """Characters of the last line of standard error in a message."""
@@ -110,7 +110,7 @@ class Ending:
 
     reason: str = ""
     status_code: int | None = None
-    """The last status of HTTP that was an error."""
+    """The status of the last answer over HTTP, if it was an error."""
 
 
 class Connection:
@@ -161,9 +161,10 @@ class Connection:
         self._ended.set()
         if not self._ready.done():
             self._task.cancel()
-        _, waiting = await asyncio.wait({self._task}, timeout=_STOP_LIMIT_S)
-        for each in waiting:
-            each.cancel()
+        try:
+            await asyncio.wait({self._task}, timeout=_STOP_LIMIT_S)
+        finally:
+            self._task.cancel()  # has no effect on a task that is done
 
     async def _run(self) -> None:
         try:
@@ -175,8 +176,8 @@ class Connection:
                     await session.initialize()
                     await self._prepare(session)
                 self.session = session
-                self._ready.set_result(None)
                 await self._client.connected(self.server.name)
+                self._ready.set_result(None)
                 await self._ended.wait()
                 self.session = None
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is described
@@ -222,8 +223,8 @@ class Connection:
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # A server without a stream for its own messages answers the GET with 405, which is not an error.
-        if response.status_code >= 400 and response.request.method == "POST":
-            self.ending.status_code = response.status_code
+        if response.request.method == "POST":
+            self.ending.status_code = response.status_code if response.is_error else None
 
     def _described(self, error: BaseException | None) -> str:
         """Return why the connection ended, for a sentence that begins with the server."""

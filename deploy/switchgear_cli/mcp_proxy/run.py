@@ -130,7 +130,13 @@ async def _serve_http(proxy: ProxyServer, host: str, port: int) -> None:
     log.warning(
         "The proxy serves http://%s:%s%s.", f"[{host}]" if ":" in host else host, listening.getsockname()[1], PATH
     )
-    await _Uvicorn(config).serve(sockets=[listening])
+    server = _Uvicorn(config)
+    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=_STOP_LIMIT_S)
 
 
 class _Uvicorn(uvicorn.Server):

@@ -136,10 +136,14 @@ class ProxyServer(FastMCP):
                 raise
             found = []
         except _FAILURES as error:
-            log.warning("The tools of %s are those of before. %s", name, error)
             if name in link.tools:
                 return
-            found = self._listed.get((name, "tools"), [])
+            known = self._listed.get((name, "tools"))
+            if known is None and not asked:
+                raise  # so that a call of any name goes through a circuit
+            log.warning("The tools of %s are those of before. %s", name, error)
+            found = known or []
+            link.stale.add(name)
         link.tools[name] = types.ListToolsResult.model_validate({"tools": found}).tools
 
     # -- everything else ----------------------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
 _SESSION_GONE: Final = "Session terminated"
 """The SDK's text for a session that the server doesn't know any more."""
+_CLOSED: Final = "Connection closed"
+"""The SDK's text for a connection that has ended."""
+_NOT_FOUND: Final = 404
 _STATUS: Final = "Server returned an error response"
 """The SDK's text for a status of HTTP, which it doesn't say."""
 
@@ -140,10 +143,11 @@ class Upstream:
                     request, _Answer, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
                 )
             except MCPError as error:
-                if error.message == _SESSION_GONE and attempt == 1 and self._connection is connection:
-                    # The server was restarted. It has not looked at the request.
-                    self._connection = None
-                    await connection.close()
+                if attempt == 1 and (error.message == _SESSION_GONE or connection.ending.status_code == _NOT_FOUND):
+                    # The server has forgotten the session, and has not looked at the request.
+                    if self._connection is connection:
+                        self._connection = None
+                        await connection.close()
                     continue
                 await self._raise(connection, error)
             except ValidationError:
@@ -216,7 +220,7 @@ class Upstream:
         if error.code == types.REQUEST_TIMEOUT:
             raise ServerSilentError(f"The server {name} did not answer within {self._limit_s:g} s.") from None
         if error.code == types.CONNECTION_CLOSED:
-            if not connection.alive:
+            if error.message == _CLOSED or not connection.alive:
                 await connection.ended()
                 self._lost(connection)
                 raise ServerDownError(
