@@ -98,7 +98,7 @@ class _Session(ClientSession):
             message_handler=on_message,
             client_info=client.params.client_info,
         )
-        self._of_client = client.params.capabilities
+        self._of_client = client.params.capabilities.model_copy(update={"tasks": None})
 
     def _build_capabilities(self, version: str) -> types.ClientCapabilities:  # noqa: ARG002 - the SDK's signature
         return self._of_client

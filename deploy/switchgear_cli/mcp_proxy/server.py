@@ -118,8 +118,6 @@ class ProxyServer(FastMCP):
         if arguments or "arguments" in params:
             params["arguments"] = arguments or {}
         raw = await self._request(link, upstream, context, "tools/call", params)
-        if "content" not in raw:  # a task, for example
-            return types.CreateTaskResult.model_validate(raw)
         return ToolResult.from_mcp_result(types.CallToolResult.model_validate(raw))
 
     async def _refresh(self, link: ClientLink, upstream: Upstream, *, asked: bool) -> None:
@@ -139,10 +137,13 @@ class ProxyServer(FastMCP):
             if name in link.tools:
                 return
             known = self._listed.get((name, "tools"))
-            if known is None and not asked:
+            if known is None:
+                if asked:
+                    log.warning("The tools of %s are not known. %s", name, error)
+                    return
                 raise  # so that a call of any name goes through a circuit
             log.warning("The tools of %s are those of before. %s", name, error)
-            found = known or []
+            found = known
             link.stale.add(name)
         link.tools[name] = types.ListToolsResult.model_validate({"tools": found}).tools
 
@@ -403,7 +404,9 @@ def _capabilities(known: Sequence[types.InitializeResult], *, complete: bool) ->
         else None,
     }
     if len(offered) == 1 and complete:
-        return offered[0].model_copy(update=found | {"prompts": offered[0].prompts, "resources": offered[0].resources})
+        # Tasks are not passed on: the SDK doesn't read their results any more.
+        own = {"prompts": offered[0].prompts, "resources": offered[0].resources, "tasks": None}
+        return offered[0].model_copy(update=found | own)
     return types.ServerCapabilities(**found)
 
 
