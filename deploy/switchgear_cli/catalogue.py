@@ -29,6 +29,7 @@ COMMANDS: Final = (
     Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
     Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
     Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
+    Entry("mcp-proxy", "mcp_proxy:mcp_proxy", RUN, "Guard the tools of MCP servers with circuit breakers."),
     Entry("hook", "hook:hook", RUN, "Guard the tools of Claude Code with circuit breakers."),
     Entry("tools", "reads:tools", ASK, "List the tools with their calls, errors and latency."),
     Entry("tool", "reads:tool", ASK, "Report one tool's health."),

@@ -1,0 +1,175 @@
+"""``switchgear mcp-proxy``: a circuit breaker in front of MCP servers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.mcp_proxy import servers as known
+from switchgear_cli.mcp_proxy.wrap import Report, unwrap_file, wrap_file
+from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.settings import load_settings
+
+if TYPE_CHECKING:
+    from switchgear_cli.mcp_proxy.servers import Server
+
+_LOUD: Final = ("fastmcp", "httpx2", "mcp.client", "mcp.server")
+_MODULES: Final = frozenset({"fastmcp", "mcp", "mcp_types", "httpx2", "uvicorn", "anyio"})
+
+
+def mcp_proxy(
+    *words: Annotated[str, Parameter(allow_leading_hyphen=False)],
+    name: str | None = None,
+    url: str | None = None,
+    url_env: str | None = None,
+    header: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    header_env: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    config: Path | None = None,
+    only: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    http: str | None = None,
+    call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
+    fallback: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    policy_file: Path | None = None,
+    wrap: Path | None = None,
+    unwrap: Path | None = None,
+    log_level: str | None = None,
+    log_format: str | None = None,
+) -> int:
+    """Guard the tools of an MCP server with circuit breakers, without a change to the server or its clients.
+
+    Give the proxy to a client in place of the server: `switchgear mcp-proxy --name github -- npx -y @some/server`, or with the
+    address of a server. Each tool has the circuit mcp:NAME:TOOL. Without SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS the circuits are of
+    this process alone.
+
+    Args:
+        words: After --, the command that starts the server. Or its address.
+        name: The server's name in the circuits.
+        url: The server's address.
+        url_env: The environment variable that holds the address.
+        header: A header for the server, like "Authorization: Bearer TOKEN". Can be repeated.
+        header_env: The environment variable that holds such a header. Can be repeated.
+        config: A client's configuration with mcpServers. All its servers become one.
+        only: A server of the configuration to take. Can be repeated.
+        http: Serve HTTP at this host:port, path /mcp, instead of standard input and output.
+        call_timeout: The longest wait for a server's answer, in seconds.
+        fallback: TOOL=OTHER: call another tool while the first one's circuit is open. Can be repeated.
+        terminal_after: Answer with a protocol error when this many calls of a client were refused.
+        policy_file: Policies of this process's circuits, TOML or YAML.
+        wrap: Rewrite this client's configuration so that each server runs behind the proxy.
+        unwrap: Undo that.
+        log_level: debug, info, warning or error.
+        log_format: console or json.
+    """
+    if wrap is not None or unwrap is not None:
+        if (wrap is not None and unwrap is not None) or words or config is not None:
+            raise WrongUsageError("--wrap and --unwrap only rewrite a file.", hint="Give one of them alone.")
+        if wrap is not None:
+            _report(wrap_file(wrap), "wrapped")
+        elif unwrap is not None:
+            _report(unwrap_file(unwrap), "unwrapped")
+        return 0
+    servers = _servers(
+        words, name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), config, only
+    )
+    try:
+        from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415 - fastmcp takes half a second to import
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _MODULES:
+            raise
+        raise SwitchgearError(
+            "The proxy needs FastMCP, which is not installed.",
+            hint="Install switchgear with its extra: switchgear[mcp-proxy].",
+        ) from None
+    settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
+    configure_client_logging(settings)
+    _quiet_libraries()
+    run(Options(servers, _host_and_port(http), call_timeout, terminal_after, _chains(fallback), settings.policy_file))
+    return 0
+
+
+def _quiet_libraries() -> None:
+    """Leave out what the libraries log about failures of servers: the proxy logs a sentence itself."""
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("fastmcp").handlers[:] = []
+    logging.getLogger("fastmcp").propagate = True
+
+
+def _servers(
+    words: Sequence[str],
+    name: str | None,
+    url: str | None,
+    headers: Sequence[str],
+    config: Path | None,
+    only: Sequence[str],
+) -> Sequence[Server]:
+    if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
+        url, words = words[0], ()
+    if (bool(words), url is not None, config is not None).count(True) != 1:
+        raise WrongUsageError(
+            "The proxy needs a server: a command after --, an address or --config, and one of them only.",
+            hint="Write e.g. switchgear mcp-proxy --name github -- npx -y @some/server.",
+        )
+    if headers and url is None:
+        raise WrongUsageError("Headers are for a server at an address.", hint="Leave out --header and --header-env.")
+    if only and config is None:
+        raise WrongUsageError("--only is for --config.", hint="Leave it out.")
+    if config is not None:
+        if name is not None:
+            raise WrongUsageError("The names of the servers are in the configuration.", hint="Use --only, not --name.")
+        return known.of_file(config, only)
+    return [known.of_url(name, url, headers) if url is not None else known.of_command(name, words)]
+
+
+def _variable(option: str, name: str | None) -> str | None:
+    if name is None:
+        return None
+    value = os.environ.get(name)
+    if not value:
+        raise WrongUsageError(f"{option} names the environment variable {name}, which is not set.")
+    return value
+
+
+def _variables(names: Sequence[str]) -> list[str]:
+    return [value for name in names if (value := _variable("--header-env", name)) is not None]
+
+
+def _host_and_port(http: str | None) -> tuple[str, int] | None:
+    if http is None:
+        return None
+    host, colon, port = http.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise WrongUsageError(f"--http {http!r} is not a host and a port.", hint="Write e.g. --http 127.0.0.1:8765.")
+    return host.strip("[]"), int(port)
+
+
+def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
+    chains: dict[str, list[str]] = {}
+    for each in fallbacks:
+        tool, equals, other = each.partition("=")
+        if not (equals and tool and other):
+            raise WrongUsageError(
+                f"--fallback {each!r} is not TOOL=OTHER.", hint="Write e.g. --fallback search=backup_search."
+            )
+        chains.setdefault(tool, []).append(other)
+    return chains
+
+
+def _report(report: Report, done: str) -> None:
+    for each in report.left:
+        print(f"{each.name}: not {done}. {each.reason}")
+    if not report.changed:
+        print(f"{report.path} is unchanged.")
+        return
+    print(f"{', '.join(report.changed)}: {done} in {report.path}. Restart the client.")
+    if report.backup is not None:
+        print(f"The former content is in {report.backup}.")

@@ -1,0 +1,299 @@
+"""One connection to a server: the transport, the session of the SDK in it, and why it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import anyio
+import httpx2
+import mcp_types as types
+from mcp import ClientSession, MCPError
+from mcp.client.session import ClientRequestContext
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
+
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+START_LIMIT_S: Final = 60.0
+"""The longest time for a server to start and to answer the first request."""
+_STOP_LIMIT_S: Final = 4.8
+"""The SDK gives a process 2 s to end by itself and 2 s after SIGTERM, then it kills it. It gives a connection 5 s to end."""
+_STDERR_LIMIT_S: Final = 0.5
+_MOST_STDERR: Final = 300
+"""Characters of the last line of standard error in a message."""
+
+
+class Client(Protocol):
+    """The client of the proxy, which answers a server's requests and gets its notifications."""
+
+    params: types.InitializeRequestParams
+    """What the client said about itself."""
+
+    async def ask(self, request: Any, result: Any, context: ClientRequestContext) -> Any:
+        """Let the client answer a request of a server."""
+
+    async def connected(self, server: str) -> None:
+        """Note that a server can be used, for the first time or again."""
+
+    async def receive(self, server: str, notification: Any) -> None:
+        """Pass a notification of a server on to the client."""
+
+
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """Notices the end of the connection."""
+
+    def __init__(self, read: Any, write: Any, ended: asyncio.Event) -> None:
+        super().__init__(read, write)
+        self._ended = ended
+
+    async def run(self, *args: Any, **options: Any) -> None:
+        """Read messages until the connection ends."""
+        try:
+            await super().run(*args, **options)
+        finally:
+            self._ended.set()
+
+
+class _Session(ClientSession):
+    """Is to the server what the client is to the proxy: with its name and its capabilities."""
+
+    def __init__(self, server: str, read: Any, write: Any, client: Client, ended: asyncio.Event) -> None:
+        async def sampling(context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
+            kind = types.CreateMessageResult if params.tools is None else types.CreateMessageResultWithTools
+            return await client.ask(types.CreateMessageRequest(params=params), kind, context)
+
+        async def elicitation(context: ClientRequestContext, params: types.ElicitRequestParams) -> Any:
+            return await client.ask(types.ElicitRequest(params=params), types.ElicitResult, context)
+
+        async def roots(context: ClientRequestContext) -> Any:
+            return await client.ask(types.ListRootsRequest(), types.ListRootsResult, context)
+
+        bad_lines = BoundedLog(log)
+
+        async def on_message(message: types.ServerNotification | Exception) -> None:
+            if isinstance(message, Exception):
+                bad_lines.warning(f"The server {server} sent something that is not a message of MCP. It is skipped.")
+            else:
+                await client.receive(server, message)
+
+        super().__init__(
+            dispatcher=_Dispatcher(read, write, ended),
+            sampling_callback=sampling,
+            elicitation_callback=elicitation,
+            list_roots_callback=roots,
+            message_handler=on_message,
+            client_info=client.params.client_info,
+        )
+        self._of_client = client.params.capabilities.model_copy(update={"tasks": None})
+
+    def _build_capabilities(self, version: str) -> types.ClientCapabilities:  # noqa: ARG002 - the SDK's signature
+        return self._of_client
+
+
+@dataclass
+class Ending:
+    """Why a connection ended."""
+
+    reason: str = ""
+    status_code: int | None = None
+    """The status of the last answer over HTTP, if it was an error."""
+
+
+class Connection:
+    """A started connection. ``await connection.started()``, then use ``session`` until ``alive`` is false.
+
+    Args:
+        server: The server.
+        client: The client of the proxy.
+        prepare: Called with the session before anybody uses it.
+    """
+
+    def __init__(self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]]) -> None:
+        self.server = server
+        self.session: ClientSession | None = None
+        self.ending = Ending()
+        self.headers: dict[str, str] = {}
+        """Of the client's last request. They are sent on to a server at an address."""
+        self._client, self._prepare = client, prepare
+        self._ended = asyncio.Event()
+        self._stderr = _Stderr() if isinstance(server, CommandServer) else None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Not in the context of the request that happens to be first: the connection outlives it.
+        self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be sent."""
+        return self.session is not None and not self._ended.is_set() and not self._task.done()
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is not known yet if the server can be used."""
+        return not self._ready.done()
+
+    async def started(self) -> bool:
+        """Wait until the server can be used. Return false if it can't; ``ending`` says why."""
+        await asyncio.wait({self._ready}, timeout=START_LIMIT_S + _STOP_LIMIT_S)
+        return self.session is not None
+
+    async def ended(self) -> Ending:
+        """Wait for the end of a connection that broke, and return the reason."""
+        self._ended.set()
+        await asyncio.wait({self._task}, timeout=_STOP_LIMIT_S)
+        return self.ending
+
+    async def close(self) -> None:
+        """End the connection and the server's process."""
+        self._ended.set()
+        if not self._ready.done():
+            self._task.cancel()
+        try:
+            await asyncio.wait({self._task}, timeout=_STOP_LIMIT_S)
+        finally:
+            self._task.cancel()  # has no effect on a task that is done
+
+    async def _run(self) -> None:
+        try:
+            async with (
+                self._transport() as (read, write),
+                _Session(self.server.name, read, write, self._client, self._ended) as session,
+            ):
+                with anyio.fail_after(START_LIMIT_S):
+                    await session.initialize()
+                    await self._prepare(session)
+                self.session = session
+                await self._client.connected(self.server.name)
+                self._ready.set_result(None)
+                await self._ended.wait()
+                self.session = None
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is described
+            self.ending.reason = self._described(error)
+        finally:
+            self.session = None
+            self._ended.set()
+            if self._stderr is not None:
+                self._stderr.close()
+            if not self.ending.reason:
+                self.ending.reason = self._described(None)
+            if not self._ready.done():
+                self._ready.set_result(None)
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
+        if isinstance(self.server, CommandServer):
+            assert self._stderr is not None
+            started = StdioServerParameters(
+                command=self.server.command,
+                args=list(self.server.args),
+                env={**os.environ, **self.server.env},
+                cwd=self.server.folder,
+                encoding_error_handler="replace",
+            )
+            async with stdio_client(started, errlog=self._stderr.file) as (read, write):
+                self._stderr.close()  # the server has it
+                yield read, write
+        else:
+            timeout = httpx2.Timeout(30.0, read=None)  # each request has its own limit
+            async with create_mcp_http_client(headers=dict(self.server.headers), timeout=timeout) as http:
+                http.event_hooks["request"].append(self._add_headers)
+                http.event_hooks["response"].append(self._note_status)
+                async with streamable_http_client(self.server.url, http_client=http) as (read, write):
+                    yield read, write
+
+    async def _add_headers(self, request: httpx2.Request) -> None:
+        assert isinstance(self.server, UrlServer)
+        own = {name.lower() for name in self.server.headers}
+        for name, value in self.headers.items():
+            if name not in own and (name == "authorization" or name not in request.headers):
+                request.headers[name] = value
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        # A server without a stream for its own messages answers the GET with 405, which is not an error.
+        if response.request.method == "POST":
+            self.ending.status_code = response.status_code if response.is_error else None
+
+    def _described(self, error: BaseException | None) -> str:
+        """Return why the connection ended, for a sentence that begins with the server."""
+        cause = _innermost(error)
+        if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED and self.ending.status_code is None:
+            return f"refused the connection: {cause.message}"
+        return self._process_described(cause) if self._stderr is not None else self._url_described(cause)
+
+    def _process_described(self, cause: BaseException | None) -> str:
+        if isinstance(cause, TimeoutError):
+            return f"did not answer within {START_LIMIT_S:g} s"
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"can't be started: {cause.strerror}"
+        assert self._stderr is not None
+        last = self._stderr.last_line()
+        return f"has ended; its last words were: {last}" if last else "has ended"
+
+    def _url_described(self, cause: BaseException | None) -> str:
+        assert isinstance(self.server, UrlServer)
+        if self.ending.status_code is not None:
+            return f"answered with HTTP {shown_status(self.ending.status_code)} at {self.server.shown_url}"
+        if isinstance(cause, TimeoutError | httpx2.TimeoutException):
+            return f"did not answer at {self.server.shown_url}"
+        return f"can't be reached at {self.server.shown_url}" + (f": {cause}" if str(cause or "") else "")
+
+
+class _Stderr:
+    """Passes a server's standard error on, and remembers its last line."""
+
+    def __init__(self) -> None:
+        reading, writing = os.pipe()
+        self.file = os.fdopen(writing, "w")
+        self._last = b""
+        # A thread, because whoever reads our standard error may be slow.
+        self._thread = threading.Thread(target=self._copy, args=(reading,), name="stderr of a server", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close our end. The thread ends when the server has closed its own."""
+        with suppress(OSError):
+            self.file.close()
+
+    def last_line(self) -> str:
+        """Return the last line that isn't empty, shortened. It waits a moment for the server's last words."""
+        self._thread.join(_STDERR_LIMIT_S)
+        text = self._last.decode(errors="replace").strip()
+        return text if len(text) <= _MOST_STDERR else f"{text[:_MOST_STDERR]}…"
+
+    def _copy(self, reading: int) -> None:
+        with os.fdopen(reading, "rb") as lines:
+            while line := lines.readline(65_536):
+                if line.strip():
+                    self._last = line
+                with suppress(OSError, ValueError):
+                    sys.stderr.buffer.write(line)
+                    sys.stderr.buffer.flush()
+
+
+def shown_status(status_code: int) -> str:
+    """Return a status of HTTP with its name."""
+    with suppress(ValueError):
+        return f"{status_code} {HTTPStatus(status_code).phrase}"
+    return str(status_code)
+
+
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """Return the cause within exception groups: the first that isn't a cancellation."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next(
+            (each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)), error.exceptions[0]
+        )
+    return error

@@ -1,0 +1,50 @@
+"""Servers and clients of other people, in the versions that the tests are made for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+FROM_PYPI: Final = ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24")
+FROM_NPM: Final = (
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/sdk@1.32.2",
+    "@modelcontextprotocol/conformance@0.1.10",  # later ones need Node.js 22
+)
+_LIMIT_S: Final = 300
+
+
+def install_python(folder: Path) -> Path:
+    """Install the servers from PyPI into an environment of their own. Return the folder with their commands."""
+    target = folder / "python"
+    if uv := shutil.which("uv"):
+        _run(uv, "venv", "-q", "--python", sys.executable, str(target))
+        _run(uv, "pip", "install", "-q", "--python", str(target / "bin/python"), *FROM_PYPI)
+    else:
+        _run(sys.executable, "-m", "venv", str(target))
+        _run(str(target / "bin/pip"), "install", "-q", *FROM_PYPI)
+    return target / "bin"
+
+
+def install_node(folder: Path) -> Path:
+    """Install what comes from npm. Return the folder with ``node_modules``."""
+    target = folder / "node"
+    target.mkdir()
+    _run(
+        shutil.which("npm") or "npm",
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--prefix",
+        str(target),
+        *FROM_NPM,
+    )
+    return target
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, timeout=_LIMIT_S, stdout=subprocess.DEVNULL)
