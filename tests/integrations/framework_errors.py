@@ -16,6 +16,7 @@ MODULES = {
     "claude-agent-sdk": "claude_agent_sdk",
     "google-adk": "google.adk",
     "langchain": "langchain_core",
+    "mcp": "mcp_types",  # from version 2 on
     "openai-agents": "agents",
     "pydantic-ai": "pydantic_ai",
 }

@@ -11,8 +11,8 @@ from uv import find_uv_bin
 from tests.integrations.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, rows, run, shown_rows
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("environment", NEWEST, ids=lambda each: each.name)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("environment", NEWEST, ids=lambda each: each.title)
 def test_adapter_passes_the_suite_and_its_own_tests(environment, tmp_path):
     found = run(environment, tmp_path)
     assert not found.failures, found.output

@@ -94,7 +94,9 @@ class ReaderClient:
         )
         if not ok:
             reason = answer[:_ERROR_BYTES].decode("utf-8", "replace")
-            if str(self._process.engine) in reason:  # queries name tables, only the engine itself names files
+            if (
+                f"{self._process.engine}/store/" in reason
+            ):  # queries name tables, only the engine itself names their files
                 log.warning("a reader's snapshot could not be read", error=reason)
                 raise SnapshotError("The stored rows changed during the query.", hint="Try again.")
             raise DatabaseError(reason)
