@@ -158,10 +158,11 @@ def python_of(environment: Environment) -> Path:
 def run(environment: Environment, folder: Path, *arguments: str) -> Results:
     """Run the tests of an environment. ``folder`` is for its report, ``arguments`` are for pytest."""
     report = folder / f"{environment.title}.xml"
+    files = environment.tests if environment.older else (*environment.tests, *EVERYWHERE)
     done = subprocess.run(
         [
             str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
-            f"--junitxml={report}", *(str(HERE / name) for name in environment.tests if environment.older else (*environment.tests, *EVERYWHERE)), *arguments,
+            f"--junitxml={report}", *(str(HERE / name) for name in files), *arguments,
         ],
         cwd=ROOT,
         env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name},
