@@ -44,6 +44,7 @@ BENCHES: Final[dict[str, Bench]] = {
         NEZHA / "rpc_calls_nezha.jsonl.gz",
     ),
     "adapters": Bench("What each adapter adds to a tool call of its framework"),
+    "mcp_proxy": Bench("What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP"),
     "fleet_probes": Bench("Probes per recovery at 1, 10 and 50 processes, beside breakers of one process"),
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes",
