@@ -72,7 +72,9 @@ def test_the_command_line_has_commands_with_options():
 
 @pytest.mark.parametrize("option", NAMED, ids=lambda option: f"{option.command} {option.argument.name}")
 def test_an_option_has_the_one_name_of_its_meaning(option):
-    of_a_server = option.command == "mcp-proxy" and option.argument.name == "--url"  # neither of our API nor of the store
+    of_a_server = (
+        option.command == "mcp-proxy" and option.argument.name == "--url"
+    )  # neither of our API nor of the store
     assert option.argument.name not in OTHER_NAMES or of_a_server
     for says, name in SPELLINGS.items():
         if re.search(says, option.help, re.IGNORECASE):
