@@ -34,7 +34,7 @@ from tests.integrations.proxies import (
     until,
 )
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(500)
 BEHIND_PROXY = (*PROXY, "--name", "small", "--", *SMALL)
 
 

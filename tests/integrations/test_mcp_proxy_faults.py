@@ -29,7 +29,7 @@ from tests.integrations.proxies import (
 )
 from tests.integrations.test_mcp_proxy import free_port
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(500)
 NAMED = (*PROXY, "--name", "small")
 
 

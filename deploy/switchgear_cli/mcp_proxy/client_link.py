@@ -114,8 +114,7 @@ class ClientLink:
         """Let the client list everything again if a server comes later, or again: it may have changed."""
         self.stale.add(server)
         if self.greeted:
-            for kind in _LIST_CHANGED:
-                await _send(self._session, kind())
+            await asyncio.gather(*(_send(self._session, kind()) for kind in _LIST_CHANGED))
 
     async def close(self) -> None:
         """End the connections to the servers."""

@@ -11,6 +11,8 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import anyio
+
 MOST_BYTES: Final = 64 * 1_048_576
 """The longest line, which is one message."""
 
@@ -43,8 +45,15 @@ class Output:
         self._writer.write(text.encode())
 
     async def flush(self) -> None:
-        """Wait until there is room for more."""
-        await self._writer.drain()
+        """Wait until there is room for more.
+
+        Raises:
+            ClosedResourceError: The client has gone.
+        """
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            raise anyio.ClosedResourceError from None
 
 
 async def standard_streams() -> tuple[Any, Any]:
