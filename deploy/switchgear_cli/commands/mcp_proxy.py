@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from switchgear_cli.hook.install import own_command
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.mcp_proxy import servers as known
 from switchgear_cli.mcp_proxy.wrap import Report, unwrap_file, wrap_file
@@ -73,7 +74,7 @@ def mcp_proxy(
         if (wrap is not None and unwrap is not None) or words or config is not None:
             raise WrongUsageError("--wrap and --unwrap only rewrite a file.", hint="Give one of them alone.")
         if wrap is not None:
-            _report(wrap_file(wrap), "wrapped")
+            _report(wrap_file(wrap, own_command()), "wrapped")  # clients with windows don't have the PATH of a shell
         elif unwrap is not None:
             _report(unwrap_file(unwrap), "unwrapped")
         return 0
