@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -293,7 +294,7 @@ def test_without_fastmcp_the_command_names_the_extra():
     assert "Traceback" not in done.stderr
 
 
-def test_a_configuration_is_wrapped_and_unwrapped(tmp_path):
+async def test_a_wrapped_configuration_starts_the_server_behind_the_proxy_until_it_is_unwrapped(tmp_path):
     config = tmp_path / "mcp.json"
     before = json.dumps({"mcpServers": {"small": {"command": SMALL[0], "args": [SMALL[1]]}}}, indent=2)
     config.write_text(before)
@@ -303,9 +304,12 @@ def test_a_configuration_is_wrapped_and_unwrapped(tmp_path):
             [*PROXY, *words], env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=True
         ).stdout
 
-    assert "small: wrapped" in proxy("--wrap", str(config))
+    assert "small: wrapped" in await asyncio.to_thread(proxy, "--wrap", str(config))
     entry = json.loads(config.read_text())["mcpServers"]["small"]
-    assert entry["args"][:4] == ["mcp-proxy", "--name", "small", "--"]
-    assert "small: unwrapped" in proxy("--unwrap", str(config))
+    assert entry["args"][-5:] == ["--name", "small", "--", *SMALL]
+    assert Path(entry["command"]).is_absolute() or shutil.which(entry["command"])
+    async with over_stdio([entry["command"], *entry["args"]]) as session:
+        assert text_of(await session.call_tool("echo", {"text": "hello"})) == "hello"
+    assert "small: unwrapped" in await asyncio.to_thread(proxy, "--unwrap", str(config))
     assert config.read_text() == before
     assert not Path(f"{config}.switchgear-backup").exists()
