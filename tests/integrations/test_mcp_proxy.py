@@ -312,4 +312,4 @@ async def test_a_wrapped_configuration_starts_the_server_behind_the_proxy_until_
         assert text_of(await session.call_tool("echo", {"text": "hello"})) == "hello"
     assert "small: unwrapped" in await asyncio.to_thread(proxy, "--unwrap", str(config))
     assert config.read_text() == before
-    assert not Path(f"{config}.switchgear-backup").exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["mcp.json"]
