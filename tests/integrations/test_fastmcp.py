@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.error_handling import RetryMiddleware
+from fastmcp.server.providers.proxy import FastMCPProxy, ProxyClient
 from fastmcp.server.transforms.search import BM25SearchTransform
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_client
@@ -217,35 +216,17 @@ async def test_proxy_counts_the_failures_of_its_upstream_but_not_the_refusals():
     assert [event["error_class"] for event in outer.events(f"mcp:weather:{FORECAST}")] == ["transport", "policy"]
 
 
-UPSTREAM = """
-import os
-from fastmcp import FastMCP
-
-mcp = FastMCP("weather")
-
-@mcp.tool
-def get_forecast(city: str) -> str:
-    if city == "Atlantis":
-        os._exit(1)
-    return f"sunny in {city}"
-
-mcp.run(show_banner=False)
-"""
-
-
-async def test_proxy_opens_the_circuit_of_an_upstream_that_dies(tmp_path):
+async def test_proxy_opens_the_circuit_of_an_upstream_that_goes_away():
     fleet = InMemoryFleet(FIRST)
-    script = tmp_path / "upstream.py"
-    script.write_text(UPSTREAM)
-    proxy = create_proxy(StdioTransport(sys.executable, [str(script)], keep_alive=False))
+    upstream: Any = make_server([SuiteTool()])
+    proxy = FastMCPProxy(client_factory=lambda: ProxyClient(upstream))
     proxy.add_middleware(SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
     async with Client(proxy) as client:
-        found = [
-            text_of(await client.call_tool(FORECAST, {"city": city}, raise_on_error=False))
-            for city in ("Oslo", "Atlantis", "Oslo")
-        ]
-    assert found[0] == "sunny in Oslo"
-    assert f"The tool {FORECAST} is unavailable (circuit open)." in found[2]
+        assert (await client.call_tool(FORECAST, {"city": "Oslo"})).data == "sunny in Oslo"
+        upstream = "http://127.0.0.1:9/mcp"  # nothing listens there
+        await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)
+        refused = await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)
+    assert f"The tool {FORECAST} is unavailable (circuit open)." in text_of(refused)
     assert [event.get("error_class") for event in fleet.events(FORECAST)] == [None, "transport", None]
 
 
