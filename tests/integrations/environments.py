@@ -100,7 +100,11 @@ ENVIRONMENTS: Final = (
         "2.2.0",
         "test_mcp_client.py",
         "test_mcp_server.py",
-        titles={"TestMcpClient": "mcp, client", "TestMcpServer": "mcp, server"},
+        titles={
+            "TestMcpClient": "mcp, client",
+            "TestMcpServer": "mcp, server",
+            "TestLowlevelServer": "mcp, low-level server",
+        },
     ),
     Environment(
         "fastmcp",
