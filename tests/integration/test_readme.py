@@ -15,7 +15,7 @@ from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, FIRST, QUESTIONS, STEPS = snippets("README.md", "sh")
+COMMANDS, FIRST, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
 TOOL = "mcp:stocks:get_quote"
 (EMIT,) = snippets("docs/events.md", "python")
 
@@ -183,3 +183,14 @@ def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(setting
             done = run(*line[1:], "--json", settings=settings)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["circuit"]["state"] == state
+
+
+def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
+    _, command = SERVERS.splitlines()
+    words = shlex.split(command, comments=True)
+    assert words[:3] == ["switchgear", "mcp-proxy", "--wrap"]
+    config = tmp_path / words[3]
+    config.write_text('{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}')
+    done = run("mcp-proxy", "--wrap", str(config))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(config.read_text())["mcpServers"]["time"]["args"][-3:] == ["--", "uvx", "mcp-server-time"]

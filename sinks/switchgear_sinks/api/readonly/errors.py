@@ -21,6 +21,10 @@ _SCOPE: Final = re.compile(r":? (?:Expected one of|In scope SELECT formatQuerySi
 """The rest of a message: ClickHouse's list of every token it knows, or the query that we put around the user's."""
 
 
+_DENIED: Final = "ermission denied"
+"""In an error without a number: the operating system refused a file to the reader's process."""
+
+
 class SqlRefusedError(SwitchgearError):
     """The query does something other than reading the store."""
 
@@ -38,7 +42,7 @@ def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
     code, message = clickhouse_code(error), _SCOPE.sub(".", clickhouse_message(error))
     if "Multi-statements are not allowed" in message:
         return SqlRefusedError("Only one statement at a time.", hint="Send them one by one.")
-    if code in NOT_ALLOWED:
+    if code in NOT_ALLOWED or (code is None and _DENIED in message):
         return SqlRefusedError(message, hint="Only reading the store's own tables is allowed here.")
     if code in TIMED_OUT:
         return SqlLimitError(message, hint="Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS.")
