@@ -22,7 +22,7 @@ _SCOPE: Final = re.compile(r":? (?:Expected one of|In scope SELECT formatQuerySi
 
 
 _DENIED: Final = "ermission denied"
-"""In an error without a number: the operating system refused a file to the reader's process."""
+"""In a failure of the engine: the operating system refused a file to the reader's process."""
 
 
 class SqlRefusedError(SwitchgearError):
@@ -42,13 +42,14 @@ def explain(error: ClickHouseError, *, parsing: bool) -> SwitchgearError:
     code, message = clickhouse_code(error), _SCOPE.sub(".", clickhouse_message(error))
     if "Multi-statements are not allowed" in message:
         return SqlRefusedError("Only one statement at a time.", hint="Send them one by one.")
-    if code in NOT_ALLOWED or (code is None and _DENIED in message):
+    engine_failed = code is None or code in INTERNAL  # without a number, no answer came
+    if code in NOT_ALLOWED or (engine_failed and _DENIED in message):
         return SqlRefusedError(message, hint="Only reading the store's own tables is allowed here.")
     if code in TIMED_OUT:
         return SqlLimitError(message, hint="Narrow the time range, or raise SWITCHGEAR_SQL_MAX_SECONDS.")
     if code in TOO_LARGE:
         return SqlLimitError(message, hint="Aggregate, add a LIMIT, or select fewer columns.")
-    if code is None or code in INTERNAL:  # without a number, no answer came
+    if engine_failed:
         return StoreUnavailableError(
             f"ClickHouse itself failed: {message}", hint="Try again. The query is not the cause."
         )
