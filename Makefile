@@ -61,9 +61,10 @@ setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchgear needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12 …")'
-	@echo "Installing into $(VENV) (once; a minute or two) …"
+	@echo "Installing into $(VENV) (once; up to a minute) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 ## clean: remove what setup and the tests made here
