@@ -1,3 +1,4 @@
+import { LOCAL_FAMILY_DEFAULT, policyOf, type PolicyInput } from "./breaker/policy.js";
 import type { CircuitState } from "./breaker/values.js";
 import type { Classifier } from "./classify/classification.js";
 import { Emitter, type EmitterStatus } from "./emitter/emitter.js";
@@ -31,6 +32,8 @@ const EXIT_TIMEOUT_S = 5;
 export interface LocalOptions {
   /** Policies of the process's own breakers. The default opens after five failures in a row. */
   readonly localPolicies?: LocalPolicies;
+  /** The policy of the process's own breakers of families. The default opens after five failures in a row of more than one tool. */
+  readonly localFamilyPolicy?: PolicyInput;
   /** Which tools belong to a family, the tools of one server. Give it the same value in all processes. */
   readonly familyPattern?: string;
   /** A rule of your own for errors. Null leaves an error to `classify`. */
@@ -127,7 +130,7 @@ export class Switchgear extends Gear {
     const fleet = this.#wire?.fleet ?? null;
     const reporter = new Reporter(this.#clock, fleet, this.#warnings, options.classify, options.redact);
     const local = this.#circuits();
-    const families = new LocalFamilies(local, this.#familyOf, this.#clock.now);
+    const families = new LocalFamilies(local, this.#familyOf, this.#clock.now, policyOf(options.localFamilyPolicy ?? LOCAL_FAMILY_DEFAULT));
     if (fleet !== null) {
       fleet.onFamily = (family, passes) => families.onFleet(family, passes);
     }

@@ -154,7 +154,9 @@ export class Emitter {
         retryAfterS = response.status === 429 || response.status === 503 ? retryAfterIn(response.headers) : null;
         this.#sending = this.#after(batch, response);
       } catch (error) {
-        this.#failed(messageOf(error), error);
+        if (!this.#closed.signal.aborted) {
+          this.#failed(messageOf(error), error);
+        }
         this.#sending = { lines: batch.lines, resent: true };
       }
       if (this.#sending === null) {

@@ -90,7 +90,9 @@ export class Outcomes {
           return;
         }
       } catch (error) {
-        this.warnings.warn("the outcome of a probe could not be sent to the gateway", error);
+        if (!this.#closed.signal.aborted) {
+          this.warnings.warn("the outcome of a probe could not be sent to the gateway", error);
+        }
       }
       await pause(backoff.next(), this.#closed.signal);
       if (this.#closed.signal.aborted || this.clock.now() >= expiresAt) {

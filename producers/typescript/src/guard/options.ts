@@ -11,7 +11,7 @@ export type AnyFunction = (...args: any[]) => any;
 /** The options of a guard. */
 export interface GuardOptions<A extends readonly unknown[] = readonly never[], R = unknown> {
   /** What to call if the circuit refuses: a tool guarded by the same client, several in order, or a function. */
-  readonly fallback?: string | readonly string[] | ((...args: A) => R | Promise<R>);
+  readonly fallback?: string | readonly string[] | ((...args: A) => Awaited<R> | Promise<Awaited<R>>);
   /** Makes the arguments of the fallback from those of the call. `target` is the fallback tool's name; empty for a function. */
   readonly adapt?: (target: string, ...args: A) => readonly unknown[];
   /** The longest duration in seconds. Then the call rejects with a CallTimeoutError and counts as `timeout`. The function goes on. */
