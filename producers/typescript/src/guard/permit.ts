@@ -160,7 +160,7 @@ export class Reporter {
     const event: ExecutionInput = {
       tool_name: tool,
       status,
-      execution_time_ms: durationMs,
+      execution_time_ms: Math.round(durationMs * 1000) / 1000,
       ...permit.state.caller.fields,
       ...(errorType === null ? {} : { error_type: errorType }),
       ...(message === null ? {} : { error_message: redact(message) }),

@@ -36,7 +36,8 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>, heard: () 
         throw new RangeError(`An event of the gateway has more than ${MOST_CHARACTERS} characters.`);
       }
       waiting.push(text);
-      if (!text.includes("\n") && !text.includes("\r")) {
+      const ended = /[\r\n]/.test(text) || waiting.at(-2)?.endsWith("\r"); // a part may begin after the first half of \r\n
+      if (!ended) {
         continue;
       }
       const lines = waiting.join("").split(/\r\n|\n|\r(?!$)/);
