@@ -19,5 +19,7 @@ function reachable(file, found = new Set()) {
 for (const entry of ["index.js", "ai.js", "mcp.js"]) {
   const files = [...reachable(join(dist, entry))];
   const text = files.map((file) => readFileSync(file, "utf8")).join("\n");
-  console.log(`${entry}: ${files.length} files, ${(text.length / 1000).toFixed(0)} kB, ${(gzipSync(text).length / 1000).toFixed(0)} kB compressed`);
+  console.log(
+    `${entry}: ${files.length} files, ${(text.length / 1000).toFixed(0)} kB, ${(gzipSync(text).length / 1000).toFixed(0)} kB compressed`,
+  );
 }

@@ -10,14 +10,14 @@ type Execute = (input: never, options: never) => unknown;
 
 export interface WrapOptions {
   /** The circuit's name for a tool's name. The default is the tool's name. */
-  readonly circuitOf?: NameMap;
+  readonly circuitOf?: NameMap | undefined;
   /** The guards' options: one for all tools, or by the tool's name. */
-  readonly options?: AnyOptions | ((tool: string) => AnyOptions);
+  readonly options?: (AnyOptions | ((tool: string) => AnyOptions)) | undefined;
   /**
    * What a refused call does. `throw`: it throws, and the SDK shows the error's message to the model as a tool error. `text`: it
    * returns the text as the tool's result.
    */
-  readonly refused?: "throw" | "text";
+  readonly refused?: "throw" | "text" | undefined;
 }
 
 /**
@@ -36,12 +36,21 @@ export function wrapTools<T extends Readonly<Record<string, object>>>(gear: Gear
     const given = typeof wrap.options === "function" ? wrap.options(name) : (wrap.options ?? {});
     const options = { classifyResult: (result: unknown) => classifyResult(result, outageInText), ...given };
     const guarded = guardedExecute(gear, circuitName(name), execute, options, wrap.refused ?? "throw");
-    return [name, Object.assign(Object.create(Object.getPrototypeOf(tool)) as object, tool, { execute: guarded })] as const;
+    return [
+      name,
+      Object.assign(Object.create(Object.getPrototypeOf(tool)) as object, tool, { execute: guarded }),
+    ] as const;
   });
   return Object.fromEntries(wrapped) as T;
 }
 
-function guardedExecute(gear: Gear, circuit: string, execute: Execute, options: AnyOptions, refused: "throw" | "text"): Execute {
+function guardedExecute(
+  gear: Gear,
+  circuit: string,
+  execute: Execute,
+  options: AnyOptions,
+  refused: "throw" | "text",
+): Execute {
   // The SDK looks at what `execute` returns at once: a generator streams preliminary results, anything else is awaited.
   if (Object.prototype.toString.call(execute) === "[object AsyncGeneratorFunction]") {
     const { fallback: _, adapt: __, timeoutS: ___, ...rest } = options;

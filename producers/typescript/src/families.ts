@@ -39,8 +39,15 @@ export function toolOfCircuit(circuitId: string): string {
 export function familyFinder(pattern: string): FamilyOf {
   const patterns = pattern.trim() === "" ? [] : pattern.split(",").map((each) => each.trim().split(":"));
   for (const parts of patterns) {
-    if (parts.length < 2 || parts.at(-1) !== "*" || parts.some((part) => part === "" || (part.includes("*") && part !== "*"))) {
-      throw new SwitchgearError(`familyPattern has ${parts.join(":")}.`, `Write parts with colons between them and * at the end, such as "${DEFAULT_FAMILY_PATTERN}".`);
+    if (
+      parts.length < 2 ||
+      parts.at(-1) !== "*" ||
+      parts.some((part) => part === "" || (part.includes("*") && part !== "*"))
+    ) {
+      throw new SwitchgearError(
+        `familyPattern has ${parts.join(":")}.`,
+        `Write parts with colons between them and * at the end, such as "${DEFAULT_FAMILY_PATTERN}".`,
+      );
     }
   }
   const known = new Map<string, Family | null>();
@@ -61,7 +68,8 @@ function find(tool: string, patterns: readonly (readonly string[])[]): Family | 
   for (const parts of patterns) {
     const all = tool.split(":");
     const named = [...all.slice(0, parts.length - 1), all.slice(parts.length - 1).join(":")];
-    const matches = all.length >= parts.length && named.every((part, at) => part !== "" && (parts[at] === "*" || parts[at] === part));
+    const matches =
+      all.length >= parts.length && named.every((part, at) => part !== "" && (parts[at] === "*" || parts[at] === part));
     if (matches) {
       const name = named.slice(0, -1).join(":");
       return { name, circuitId: familyCircuitId(name) };

@@ -57,7 +57,7 @@ export abstract class Gear {
   async call<R>(tool: string, fn: () => R, options: GuardOptions<[], R> & CallerIds = {}): Promise<Awaited<R>> {
     checkGuard(tool, options);
     const { userId, sessionId, requestId, ...rest } = options;
-    const ids = { ...(userId === undefined ? {} : { userId }), ...(sessionId === undefined ? {} : { sessionId }), ...(requestId === undefined ? {} : { requestId }) };
+    const ids: CallerIds = { userId, sessionId, requestId };
     return run(this.context, tool, { fn, options: { caller: () => ids, ...rest } }, []) as Promise<Awaited<R>>;
   }
 
@@ -70,7 +70,7 @@ export abstract class Gear {
     checkTool(tool);
     const answer = await acquire(this.context, tool, ids);
     if (!answer.allowed && answer.source !== "session") {
-      this.context.reporter.fleet?.refusals.refused(answer, callerOf({ ...this.context.ids, ...ids }));
+      this.context.reporter.fleet?.refusals.refused(answer, callerOf(ids, this.context.ids));
     }
     return answer;
   }
@@ -91,7 +91,9 @@ export abstract class Gear {
   /** Return whether a call would be refused now. It takes nothing and asks no gateway. */
   isOpen(tool: string, ids: CallerIds = {}): boolean {
     this.context.start();
-    return this.context.limits?.exhausted != null || this.context.decision.isOpen(tool, callerOf({ ...this.context.ids, ...ids }));
+    return (
+      this.context.limits?.exhausted != null || this.context.decision.isOpen(tool, callerOf(ids, this.context.ids))
+    );
   }
 
   /**

@@ -10,7 +10,6 @@ import { mintId } from "./wire/ids.js";
 
 /** What a client must have. `Client` of `@modelcontextprotocol/sdk` has it. */
 export interface McpClient {
-  // oxlint-disable-next-line no-explicit-any
   callTool(params: { name: string }, ...rest: any[]): Promise<unknown>;
 }
 
@@ -18,13 +17,15 @@ export interface GuardClientOptions {
   /** The server's name. The circuit of a tool is `mcp:<server>:<tool>`, of the family `mcp:<server>`. */
   readonly server: string;
   /** The guards' options: one for all tools, or by the tool's name. */
-  readonly options?: AnyOptions | ((tool: string) => AnyOptions);
+  readonly options?: (AnyOptions | ((tool: string) => AnyOptions)) | undefined;
   /** What a refused call does: it throws a CircuitOpenError, or it returns a result with `isError` and the text for the model. */
-  readonly refused?: "throw" | "result";
+  readonly refused?: "throw" | "result" | undefined;
 }
 
 /** The most tools whose guard is kept. */
 const MOST_TOOLS = 1_000;
+/** The most characters of a circuit's name. */
+const MOST_CHARACTERS = 256;
 
 /**
  * Return the client with a circuit breaker around `callTool`. All else is the client's own.
@@ -43,7 +44,8 @@ export function guardClient<T extends McpClient>(gear: Gear, client: T, options:
     if (guarded === undefined) {
       const given = typeof options.options === "function" ? options.options(tool) : (options.options ?? {});
       const byText = (result: unknown): ReturnType<typeof classifyResult> => classifyResult(result, outageInText);
-      guarded = gear.guard(`mcp:${server}:${tool}`, client.callTool.bind(client), { classifyResult: byText, ...given });
+      const circuit = `mcp:${server}:${tool}`.slice(0, MOST_CHARACTERS); // a model may invent a name of any length
+      guarded = gear.guard(circuit, client.callTool.bind(client), { classifyResult: byText, ...given });
       if (guards.size >= MOST_TOOLS) {
         guards.clear();
       }

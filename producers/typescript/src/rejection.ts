@@ -140,7 +140,9 @@ export class CircuitOpenError extends SwitchgearError {
   constructor(rejection: Rejection | string = "The circuit is open.") {
     super(typeof rejection === "string" ? rejection : rejection.text);
     this.rejection =
-      typeof rejection === "string" ? new Rejection({ tool: "", state: "open", source: "local", reason: rejection }) : rejection;
+      typeof rejection === "string"
+        ? new Rejection({ tool: "", state: "open", source: "local", reason: rejection })
+        : rejection;
   }
 
   /** What to show to the model. */

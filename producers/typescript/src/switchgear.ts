@@ -31,21 +31,21 @@ const EXIT_TIMEOUT_S = 5;
 /** The options of a client without a gateway. */
 export interface LocalOptions {
   /** Policies of the process's own breakers. The default opens after five failures in a row. */
-  readonly localPolicies?: LocalPolicies;
+  readonly localPolicies?: LocalPolicies | undefined;
   /** The policy of the process's own breakers of families. The default opens after five failures in a row of more than one tool. */
-  readonly localFamilyPolicy?: PolicyInput;
+  readonly localFamilyPolicy?: PolicyInput | undefined;
   /** Which tools belong to a family, the tools of one server. Give it the same value in all processes. */
-  readonly familyPattern?: string;
+  readonly familyPattern?: string | undefined;
   /** A rule of your own for errors. Null leaves an error to `classify`. */
-  readonly classify?: Classifier;
+  readonly classify?: Classifier | undefined;
   /** A rule of your own for error messages, applied after the built-in one, which removes credentials. */
-  readonly redact?: (message: string) => string;
+  readonly redact?: ((message: string) => string) | undefined;
   /** A tool's fallback tool, or several in order. */
-  readonly fallbacks?: Chains;
+  readonly fallbacks?: Chains | undefined;
   /** Called with what goes wrong in the background, each text once a minute. The default is `console.warn`. */
-  readonly onWarning?: OnWarning;
+  readonly onWarning?: OnWarning | undefined;
   /** Both clocks, for tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** The options of a client. */
@@ -53,25 +53,25 @@ export interface SwitchgearOptions extends LocalOptions {
   /** The gateway's address, such as `http://127.0.0.1:8622`. */
   readonly url: string;
   /** The gateway's bearer token. */
-  readonly token?: string;
+  readonly token?: string | undefined;
   /** The name of this service, on every event. */
-  readonly service?: string;
+  readonly service?: string | undefined;
   /** Follow only the circuits of these tools, such as `mcp:github:*`. */
-  readonly tools?: string;
+  readonly tools?: string | undefined;
   /** The longest time that the first call waits for the fleet's circuits, in seconds. With 0, first calls may go to tools that are open. */
-  readonly startWaitS?: number;
+  readonly startWaitS?: number | undefined;
   /** The longest wait for a probe's permit, in seconds. */
-  readonly probeWaitS?: number;
+  readonly probeWaitS?: number | undefined;
   /** If requests for a probe get no permit for this many seconds, the process's own breaker decides alone. */
-  readonly fleetSilenceS?: number;
+  readonly fleetSilenceS?: number | undefined;
   /** What decides while the fleet's state can't be reached. */
-  readonly onStateUnavailable?: OnStateUnavailable;
+  readonly onStateUnavailable?: OnStateUnavailable | undefined;
   /** Ignore a last known state that is older than this, in seconds. */
-  readonly stateMaxAgeS?: number;
+  readonly stateMaxAgeS?: number | undefined;
   /** The most events to hold while the gateway is away. When it is full, the oldest are dropped. */
-  readonly bufferSize?: number;
+  readonly bufferSize?: number | undefined;
   /** In place of `globalThis.fetch`. */
-  readonly fetch?: Fetch;
+  readonly fetch?: Fetch | undefined;
 }
 
 export interface SwitchgearStatus {
@@ -123,14 +123,22 @@ export class Switchgear extends Gear {
     super();
     this.#options = options;
     this.#clock = options.clock ?? SYSTEM_CLOCK;
-    this.#warnings = new Warnings(options.onWarning ?? ((message, error) => console.warn(`switchgear: ${message}`, error ?? "")), this.#clock.now);
+    this.#warnings = new Warnings(
+      options.onWarning ?? ((message, error) => console.warn(`switchgear: ${message}`, error ?? "")),
+      this.#clock.now,
+    );
     this.#familyOf = familyFinder(options.familyPattern ?? DEFAULT_FAMILY_PATTERN);
     this.#board = new NoticeBoard(this.#clock, this.#familyOf);
     this.#wire = options.url === undefined ? null : this.#connect(options);
     const fleet = this.#wire?.fleet ?? null;
     const reporter = new Reporter(this.#clock, fleet, this.#warnings, options.classify, options.redact);
     const local = this.#circuits();
-    const families = new LocalFamilies(local, this.#familyOf, this.#clock.now, policyOf(options.localFamilyPolicy ?? LOCAL_FAMILY_DEFAULT));
+    const families = new LocalFamilies(
+      local,
+      this.#familyOf,
+      this.#clock.now,
+      policyOf(options.localFamilyPolicy ?? LOCAL_FAMILY_DEFAULT),
+    );
     if (fleet !== null) {
       fleet.onFamily = (family, passes) => families.onFleet(family, passes);
     }
@@ -165,7 +173,7 @@ export class Switchgear extends Gear {
     const { reporter } = this.context;
     const decision = new Decision(local, null, this.#familyOf, reporter, true);
     const sessionId = options.sessionId ?? mintId();
-    const ids = { sessionId, ...(options.userId === undefined ? {} : { userId: options.userId }) };
+    const ids: CallerIds = { sessionId, userId: options.userId };
     const limits = new SessionLimits(sessionId, options);
     const context = { ...this.context, decision, limits, ids };
     return new Session(context, this.standIns, limits, (nameOf, only) => this.#notice(context, nameOf, only));
@@ -232,9 +240,16 @@ export class Switchgear extends Gear {
     const { bufferSize = 10_000, startWaitS = 0 } = options;
     checkStateMaxAge(settings.stateMaxAgeS);
     if (!["last_known", "local", "deny"].includes(settings.onStateUnavailable)) {
-      throw new SwitchgearError(`onStateUnavailable is ${String(settings.onStateUnavailable)}.`, "Use last_known, local or deny.");
+      throw new SwitchgearError(
+        `onStateUnavailable is ${String(settings.onStateUnavailable)}.`,
+        "Use last_known, local or deny.",
+      );
     }
-    for (const [name, value] of Object.entries({ probeWaitS: settings.probeWaitS, fleetSilenceS: settings.fleetSilenceS, startWaitS })) {
+    for (const [name, value] of Object.entries({
+      probeWaitS: settings.probeWaitS,
+      fleetSilenceS: settings.fleetSilenceS,
+      startWaitS,
+    })) {
       if (!(value >= 0 && value <= 86_400)) {
         throw new SwitchgearError(`${name} is ${String(value)}.`, "Use a number of seconds from 0 to 86400.");
       }
@@ -289,15 +304,23 @@ export class Switchgear extends Gear {
     }
     const circuits = [...local.all(), ...(families?.all() ?? [])];
     const views = this.#wire?.follower.table.all(mode) ?? [];
-    return this.#board.notice(circuits, views, fleet?.wall() ?? 0, context.fallbacks, callerOf(context.ids), nameOf, only);
+    return this.#board.notice(
+      circuits,
+      views,
+      fleet?.wall() ?? 0,
+      context.fallbacks,
+      callerOf(context.ids),
+      nameOf,
+      only,
+    );
   }
 }
 
 export interface NoticeOptions {
   /** The name that the model knows for a circuit's name. */
-  readonly nameOf?: NameMap;
+  readonly nameOf?: NameMap | undefined;
   /** Name only these circuits. */
-  readonly only?: readonly string[];
+  readonly only?: readonly string[] | undefined;
 }
 
 /**

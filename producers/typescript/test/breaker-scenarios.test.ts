@@ -4,10 +4,16 @@ import { candidates } from "../src/guard/fallback.js";
 import { Breaker } from "../src/breaker/breaker.js";
 import { policyOf } from "../src/breaker/policy.js";
 import type { CircuitState } from "../src/breaker/values.js";
+import { FamilyPlayer, isAlone } from "./support/family-player.js";
 import { ACTION_KEYS, LocalPlayer } from "./support/local-player.js";
 import { repositoryScenarios, sharedScenarios, SHARED_FILE, type Scenario, type Step } from "./support/scenarios.js";
 
-const STATE_OF_OPERATION: Record<string, CircuitState> = { open: "open", trip: "open", close: "closed", reset: "closed" };
+const STATE_OF_OPERATION: Record<string, CircuitState> = {
+  open: "open",
+  trip: "open",
+  close: "closed",
+  reset: "closed",
+};
 
 /** One breaker per target of a route. */
 class GroupPlayer {
@@ -25,7 +31,11 @@ class GroupPlayer {
     if (step.op !== "check") {
       this.#breakers.get(target)!.transitionTo(STATE_OF_OPERATION[step.op]!, step.t, "scenario");
     }
-    const kept = candidates([...this.#breakers.keys()], (each) => this.#breakers.get(each)!.state === "open", this.#most);
+    const kept = candidates(
+      [...this.#breakers.keys()],
+      (each) => this.#breakers.get(each)!.state === "open",
+      this.#most,
+    );
     if ("candidates" in step) {
       assert.deepEqual(kept, step["candidates"]);
     }
@@ -40,22 +50,23 @@ class GroupPlayer {
   }
 }
 
-const PLAYERS: Record<string, new (config: Record<string, unknown>) => { play(step: Step): void }> = {
+const PLAYERS: Record<string, new (config: Record<string, unknown>) => { play(step: Step): void | Promise<void> }> = {
   local: LocalPlayer,
   group: GroupPlayer,
+  family: FamilyPlayer,
 };
 
 function play(scenarios: readonly Scenario[]): void {
   for (const scenario of scenarios) {
     const Player = PLAYERS[scenario.kind];
-    if (Player === undefined) {
+    if (Player === undefined || (scenario.kind === "family" && !isAlone(scenario.config))) {
       continue; // of a fleet's worker, or of the Python client's sessions
     }
-    it(`every step of ${scenario.id} has the expected result: ${scenario.title}`, () => {
+    it(`every step of ${scenario.id} has the expected result: ${scenario.title}`, async () => {
       const player = new Player(scenario.config);
       for (const [number, step] of scenario.steps.entries()) {
         try {
-          player.play(step);
+          await player.play(step);
         } catch (error) {
           throw new Error(`step ${number} ${JSON.stringify(step)}`, { cause: error });
         }
@@ -68,7 +79,8 @@ function play(scenarios: readonly Scenario[]): void {
 function* turned(step: Step): Generator<Step> {
   for (const [key, expected] of Object.entries(step)) {
     if (!ACTION_KEYS.has(key)) {
-      const wrong = typeof expected === "boolean" ? !expected : typeof expected === "object" ? { failed: -1, opened: -1 } : "wrong";
+      const wrong =
+        typeof expected === "boolean" ? !expected : typeof expected === "object" ? { failed: -1, opened: -1 } : "wrong";
       yield { ...step, [key]: wrong };
     }
   }
@@ -77,6 +89,12 @@ function* turned(step: Step): Generator<Step> {
 describe("acceptance scenarios of the repository", () => {
   const scenarios = repositoryScenarios();
   play(scenarios);
+
+  it("there are local, group and family scenarios", () => {
+    const count = (kind: string): number =>
+      scenarios.filter((each) => each.kind === kind && (kind !== "family" || isAlone(each.config))).length;
+    assert.ok(count("local") >= 60 && count("group") >= 3 && count("family") >= 5);
+  });
 
   it("a local scenario fails with any wrong expectation", () => {
     for (const scenario of scenarios.filter((each) => each.kind === "local")) {

@@ -61,17 +61,33 @@ describe("errors that real clients throw", () => {
   });
 
   it("errors of the AI SDK have the class of their status, or of what they wrap", () => {
-    const limited = new APICallError({ message: "slow", url: "", requestBodyValues: {}, statusCode: 429, responseHeaders: { "retry-after": "3" } });
+    const limited = new APICallError({
+      message: "slow",
+      url: "",
+      requestBodyValues: {},
+      statusCode: 429,
+      responseHeaders: { "retry-after": "3" },
+    });
     assert.deepEqual(classify(limited), { errorClass: "rate_limited", retryAfterS: 3 });
-    assert.deepEqual(classify(new RetryError({ message: "again", reason: "maxRetriesExceeded", errors: [limited] })), { errorClass: "rate_limited", retryAfterS: 3 });
+    assert.deepEqual(classify(new RetryError({ message: "again", reason: "maxRetriesExceeded", errors: [limited] })), {
+      errorClass: "rate_limited",
+      retryAfterS: 3,
+    });
     assert.equal(classify(new LoadAPIKeyError({ message: "none" })).errorClass, "auth");
-    assert.equal(classify(new InvalidToolInputError({ toolName: "t", toolInput: "", cause: new Error("x") })).errorClass, "invalid_input");
+    assert.equal(
+      classify(new InvalidToolInputError({ toolName: "t", toolInput: "", cause: new Error("x") })).errorClass,
+      "invalid_input",
+    );
   });
 });
 
 describe("errors by what they carry", () => {
   const cases: [string, unknown, string][] = [
-    ["the status of a response (axios)", carrying({ code: "ERR_BAD_RESPONSE", response: { status: 503, headers: {} } }), "server"],
+    [
+      "the status of a response (axios)",
+      carrying({ code: "ERR_BAD_RESPONSE", response: { status: 503, headers: {} } }),
+      "server",
+    ],
     ["axios's time limit", carrying({ code: "ECONNABORTED" }, "timeout of 1000ms exceeded"), "timeout"],
     ["axios without an answer", carrying({ code: "ERR_NETWORK", name: "AxiosError" }), "transport"],
     ["an axios request that was cancelled", carrying({ code: "ERR_CANCELED", name: "CanceledError" }), "cancelled"],
@@ -79,7 +95,11 @@ describe("errors by what they carry", () => {
     ["a time limit of undici", carrying({ code: "UND_ERR_HEADERS_TIMEOUT" }), "timeout"],
     ["a certificate that has expired", carrying({ code: "CERT_HAS_EXPIRED" }), "transport"],
     ["a missing file", carrying({ code: "ENOENT" }), "invalid_input"],
-    ["a name of AWS that says more than its status", carrying({ name: "ThrottlingException", $metadata: { httpStatusCode: 400 } }), "rate_limited"],
+    [
+      "a name of AWS that says more than its status",
+      carrying({ name: "ThrottlingException", $metadata: { httpStatusCode: 400 } }),
+      "rate_limited",
+    ],
     ["the status of AWS", carrying({ name: "Odd", $metadata: { httpStatusCode: 500 } }), "server"],
     ["a gRPC code", carrying({ code: 14, details: "no connection", metadata: {} }), "transport"],
     ["a PostgreSQL state", carrying({ code: "23505", severity: "ERROR" }), "invalid_input"],
@@ -87,13 +107,29 @@ describe("errors by what they carry", () => {
     ["an outage as the cause", new Error("could not search", { cause: carrying({ code: "ECONNRESET" }) }), "transport"],
     ["a status as the cause", new Error("could not search", { cause: carrying({ status: 404 }) }), "invalid_input"],
     ["a cause that says nothing", new Error("x", { cause: new Error("y") }), "unknown"],
-    ["the worst member of a group", new AggregateError([carrying({ status: 400 }), carrying({ code: "ECONNREFUSED" })]), "transport"],
+    [
+      "the worst member of a group",
+      new AggregateError([carrying({ status: 400 }), carrying({ code: "ECONNREFUSED" })]),
+      "transport",
+    ],
     ["a guard's time limit", new CallTimeoutError("x", 1), "timeout"],
     ["a refusal of another tool", new CircuitOpenError(), "policy"],
-    ["the text of a refusal in another error", new Error("Tool failed: The tool x is unavailable (circuit open). Do not call it now."), "policy"],
+    [
+      "the text of a refusal in another error",
+      new Error("Tool failed: The tool x is unavailable (circuit open). Do not call it now."),
+      "policy",
+    ],
     ["what browsers say without an answer", new TypeError("Failed to fetch"), "transport"],
-    ["what Bun says without an answer", carrying({ code: "ConnectionRefused" }, "Unable to connect. Is the computer able to access the url?"), "transport"],
-    ["an unexpected shape of the answer", new TypeError("Cannot read properties of undefined (reading 'x')"), "unknown"],
+    [
+      "what Bun says without an answer",
+      carrying({ code: "ConnectionRefused" }, "Unable to connect. Is the computer able to access the url?"),
+      "transport",
+    ],
+    [
+      "an unexpected shape of the answer",
+      new TypeError("Cannot read properties of undefined (reading 'x')"),
+      "unknown",
+    ],
     ["a thrown text", "broken", "unknown"],
     ["nothing", undefined, "unknown"],
   ];
@@ -107,6 +143,13 @@ describe("errors by what they carry", () => {
     const circle = new Error("circle");
     circle.cause = circle;
     assert.equal(classify(circle).errorClass, "unknown");
-    assert.equal(classify({ get name() { throw new Error("no"); } }).errorClass, "unknown");
+    assert.equal(
+      classify({
+        get name() {
+          throw new Error("no");
+        },
+      }).errorClass,
+      "unknown",
+    );
   });
 });

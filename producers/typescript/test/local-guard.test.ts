@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CallTimeoutError, CircuitOpenError, SessionExhaustedError, Switchgear, SwitchgearError, type LocalOptions, type Permit } from "../src/index.js";
+import {
+  CallTimeoutError,
+  CircuitOpenError,
+  SessionExhaustedError,
+  Switchgear,
+  SwitchgearError,
+  type LocalOptions,
+  type Permit,
+} from "../src/index.js";
 import { LocalCircuits } from "../src/guard/local-circuits.js";
 import { Warnings } from "../src/wire/warnings.js";
 import { TestClock } from "./support/clock.js";
@@ -12,12 +20,24 @@ class Refused extends Error {
 function make(options: LocalOptions = {}): { gear: Switchgear; clock: TestClock; warned: string[] } {
   const clock = new TestClock();
   const warned: string[] = [];
-  return { gear: Switchgear.local({ clock, onWarning: (message) => void warned.push(message), ...options }), clock, warned };
+  return {
+    gear: Switchgear.local({ clock, onWarning: (message) => void warned.push(message), ...options }),
+    clock,
+    warned,
+  };
 }
 
-async function fail(gear: Pick<Switchgear, "call">, tool: string, times = 5, error: unknown = new Refused("no route")): Promise<void> {
+async function fail(
+  gear: Pick<Switchgear, "call">,
+  tool: string,
+  times = 5,
+  error: unknown = new Refused("no route"),
+): Promise<void> {
   for (let time = 0; time < times; time += 1) {
-    await assert.rejects(gear.call(tool, () => Promise.reject(error)), (thrown) => thrown === error);
+    await assert.rejects(
+      gear.call(tool, () => Promise.reject(error)),
+      (thrown) => thrown === error,
+    );
   }
 }
 
@@ -34,7 +54,12 @@ describe("a guard without a gateway", () => {
 
   it("keeps this for methods", async () => {
     const { gear } = make();
-    const counter = { count: 1, next: gear.guard("next", function (this: { count: number }) { return this.count + 1; }) };
+    const counter = {
+      count: 1,
+      next: gear.guard("next", function (this: { count: number }) {
+        return this.count + 1;
+      }),
+    };
     assert.equal(await counter.next(), 2);
   });
 
@@ -78,7 +103,10 @@ describe("a guard without a gateway", () => {
     const failed = { content: [{ type: "text", text: "no such city" }], isError: true };
     assert.equal(await gear.call("weather", () => failed), failed);
     assert.equal(await gear.call("weather", () => failed), failed);
-    await assert.rejects(gear.call("weather", () => failed), /no such city/);
+    await assert.rejects(
+      gear.call("weather", () => failed),
+      /no such city/,
+    );
     const plain = make().gear;
     for (let time = 0; time < 9; time += 1) {
       await plain.call("weather", () => failed);
@@ -100,7 +128,9 @@ describe("a guard without a gateway", () => {
 
   it("limits the duration of a call, which counts as a timeout", async () => {
     const { gear } = make({ localPolicies: { consecutive_failures: 1 } });
-    const slow = gear.guard("slow", () => new Promise((resolve) => setTimeout(resolve, 10_000).unref()), { timeoutS: 0.02 });
+    const slow = gear.guard("slow", () => new Promise((resolve) => setTimeout(resolve, 10_000).unref()), {
+      timeoutS: 0.02,
+    });
     await assert.rejects(slow(), CallTimeoutError);
     await assert.rejects(slow(), CircuitOpenError);
   });
@@ -121,7 +151,10 @@ describe("a guard without a gateway", () => {
   it("keeps a circuit for each user where the policy says so", async () => {
     const { gear } = make({ localPolicies: { consecutive_failures: 1, scope: "user" } });
     await assert.rejects(gear.call("mail", () => Promise.reject(new Refused()), { userId: "ann" }));
-    await assert.rejects(gear.call("mail", () => "sent", { userId: "ann" }), CircuitOpenError);
+    await assert.rejects(
+      gear.call("mail", () => "sent", { userId: "ann" }),
+      CircuitOpenError,
+    );
     assert.equal(await gear.call("mail", () => "sent", { userId: "bob" }), "sent");
     assert.deepEqual(gear.available(["mail"], { userId: "ann" }), []);
     assert.deepEqual(gear.available(["mail"], { userId: "bob" }), ["mail"]);
@@ -179,7 +212,10 @@ describe("families without a gateway", () => {
       await fail(gear, `mcp:github:${tool}`, 1);
     }
     assert.deepEqual(gear.status().local, { "mcp:github|family": "open" });
-    await assert.rejects(gear.call("mcp:github:other", () => 1), /its server mcp:github does not answer \(circuit open\)/);
+    await assert.rejects(
+      gear.call("mcp:github:other", () => 1),
+      /its server mcp:github does not answer \(circuit open\)/,
+    );
     assert.equal(
       gear.notice(),
       "These tools are unavailable, do not call them: all tools of mcp:github (not before 22:14:20 UTC).",
@@ -265,14 +301,17 @@ describe("sessions", () => {
     const session = gear.session({ sessionId: "s1", maxCalls: 2 });
     await session.call("a", () => 1);
     await session.call("b", () => 1);
-    await assert.rejects(session.call("c", () => 1), (error: unknown) => {
-      assert.ok(error instanceof SessionExhaustedError);
-      assert.equal(
-        error.text,
-        "The tool c was not called: session s1 has made its 2 calls. Do not call any tool again in this session; finish with what you have.",
-      );
-      return true;
-    });
+    await assert.rejects(
+      session.call("c", () => 1),
+      (error: unknown) => {
+        assert.ok(error instanceof SessionExhaustedError);
+        assert.equal(
+          error.text,
+          "The tool c was not called: session s1 has made its 2 calls. Do not call any tool again in this session; finish with what you have.",
+        );
+        return true;
+      },
+    );
     assert.equal(session.notice(), "No tool can be called any more in this session. Finish with what you have.");
     assert.deepEqual(session.available(["a"]), []);
     const { calls, callsLeft, refused } = session.status();
@@ -285,7 +324,10 @@ describe("sessions", () => {
     const failing = gear.session({ maxFailures: 2 });
     await fail(failing, "a", 1, new DOMException("", "AbortError"));
     await fail(failing, "a", 2);
-    await assert.rejects(failing.call("b", () => 1), SessionExhaustedError);
+    await assert.rejects(
+      failing.call("b", () => 1),
+      SessionExhaustedError,
+    );
     const spending = gear.session({ tokenBudget: 100 });
     await spending.call("a", () => ({ used: 60 }), { usage: (result) => ({ outputTokens: result.used }) });
     spending.spend({ inputTokens: 39 });
@@ -299,7 +341,10 @@ describe("sessions", () => {
     const { gear } = make();
     const session = gear.session();
     await fail(session, "a");
-    await assert.rejects(session.call("a", () => 1), CircuitOpenError);
+    await assert.rejects(
+      session.call("a", () => 1),
+      CircuitOpenError,
+    );
     assert.match(session.notice(), /^These tools are unavailable, do not call them: a \(not before/);
     assert.equal(await gear.call("a", () => 1), 1);
     assert.equal(gear.notice(), "");

@@ -7,7 +7,24 @@ import { PACKAGE } from "./support/scenarios.js";
 
 const SRC = join(PACKAGE, "src");
 /** From the bottom to the top: a file imports only from its own layer and those before it. */
-const LAYERS = ["errors", "text", "breaker", "families", "rejection", "classify", "wire", "emitter", "fleet", "guard", "prompts", "gear", "switchgear", "ai", "mcp", "index"];
+const LAYERS = [
+  "errors",
+  "text",
+  "breaker",
+  "families",
+  "rejection",
+  "classify",
+  "wire",
+  "emitter",
+  "fleet",
+  "guard",
+  "prompts",
+  "gear",
+  "switchgear",
+  "ai",
+  "mcp",
+  "index",
+];
 
 function files(): string[] {
   return readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
@@ -26,7 +43,9 @@ function layerOf(file: string): number {
 
 describe("the package", () => {
   it("each entry point of the exports can be imported as it is built", async () => {
-    const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { exports: Record<string, { default?: string; types?: string } | string> };
+    const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
+      exports: Record<string, { default?: string; types?: string } | string>;
+    };
     const names: Record<string, string[]> = {};
     for (const [name, target] of Object.entries(exports)) {
       if (typeof target === "object") {
@@ -41,19 +60,33 @@ describe("the package", () => {
   });
 
   it("has no runtime dependencies, and imports nothing but its own files", () => {
-    const { dependencies = {} } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { dependencies?: object };
+    const { dependencies = {} } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
+      dependencies?: object;
+    };
     assert.deepEqual(dependencies, {});
     for (const file of files()) {
-      assert.deepEqual(imports(file).filter((from) => !from.startsWith(".")), [], file);
+      assert.deepEqual(
+        imports(file).filter((from) => !from.startsWith(".")),
+        [],
+        file,
+      );
     }
   });
 
   it("the lock file names no registry", () => {
-    assert.doesNotMatch(readFileSync(join(PACKAGE, "package-lock.json"), "utf8"), /"resolved"|https?:\/\/[^"]*registry/);
+    assert.doesNotMatch(
+      readFileSync(join(PACKAGE, "package-lock.json"), "utf8"),
+      /"resolved"|https?:\/\/[^"]*registry/,
+    );
   });
 
   it("imports go one way through the layers, without cycles", () => {
-    const graph = new Map(files().map((file) => [file, imports(file).map((from) => relative(SRC, join(SRC, dirname(file), from)).replace(/\.js$/, ".ts"))]));
+    const graph = new Map(
+      files().map((file) => [
+        file,
+        imports(file).map((from) => relative(SRC, join(SRC, dirname(file), from)).replace(/\.js$/, ".ts")),
+      ]),
+    );
     for (const [file, targets] of graph) {
       for (const target of targets) {
         assert.ok(layerOf(target) <= layerOf(file), `${file} imports ${target}`);
@@ -71,7 +104,9 @@ describe("the package", () => {
   });
 
   it("all that is built has less than 50 kB compressed", () => {
-    const built = readdirSync(join(PACKAGE, "dist"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".js"));
+    const built = readdirSync(join(PACKAGE, "dist"), { recursive: true, encoding: "utf8" }).filter((file) =>
+      file.endsWith(".js"),
+    );
     const size = gzipSync(built.map((file) => readFileSync(join(PACKAGE, "dist", file), "utf8")).join("\n")).length;
     assert.ok(size < 50_000, `${size} bytes`);
   });

@@ -5,10 +5,22 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Breaker } from "../src/breaker/breaker.js";
 import { solve } from "../src/breaker/cusum.js";
-import { LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, policyOf, type ErrorClass, type PolicyInput } from "../src/breaker/policy.js";
+import {
+  LOCAL_DEFAULT,
+  LOCAL_FAMILY_DEFAULT,
+  policyOf,
+  type ErrorClass,
+  type PolicyInput,
+} from "../src/breaker/policy.js";
 import { admits, phaseOf } from "../src/breaker/ramp.js";
 import { waitS } from "../src/breaker/states.js";
-import { familyResultKind, resultKind, type BreakerPermit, type ResultKind, type Status } from "../src/breaker/values.js";
+import {
+  familyResultKind,
+  resultKind,
+  type BreakerPermit,
+  type ResultKind,
+  type Status,
+} from "../src/breaker/values.js";
 import { byMcpCode, classOfStatus, retryAfterIn } from "../src/classify/by-code.js";
 import { outageInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
@@ -50,7 +62,10 @@ const answers = JSON.parse(readFileSync(join(PACKAGE, "test", "parity", "answers
 
 function near(found: unknown, expected: unknown, message: string): void {
   if (typeof found === "number" && typeof expected === "number") {
-    assert.ok(Math.abs(found - expected) <= 1e-9 * Math.max(1, Math.abs(expected)), `${message}: ${found} is not ${expected}`);
+    assert.ok(
+      Math.abs(found - expected) <= 1e-9 * Math.max(1, Math.abs(expected)),
+      `${message}: ${found} is not ${expected}`,
+    );
   } else {
     assert.deepEqual(found ?? null, expected ?? null, message);
   }
@@ -67,9 +82,18 @@ describe("the same answers as the Python client", () => {
       const breaker = new Breaker("traced", policyOf(policy), 0);
       const permits = new Map<string, BreakerPermit>();
       for (const [at, step] of steps.entries()) {
-        const [[op, now, name, ...rest], state, openUntil, generation, attempt, share, probes, counts, cause] = step as [
-          [string, number, string, ...unknown[]], string, number | null, number, number, number, number, number[], unknown[] | null,
-        ];
+        const [[op, now, name, ...rest], state, openUntil, generation, attempt, share, probes, counts, cause] =
+          step as [
+            [string, number, string, ...unknown[]],
+            string,
+            number | null,
+            number,
+            number,
+            number,
+            number,
+            number[],
+            unknown[] | null,
+          ];
         const where = `step ${at} ${JSON.stringify(step[0])} ${JSON.stringify(policy)}`;
         if (op === "acquire") {
           const answer = breaker.tryAcquire(now);
@@ -80,14 +104,25 @@ describe("the same answers as the Python client", () => {
         } else if (op === "release") {
           breaker.release(permits.get(name)!, now);
         } else {
-          const [kind, durationMs, tokens, reporter, retryAfterS, tool] = rest as [ResultKind, number, number, string, number | null, string];
+          const [kind, durationMs, tokens, reporter, retryAfterS, tool] = rest as [
+            ResultKind,
+            number,
+            number,
+            string,
+            number | null,
+            string,
+          ];
           breaker.record(now, { kind, durationMs, tokens, reporter, retryAfterS, tool }, permits.get(name)!);
         }
         const found = breaker.counts(now);
         const { calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures } = found;
         assert.equal(breaker.state, state, where);
         near(breaker.openUntil, openUntil, where);
-        assert.deepEqual([breaker.generation, breaker.attempt, breaker.admittedShare, breaker.remainingProbes], [generation, attempt, share, probes], where);
+        assert.deepEqual(
+          [breaker.generation, breaker.attempt, breaker.admittedShare, breaker.remainingProbes],
+          [generation, attempt, share, probes],
+          where,
+        );
         assert.deepEqual([calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures], counts, where);
         const own = breaker.cause;
         assert.equal(own?.rule ?? null, cause?.[0] ?? null, where);
@@ -107,7 +142,11 @@ describe("the same answers as the Python client", () => {
 
   it("a CUSUM has the same weights and height", () => {
     for (const [tolerable, broken, calls, [up, down, height, unit]] of answers.cusum) {
-      const found = solve({ tolerable_failure_rate: tolerable, broken_failure_rate: broken, calls_between_false_opens: calls });
+      const found = solve({
+        tolerable_failure_rate: tolerable,
+        broken_failure_rate: broken,
+        calls_between_false_opens: calls,
+      });
       assert.deepEqual([found.up, found.down, found.height], [up, down, height]);
       near(found.unit, unit, "unit");
     }
@@ -149,7 +188,12 @@ describe("the same answers as the Python client", () => {
 
   it("the notice is the same", () => {
     for (const [tools, text] of answers.notices) {
-      const given = tools.map(({ tool, until = null, instead = [], family = false }) => ({ tool, until, instead, family }));
+      const given = tools.map(({ tool, until = null, instead = [], family = false }) => ({
+        tool,
+        until,
+        instead,
+        family,
+      }));
       assert.equal(noticeOf(given, { b: "B!" }), text);
     }
   });

@@ -15,7 +15,11 @@ async function runFirstBlock(gateway: string, weather: string): Promise<string> 
   assert.ok(code.includes(gateway) && code.includes(weather));
   const file = join(PACKAGE, "build", `readme-${process.pid}.mjs`);
   writeFileSync(file, code);
-  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], timeout: 20_000, env: { ...process.env, SWITCHGEAR_TOKEN: "t" } });
+  const child = spawn(process.execPath, [file], {
+    stdio: ["ignore", "pipe", "inherit"],
+    timeout: 120_000,
+    env: { ...process.env, SWITCHGEAR_TOKEN: "t" },
+  });
   let output = "";
   child.stdout.on("data", (part: Buffer) => (output += part.toString()));
   assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
@@ -30,7 +34,10 @@ describe("the README", () => {
     const address = `http://127.0.0.1:${(weather.address() as AddressInfo).port}`;
     try {
       assert.equal(await runFirstBlock(gateway.url, address), "Paris: sunny\n");
-      assert.deepEqual(gateway.executions.map((each) => [each["tool_name"], each["status"]]), [["weather", "success"]]);
+      assert.deepEqual(
+        gateway.executions.map((each) => [each["tool_name"], each["status"]]),
+        [["weather", "success"]],
+      );
     } finally {
       weather.closeAllConnections();
       weather.close();

@@ -23,8 +23,13 @@ async function read(parts: readonly Uint8Array[]): Promise<string[][]> {
 }
 
 describe("server-sent events", () => {
-  const stream = 'id: 1\nevent: a\ndata: {"x":\ndata: "é😀"}\n\n: comment\n\nevent: lost\n\ndata:plain\r\n\r\nid\ndata: z\r\rdata: unfinished';
-  const expected = [["a", '{"x":\n"é😀"}', "1"], ["message", "plain", "1"], ["message", "z", ""]];
+  const stream =
+    'id: 1\nevent: a\ndata: {"x":\ndata: "é😀"}\n\n: comment\n\nevent: lost\n\ndata:plain\r\n\r\nid\ndata: z\r\rdata: unfinished';
+  const expected = [
+    ["a", '{"x":\n"é😀"}', "1"],
+    ["message", "plain", "1"],
+    ["message", "z", ""],
+  ];
 
   it("are read with every kind of line end, and an unfinished one is dropped", async () => {
     assert.deepEqual(await read([new TextEncoder().encode(stream)]), expected);
@@ -53,7 +58,7 @@ describe("requests", () => {
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const http = new GatewayHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`, "t");
-    await assert.rejects(http.request("/v1/x", { method: "GET", timeoutS: 5 }), GatewayError);
+    await assert.rejects(http.request("/v1/x", { method: "GET", timeoutS: 60 }), GatewayError);
     server.closeAllConnections();
     server.close();
     assert.deepEqual(seen, ["/base/v1/x"]);
@@ -65,7 +70,10 @@ describe("requests", () => {
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const http = new GatewayHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, undefined);
-    await assert.rejects(http.request("/", { method: "GET", timeoutS: 0.1 }), /did not answer within 0.1 s|can't be reached/);
+    await assert.rejects(
+      http.request("/", { method: "GET", timeoutS: 0.1 }),
+      /did not answer within 0.1 s|can't be reached/,
+    );
     server.closeAllConnections();
     server.close();
   });
@@ -93,10 +101,13 @@ describe("small parts", () => {
   it("a warning is given once a minute, and a function that fails harms nothing", () => {
     let now = 0;
     const seen: string[] = [];
-    const warnings = new Warnings((message) => {
-      seen.push(message);
-      throw new Error("broken");
-    }, () => now);
+    const warnings = new Warnings(
+      (message) => {
+        seen.push(message);
+        throw new Error("broken");
+      },
+      () => now,
+    );
     warnings.warn("a");
     warnings.warn("a");
     now = 60;

@@ -23,7 +23,12 @@ function model(toolName: string): { model: MockLanguageModelV3; told: unknown[] 
       const last = prompt.at(-1)!;
       if (last.role === "tool") {
         told.push(last.content[0]);
-        return { content: [{ type: "text", text: "done" }], finishReason: { unified: "stop", raw: undefined }, usage, warnings: [] };
+        return {
+          content: [{ type: "text", text: "done" }],
+          finishReason: { unified: "stop", raw: undefined },
+          usage,
+          warnings: [],
+        };
       }
       return {
         content: [{ type: "tool-call", toolCallId: "1", toolName, input: JSON.stringify({ city: "Paris" }) }],
@@ -36,18 +41,29 @@ function model(toolName: string): { model: MockLanguageModelV3; told: unknown[] 
   return { model: mock, told };
 }
 
-function weatherTools(answer: (city: string) => unknown): { weather: ReturnType<typeof tool<{ city: string }, unknown>> } {
-  return { weather: tool({ description: "w", inputSchema: z.object({ city: z.string() }), execute: async ({ city }) => answer(city) }) };
+function weatherTools(answer: (city: string) => unknown): {
+  weather: ReturnType<typeof tool<{ city: string }, unknown>>;
+} {
+  return {
+    weather: tool({
+      description: "w",
+      inputSchema: z.object({ city: z.string() }),
+      execute: async ({ city }) => answer(city),
+    }),
+  };
 }
 
 describe("wrapTools with the AI SDK", () => {
   it("a tool works as before, and its failures open the circuit", async () => {
     const gear = Switchgear.local({ localPolicies: { consecutive_failures: 1 } });
     let broken = false;
-    const tools = wrapTools(gear, weatherTools((city) => {
-      if (broken) throw Object.assign(new Error("upstream"), { status: 503 });
-      return `sunny in ${city}`;
-    }));
+    const tools = wrapTools(
+      gear,
+      weatherTools((city) => {
+        if (broken) throw Object.assign(new Error("upstream"), { status: 503 });
+        return `sunny in ${city}`;
+      }),
+    );
     const first = model("weather");
     await generateText({ model: first.model, tools, prompt: "weather?", stopWhen: stepCountIs(2) });
     assert.deepEqual((first.told[0] as { output: unknown }).output, { type: "text", value: "sunny in Paris" });
@@ -57,17 +73,27 @@ describe("wrapTools with the AI SDK", () => {
     await generateText({ model: refused.model, tools, prompt: "weather?", stopWhen: stepCountIs(2) });
     const { output } = refused.told[0] as { output: { type: string; value: string } };
     assert.equal(output.type, "error-text");
-    assert.match(output.value, /^The tool weather is unavailable \(circuit open\)\. Its last error was: Error: upstream\. Do not call it again/);
+    assert.match(
+      output.value,
+      /^The tool weather is unavailable \(circuit open\)\. Its last error was: Error: upstream\. Do not call it again/,
+    );
     assert.deepEqual(Object.keys(gear.available(tools)), []);
   });
 
   it("a refusal may be the tool's result", async () => {
     const gear = Switchgear.local({ localPolicies: { mode: "forced_open" } });
-    const tools = wrapTools(gear, weatherTools(() => 1), { refused: "text", circuitOf: (name) => `ai:${name}` });
+    const tools = wrapTools(
+      gear,
+      weatherTools(() => 1),
+      { refused: "text", circuitOf: (name) => `ai:${name}` },
+    );
     const { model: mock, told } = model("weather");
     await generateText({ model: mock, tools, prompt: "weather?", stopWhen: stepCountIs(2) });
     const { output } = told[0] as { output: unknown };
-    assert.deepEqual(output, { type: "text", value: "The tool ai:weather is unavailable (circuit forced open). Do not call it again now." });
+    assert.deepEqual(output, {
+      type: "text",
+      value: "The tool ai:weather is unavailable (circuit forced open). Do not call it again now.",
+    });
   });
 
   it("preliminary results of a generator stream on, and their end is counted", async () => {
@@ -89,9 +115,17 @@ describe("wrapTools with the AI SDK", () => {
   it("tools that the provider runs stay as they are, and an agent's abort counts nothing", async () => {
     const gear = Switchgear.local({ localPolicies: { consecutive_failures: 1 } });
     const search = { type: "provider", id: "x.search", args: {} };
-    const tools = wrapTools(gear, { search, ...weatherTools(() => Promise.reject(new DOMException("", "AbortError"))) });
+    const tools = wrapTools(gear, {
+      search,
+      ...weatherTools(() => Promise.reject(new DOMException("", "AbortError"))),
+    });
     assert.equal(tools.search, search);
-    await generateText({ model: model("weather").model, tools: { weather: tools.weather }, prompt: "?", stopWhen: stepCountIs(2) });
+    await generateText({
+      model: model("weather").model,
+      tools: { weather: tools.weather },
+      prompt: "?",
+      stopWhen: stepCountIs(2),
+    });
     assert.deepEqual(gear.status().local, {});
   });
 
@@ -121,7 +155,9 @@ describe("guardClient with the MCP SDK", () => {
     const gear = Switchgear.local({ localPolicies: { consecutive_failures: 2 } });
     let text = "10 km";
     let isError = false;
-    const client = guardClient(gear, await connected(() => ({ content: [{ type: "text", text }], isError })), { server: "maps" });
+    const client = guardClient(gear, await connected(() => ({ content: [{ type: "text", text }], isError })), {
+      server: "maps",
+    });
     assert.equal((await client.listTools()).tools[0]!.name, "route");
     const call = (): ReturnType<typeof client.callTool> => client.callTool({ name: "route", arguments: { to: "x" } });
     assert.deepEqual((await call()).content, [{ type: "text", text: "10 km" }]);
@@ -149,7 +185,10 @@ describe("guardClient with the MCP SDK", () => {
     await assert.rejects(call());
     const result = await call();
     assert.equal(result.isError, true);
-    assert.match((result.content as { text: string }[])[0]!.text, /^The tool mcp:maps:route is unavailable \(circuit open\)/);
+    assert.match(
+      (result.content as { text: string }[])[0]!.text,
+      /^The tool mcp:maps:route is unavailable \(circuit open\)/,
+    );
     const failure = (result._meta as Record<string, Record<string, unknown>>)[META_KEY]!;
     assert.deepEqual([failure["class"], failure["code"], failure["retryable"]], ["reliability", "circuit_open", true]);
   });
@@ -157,9 +196,19 @@ describe("guardClient with the MCP SDK", () => {
   it("a server's refusal behind the guard does not open its circuit", async () => {
     const gear = Switchgear.local({ localPolicies: { consecutive_failures: 1 } });
     const text = "The tool db is unavailable (circuit open). Its last error was: timed out. Do not call it again now.";
-    const client = guardClient(gear, await connected(() => ({ content: [{ type: "text", text }], isError: true })), { server: "maps" });
+    const client = guardClient(gear, await connected(() => ({ content: [{ type: "text", text }], isError: true })), {
+      server: "maps",
+    });
     for (let time = 0; time < 3; time += 1) await client.callTool({ name: "route", arguments: { to: "x" } });
     assert.deepEqual(gear.status().local, {});
+    await client.close();
+  });
+
+  it("a name of any length that a model invents is answered by the server", async () => {
+    const gear = Switchgear.local();
+    const client = guardClient(gear, await connected(() => ({ content: [] })), { server: "maps" });
+    const result = await client.callTool({ name: "x".repeat(1000) });
+    assert.equal(result.isError, true);
     await client.close();
   });
 

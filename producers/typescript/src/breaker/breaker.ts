@@ -2,7 +2,16 @@ import { Evidence } from "./evidence.js";
 import { HalfOpen } from "./half-open.js";
 import type { Policy } from "./policy.js";
 import { Ramp } from "./ramp.js";
-import { COUNTING, IDLE_S, IllegalTransitionError, PASSING, STALE_S, STATE_OF_MODE, endOfWait, outageBegan } from "./states.js";
+import {
+  COUNTING,
+  IDLE_S,
+  IllegalTransitionError,
+  PASSING,
+  STALE_S,
+  STATE_OF_MODE,
+  endOfWait,
+  outageBegan,
+} from "./states.js";
 import type { BreakerPermit, BreakerRejection, Cause, CircuitState, Counts, Result, Transition } from "./values.js";
 
 /**
@@ -158,7 +167,11 @@ export class Breaker {
     if (this.#halfOpen === null || this.#clock < due) {
       return null;
     }
-    return this.#move("open", { rule: "half_open_timeout", value: limit, threshold: limit, sample: this.#halfOpen.finished }, due);
+    return this.#move(
+      "open",
+      { rule: "half_open_timeout", value: limit, threshold: limit, sample: this.#halfOpen.finished },
+      due,
+    );
   }
 
   /** Close, and forget the evidence. */
@@ -200,7 +213,9 @@ export class Breaker {
 
   /** Return the seconds until the first probe, or null if that is not known. Only an open circuit knows it. */
   retryAfterS(now: number): number | null {
-    return this.state === "open" && this.openUntil !== null ? Math.max(0, this.openUntil - Math.max(now, this.#clock)) : null;
+    return this.state === "open" && this.openUntil !== null
+      ? Math.max(0, this.openUntil - Math.max(now, this.#clock))
+      : null;
   }
 
   #reject(retryAfterS: number | null, cause: Cause | null): BreakerRejection {
@@ -215,7 +230,12 @@ export class Breaker {
       return climbed;
     }
     const window = this.#evidence.window;
-    if (window.fixed && permit !== null && permit.startedAt !== null && window.beganEarlier(permit.startedAt, this.#clock)) {
+    if (
+      window.fixed &&
+      permit !== null &&
+      permit.startedAt !== null &&
+      window.beganEarlier(permit.startedAt, this.#clock)
+    ) {
       return climbed;
     }
     return (this.#add(result) ? this.#judge() : null) ?? climbed;
@@ -278,7 +298,12 @@ export class Breaker {
     }
   }
 
-  #move(state: CircuitState, cause: Cause, at: number = this.#clock, openUntil: number | null = null): Transition | null {
+  #move(
+    state: CircuitState,
+    cause: Cause,
+    at: number = this.#clock,
+    openUntil: number | null = null,
+  ): Transition | null {
     if (state === this.state) {
       return null;
     }
@@ -342,7 +367,10 @@ export class Breaker {
       this.#ramp = null;
       this.attempt = 0;
     }
-    return { ...this.#stay(withReason({ rule: "recovery_ramp", value: share }, ramp.reason)), at: ramp.beganStepAt(this.policy) };
+    return {
+      ...this.#stay(withReason({ rule: "recovery_ramp", value: share }, ramp.reason)),
+      at: ramp.beganStepAt(this.policy),
+    };
   }
 
   #stay(cause: Cause): Transition {
@@ -352,7 +380,15 @@ export class Breaker {
 
   #transition(previous: CircuitState, cause: Cause): Transition {
     const { circuitId, state, generation, openUntil } = this;
-    return { circuitId, previous, state, generation, at: previous === state ? this.#clock : this.changedAt, cause, openUntil };
+    return {
+      circuitId,
+      previous,
+      state,
+      generation,
+      at: previous === state ? this.#clock : this.changedAt,
+      cause,
+      openUntil,
+    };
   }
 }
 

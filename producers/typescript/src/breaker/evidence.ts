@@ -114,7 +114,17 @@ export class Evidence {
     this.window.roll(now);
     const { calls, failed, slow, ignored, tokens } = this.window;
     const consecutiveFailures = this.streak;
-    return { calls, failed, slow, ignored, rejected, wastedTokens: tokens, consecutiveFailures, totalCalls, totalFailed };
+    return {
+      calls,
+      failed,
+      slow,
+      ignored,
+      rejected,
+      wastedTokens: tokens,
+      consecutiveFailures,
+      totalCalls,
+      totalFailed,
+    };
   }
 
   /** Return the breached rule with what it measured. Null if no rule is breached, or too few agree. */
@@ -153,7 +163,13 @@ export class Evidence {
       return null;
     }
     if (streak >= limits.consecutive) {
-      return { rule: "consecutive_failures", value: streak, threshold: limits.consecutive, sample: streak, failed: streak };
+      return {
+        rule: "consecutive_failures",
+        value: streak,
+        threshold: limits.consecutive,
+        sample: streak,
+        failed: streak,
+      };
     }
     if (failed >= limits.count) {
       return this.#inWindow("failure_count", failed, limits.count);
@@ -163,7 +179,10 @@ export class Evidence {
         return this.#inWindow("failure_rate", failed / calls, limits.rate);
       }
       if (slow / calls >= limits.slowRate) {
-        return { ...this.#inWindow("slow_call_rate", slow / calls, limits.slowRate), slow_call_duration_threshold_ms: limits.slowMs };
+        return {
+          ...this.#inWindow("slow_call_rate", slow / calls, limits.slowRate),
+          slow_call_duration_threshold_ms: limits.slowMs,
+        };
       }
     }
     if (tokens >= limits.tokens) {

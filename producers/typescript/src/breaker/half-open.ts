@@ -95,7 +95,10 @@ export class HalfOpen {
     const { failure_rate_threshold: threshold, slow_call_rate_threshold: slowThreshold } = policy;
     const failing = threshold !== null && rate >= threshold;
     if (!failing && slowThreshold !== null && slow >= slowThreshold) {
-      return { closes: false, cause: { rule: "probe_slow_call_rate", value: slow, threshold: slowThreshold, sample, ...ofSlow } };
+      return {
+        closes: false,
+        cause: { rule: "probe_slow_call_rate", value: slow, threshold: slowThreshold, sample, ...ofSlow },
+      };
     }
     return { closes: !failing, cause: { rule: "probe_failure_rate", value: rate, threshold, sample } };
   }

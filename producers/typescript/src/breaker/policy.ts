@@ -1,13 +1,31 @@
 import { SwitchgearError } from "../errors.js";
 
 export type ErrorClass =
-  | "transport" | "timeout" | "server" | "rate_limited" | "tool" | "invalid_input" | "auth" | "cancelled" | "policy" | "unknown";
+  | "transport"
+  | "timeout"
+  | "server"
+  | "rate_limited"
+  | "tool"
+  | "invalid_input"
+  | "auth"
+  | "cancelled"
+  | "policy"
+  | "unknown";
 export type Mode = "enforce" | "metrics_only" | "forced_open" | "disabled";
 /** What a policy keeps a circuit for. */
 export type Scope = "tool" | "user" | "session";
 
 export const ERROR_CLASSES: readonly ErrorClass[] = [
-  "transport", "timeout", "server", "rate_limited", "tool", "invalid_input", "auth", "cancelled", "policy", "unknown",
+  "transport",
+  "timeout",
+  "server",
+  "rate_limited",
+  "tool",
+  "invalid_input",
+  "auth",
+  "cancelled",
+  "policy",
+  "unknown",
 ];
 
 /** Failures that count by default. A tool that answers "bad argument" works. */
@@ -121,7 +139,11 @@ const DEFAULTS: Policy = {
   mode: "enforce",
   fallback: [],
 };
-const CUSUM_DEFAULTS: Cusum = { tolerable_failure_rate: 0.1, broken_failure_rate: 0.5, calls_between_false_opens: 1_000_000 };
+const CUSUM_DEFAULTS: Cusum = {
+  tolerable_failure_rate: 0.1,
+  broken_failure_rate: 0.5,
+  calls_between_false_opens: 1_000_000,
+};
 
 /** The limits of each number: whole or not, from, to. */
 const NUMBERS: Record<string, readonly [whole: boolean, least: number, most: number]> = {
@@ -195,8 +217,14 @@ function check(key: string, value: unknown): void {
   if (choices !== undefined && !choices.includes(value)) {
     throw new SwitchgearError(`${key} is ${String(value)}.`, `Use one of ${choices.join(", ")}.`);
   }
-  if (key === "counted_error_classes" && !(Array.isArray(value) && value.every((each) => ERROR_CLASSES.includes(each)))) {
-    throw new SwitchgearError(`counted_error_classes is ${String(value)}.`, `Use a list of ${ERROR_CLASSES.join(", ")}.`);
+  if (
+    key === "counted_error_classes" &&
+    !(Array.isArray(value) && value.every((each) => ERROR_CLASSES.includes(each)))
+  ) {
+    throw new SwitchgearError(
+      `counted_error_classes is ${String(value)}.`,
+      `Use a list of ${ERROR_CLASSES.join(", ")}.`,
+    );
   }
   if (key === "fallback" && !(Array.isArray(value) && value.every((each) => typeof each === "string" && each !== ""))) {
     throw new SwitchgearError(`fallback is ${String(value)}.`, "Use a list of tools' names.");
@@ -209,7 +237,10 @@ function contradiction(policy: Policy): string | null {
   }
   for (const name of ["recovery_ramp", "retry_after_ramp"] as const) {
     const ramp = policy[name];
-    if (ramp !== null && !(ramp.length > 0 && ramp.length <= 20 && ramp.every((share, at) => share > (ramp[at - 1] ?? 0) && share < 1))) {
+    if (
+      ramp !== null &&
+      !(ramp.length > 0 && ramp.length <= 20 && ramp.every((share, at) => share > (ramp[at - 1] ?? 0) && share < 1))
+    ) {
       return `${name} takes shares between 0 and 1 that rise from step to step, such as [0.1, 0.25, 0.5]`;
     }
   }

@@ -33,7 +33,10 @@ export class IllegalTransitionError extends SwitchgearError {
   override name = "IllegalTransitionError";
 
   constructor(circuitId: string) {
-    super(`${circuitId} is closed and cannot become half_open.`, "From closed: disabled, forced_open, metrics_only, open.");
+    super(
+      `${circuitId} is closed and cannot become half_open.`,
+      "From closed: disabled, forced_open, metrics_only, open.",
+    );
   }
 }
 
@@ -53,7 +56,13 @@ export function waitS(circuitId: string, attempt: number, policy: Policy): numbe
  *
  * @param retryAt The end of the longest Retry-After that the tool asked for. It lengthens the wait up to the cap.
  */
-export function endOfWait(circuitId: string, attempt: number, policy: Policy, now: number, retryAt: number | null): number {
+export function endOfWait(
+  circuitId: string,
+  attempt: number,
+  policy: Policy,
+  now: number,
+  retryAt: number | null,
+): number {
   const until = now + waitS(circuitId, attempt, policy);
   if (retryAt === null || !policy.honor_retry_after) {
     return until;

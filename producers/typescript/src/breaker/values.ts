@@ -97,7 +97,12 @@ export function familyResultKind(status: Status, errorClass: ErrorClass | null, 
   return status === "cancelled" ? "ignored" : kindOf(status, errorClass, policy, FROM_SERVER);
 }
 
-function kindOf(status: Status, errorClass: ErrorClass | null, policy: Policy, answers: readonly ErrorClass[]): ResultKind {
+function kindOf(
+  status: Status,
+  errorClass: ErrorClass | null,
+  policy: Policy,
+  answers: readonly ErrorClass[],
+): ResultKind {
   if (status === "success") {
     return errorClass === "policy" ? "ignored" : "success";
   }

@@ -116,7 +116,8 @@ for (const [errorClass, codes] of Object.entries({
     "ETIMEDOUT ESOCKETTIMEDOUT UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT ERR_SOCKET_CONNECTION_TIMEOUT",
   cancelled: "ABORT_ERR ERR_CANCELED ERR_CANCELLED UND_ERR_ABORTED",
   auth: "EACCES EPERM",
-  invalid_input: "ENOENT EEXIST EISDIR ENOTDIR ERR_INVALID_URL ERR_INVALID_ARG_TYPE ERR_INVALID_ARG_VALUE UND_ERR_INVALID_ARG",
+  invalid_input:
+    "ENOENT EEXIST EISDIR ENOTDIR ERR_INVALID_URL ERR_INVALID_ARG_TYPE ERR_INVALID_ARG_VALUE UND_ERR_INVALID_ARG",
 } satisfies Partial<Record<ErrorClass, string>>)) {
   for (const code of codes.split(" ")) {
     SYSTEM_CODES[code] = errorClass as ErrorClass;
@@ -154,8 +155,23 @@ export function byMcpCode(error: Fields): Classification | null {
 
 /** By number, from 0 (OK) to 16 (UNAUTHENTICATED). */
 const GRPC: readonly (ErrorClass | null)[] = [
-  null, "cancelled", "unknown", "invalid_input", "timeout", "invalid_input", "invalid_input", "auth", "rate_limited", "invalid_input",
-  "tool", "invalid_input", "server", "server", "transport", "server", "auth",
+  null,
+  "cancelled",
+  "unknown",
+  "invalid_input",
+  "timeout",
+  "invalid_input",
+  "invalid_input",
+  "auth",
+  "rate_limited",
+  "invalid_input",
+  "tool",
+  "invalid_input",
+  "server",
+  "server",
+  "transport",
+  "server",
+  "auth",
 ];
 
 /** Return the class of the status of grpc-js, which has `details` and `metadata`, null for other errors. */
@@ -186,7 +202,9 @@ export function byAwsName(error: Fields): Classification | null {
   }
   const name = error["name"];
   const found = AWS.find(([pattern]) => pattern.test(name))?.[1];
-  return found === undefined ? null : { errorClass: found, retryAfterS: found === "rate_limited" ? retryAfterOf(error) : null };
+  return found === undefined
+    ? null
+    : { errorClass: found, retryAfterS: found === "rate_limited" ? retryAfterOf(error) : null };
 }
 
 const BY_STATE: Record<string, ErrorClass> = { "42501": "auth", "57014": "timeout" };

@@ -36,7 +36,9 @@ const RULES: readonly Rule[] = [
         String.raw`|\btimeout of [0-9]+ ?ms exceeded\b|${status("(?:408|504)")}`,
       "i",
     ),
-    raised: raised("TimeoutError|(?:Connect|Read|Write|Pool)Timeout(?:Error)?|TimeoutException|APITimeoutError|ServerTimeoutError"),
+    raised: raised(
+      "TimeoutError|(?:Connect|Read|Write|Pool)Timeout(?:Error)?|TimeoutException|APITimeoutError|ServerTimeoutError",
+    ),
     errorClass: "timeout",
   },
   {

@@ -27,7 +27,10 @@ export function checkedClass(given: Classification | ErrorClass | null | undefin
   }
   const found = typeof given === "string" ? { errorClass: given } : given;
   if (!ERROR_CLASSES.includes(found.errorClass)) {
-    throw new SwitchgearError(`The error class ${String(found.errorClass)} is unknown.`, `Use one of ${ERROR_CLASSES.join(", ")}.`);
+    throw new SwitchgearError(
+      `The error class ${String(found.errorClass)} is unknown.`,
+      `Use one of ${ERROR_CLASSES.join(", ")}.`,
+    );
   }
   const wait = found.retryAfterS;
   if (wait !== null && wait !== undefined && !(wait >= 0 && Number.isFinite(wait))) {

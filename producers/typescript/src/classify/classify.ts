@@ -12,7 +12,16 @@ const DEEPEST = 5;
 const MAX_MEMBERS = 100;
 /** Outages come first, then what may be one, then the rest. */
 const MOST_SIGNIFICANT: readonly ErrorClass[] = [
-  "transport", "timeout", "server", "rate_limited", "unknown", "auth", "tool", "invalid_input", "policy", "cancelled",
+  "transport",
+  "timeout",
+  "server",
+  "rate_limited",
+  "unknown",
+  "auth",
+  "tool",
+  "invalid_input",
+  "policy",
+  "cancelled",
 ];
 const OUTAGES = MOST_SIGNIFICANT.slice(0, 4);
 
@@ -20,9 +29,11 @@ const OUTAGES = MOST_SIGNIFICANT.slice(0, 4);
 const BY_NAME: Record<string, ErrorClass> = {};
 for (const [errorClass, names] of Object.entries({
   cancelled: "AbortError APIUserAbortError CanceledError CancelledError",
-  timeout: "TimeoutError CallTimeoutError APIConnectionTimeoutError ConnectTimeoutError HeadersTimeoutError BodyTimeoutError",
+  timeout:
+    "TimeoutError CallTimeoutError APIConnectionTimeoutError ConnectTimeoutError HeadersTimeoutError BodyTimeoutError",
   transport: "NetworkError APIConnectionError SocketError FetchError ConnectionRefusedError MongoNetworkError",
-  server: "SyntaxError AI_JSONParseError AI_InvalidResponseDataError AI_EmptyResponseBodyError AI_NoContentGeneratedError",
+  server:
+    "SyntaxError AI_JSONParseError AI_InvalidResponseDataError AI_EmptyResponseBodyError AI_NoContentGeneratedError",
   invalid_input:
     "ZodError $ZodError ValidationError AI_InvalidToolInputError AI_InvalidToolArgumentsError AI_NoSuchToolError AI_InvalidArgumentError" +
     " AI_InvalidPromptError AI_TypeValidationError",
@@ -103,7 +114,8 @@ function seen(error: unknown, depth: number): Seen {
       return inner;
     }
   }
-  const noAnswer = named === "transport" || ((error instanceof TypeError || named === undefined) && NO_ANSWER.test(message));
+  const noAnswer =
+    named === "transport" || ((error instanceof TypeError || named === undefined) && NO_ANSWER.test(message));
   return { found: { errorClass: noAnswer ? "transport" : "unknown" }, carried: false };
 }
 

@@ -71,7 +71,8 @@ export function readToolFailure(meta: unknown, now: number = Date.now() / 1000):
     return null;
   }
   const notBefore = given["retryNotBefore"];
-  const asks = found === "server" && given["retryable"] === true && typeof notBefore === "number" && Number.isFinite(notBefore);
+  const asks =
+    found === "server" && given["retryable"] === true && typeof notBefore === "number" && Number.isFinite(notBefore);
   return { errorClass: found, retryAfterS: asks ? Math.max(0, notBefore / 1000 - now) : null };
 }
 

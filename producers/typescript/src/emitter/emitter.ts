@@ -2,6 +2,7 @@ import { retryAfterIn } from "../classify/by-code.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { GatewayError, jsonIn, messageOf, problemIn, type GatewayHttp, type GatewayResponse } from "../wire/http.js";
 import { mintEmitterId, mintId } from "../wire/ids.js";
+import { withMetadataToJson } from "../wire/json.js";
 import { Backoff, later, pause, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { Execution, ExecutionInput } from "./execution.js";
@@ -69,7 +70,7 @@ export class Emitter {
       ...given,
       recorded_at: given.recorded_at ?? new Date(this.clock.wall() * 1000).toISOString(),
     };
-    const line = this.warnings.attempt("an event could not be encoded", () => JSON.stringify(event));
+    const line = this.warnings.attempt("an event could not be encoded", () => withMetadataToJson(event));
     if (line === null || this.#closed.signal.aborted) {
       this.#dropped += 1;
       return;
@@ -203,11 +204,17 @@ export class Emitter {
     if (response.ok) {
       const answer = jsonIn(response);
       const rejected = isRecord(answer) && Array.isArray(answer["rejected"]) ? answer["rejected"] : [];
-      const accepted = isRecord(answer) && typeof answer["accepted"] === "number" ? answer["accepted"] : lines.length - rejected.length;
+      const accepted =
+        isRecord(answer) && typeof answer["accepted"] === "number"
+          ? answer["accepted"]
+          : lines.length - rejected.length;
       this.#sent += Math.min(accepted, lines.length);
       if (rejected.length > 0) {
         this.#dropped += lines.length - Math.min(accepted, lines.length);
-        this.warnings.warn("the gateway rejected some events", (rejected[0] as { reason?: unknown } | undefined)?.reason);
+        this.warnings.warn(
+          "the gateway rejected some events",
+          (rejected[0] as { reason?: unknown } | undefined)?.reason,
+        );
       }
       return null;
     }

@@ -31,4 +31,6 @@ export interface Execution {
 }
 
 /** What the emitter adds itself. */
-export type ExecutionInput = Omit<Execution, "metric_id" | "recorded_at" | "emitter_id" | "service"> & { readonly recorded_at?: string };
+export type ExecutionInput = Omit<Execution, "metric_id" | "recorded_at" | "emitter_id" | "service"> & {
+  readonly recorded_at?: string;
+};

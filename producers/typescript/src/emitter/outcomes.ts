@@ -1,4 +1,5 @@
 import type { GatewayHttp } from "../wire/http.js";
+import { withMetadataToJson } from "../wire/json.js";
 import { Backoff, pause, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 
@@ -63,14 +64,7 @@ export class Outcomes {
 
   async #deliver(outcome: Outcome, expiresAt: number, undelivered: () => void): Promise<void> {
     const backoff = new Backoff(0.2, 5);
-    let body: string;
-    try {
-      body = JSON.stringify(outcome);
-    } catch (error) {
-      this.warnings.warn("an outcome could not be encoded; its metadata are left out", error);
-      const { metadata: _, ...rest } = outcome;
-      body = JSON.stringify(rest);
-    }
+    const body = withMetadataToJson(outcome);
     for (let attempt = 1; ; attempt += 1) {
       try {
         const response = await this.http.request("/v1/outcome", {

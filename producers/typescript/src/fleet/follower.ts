@@ -106,7 +106,14 @@ export class Follower {
 
   status(): FollowerStatus {
     const { size: circuits, malformed } = this.table;
-    return { loaded: this.loaded, connected: this.#connected, circuits, ageS: this.ageS(), malformed, lastError: this.#lastError };
+    return {
+      loaded: this.loaded,
+      connected: this.#connected,
+      circuits,
+      ageS: this.ageS(),
+      malformed,
+      lastError: this.#lastError,
+    };
   }
 
   async #run(): Promise<void> {

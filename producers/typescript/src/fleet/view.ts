@@ -62,7 +62,9 @@ export function readView(record: unknown): CircuitView | null {
   }
   const cause = isRecord(record["cause"]) ? record["cause"] : null;
   const leases = Array.isArray(record["leases"]) ? record["leases"].filter(isRecord) : [];
-  const fallback = Array.isArray(record["fallback"]) ? record["fallback"].filter((each) => typeof each === "string") : [];
+  const fallback = Array.isArray(record["fallback"])
+    ? record["fallback"].filter((each) => typeof each === "string")
+    : [];
   return withDecision({
     circuitId,
     tool,
@@ -73,7 +75,10 @@ export function readView(record: unknown): CircuitView | null {
     reason: cause === null ? "" : causeInWords(cause),
     causeReason: typeof cause?.["reason"] === "string" ? cause["reason"] : undefined,
     openUntil: instant(record["open_until"]),
-    leases: leases.map((lease) => ({ emitterId: String(lease["emitter_id"]), expiresAt: instant(lease["expires_at"]) ?? 0 })),
+    leases: leases.map((lease) => ({
+      emitterId: String(lease["emitter_id"]),
+      expiresAt: instant(lease["expires_at"]) ?? 0,
+    })),
     permitsLeft: typeof record["permits_left"] === "number" ? record["permits_left"] : 0,
     lastError: typeof record["last_error"] === "string" ? record["last_error"] : null,
     mode: (record["mode"] ?? "enforce") as Mode,

@@ -1,9 +1,9 @@
 /** User, session and request of a call. */
 export interface CallerIds {
   /** User on whose behalf the call is made. */
-  readonly userId?: string;
-  readonly sessionId?: string;
-  readonly requestId?: string;
+  readonly userId?: string | undefined;
+  readonly sessionId?: string | undefined;
+  readonly requestId?: string | undefined;
 }
 
 /** The same, ready for look-ups and events. */
@@ -16,8 +16,11 @@ export interface Caller {
 
 const NO_CALLER: Caller = { userId: "", sessionId: "", fields: {} };
 
-export function callerOf(ids: CallerIds): Caller {
-  const { userId, sessionId, requestId } = ids;
+/** Return the caller that `ids` name. What they leave out, `around` names. */
+export function callerOf(ids: CallerIds, around: CallerIds = {}): Caller {
+  const userId = ids.userId ?? around.userId;
+  const sessionId = ids.sessionId ?? around.sessionId;
+  const requestId = ids.requestId ?? around.requestId;
   if (userId === undefined && sessionId === undefined && requestId === undefined) {
     return NO_CALLER;
   }

@@ -46,7 +46,13 @@ export async function acquire(context: CallContext, tool: string, ids: CallerIds
 }
 
 /** Make a guarded call. */
-export async function run(context: CallContext, tool: string, guarded: Guarded, args: readonly unknown[], self?: unknown): Promise<unknown> {
+export async function run(
+  context: CallContext,
+  tool: string,
+  guarded: Guarded,
+  args: readonly unknown[],
+  self?: unknown,
+): Promise<unknown> {
   const ids = idsOf(context, guarded.options, args);
   const answer = await acquire(context, tool, ids);
   if (answer.allowed) {
@@ -114,7 +120,10 @@ async function execute(
 
 function reportResult(context: CallContext, permit: Permit, options: AnyOptions, result: unknown): void {
   const { usage, classifyResult: rule } = options;
-  const values: CallValues = usage === undefined ? {} : (context.warnings.attempt("usage could not be read from a result", () => usage(result as never)) ?? {});
+  const values: CallValues =
+    usage === undefined
+      ? {}
+      : (context.warnings.attempt("usage could not be read from a result", () => usage(result as never)) ?? {});
   const failure = context.warnings.attempt("classifyResult failed; the result counts as a success", () =>
     rule === undefined ? classifyResult(result) : checkedClass(rule(result)),
   );
@@ -124,7 +133,11 @@ function reportResult(context: CallContext, permit: Permit, options: AnyOptions,
     } else if (failure.errorClass === "policy") {
       permit.ignore(undefined, values);
     } else {
-      permit.failure((isRecord(result) && resultText(result)) || "the result says that the tool failed", failure, values);
+      permit.failure(
+        (isRecord(result) && resultText(result)) || "the result says that the tool failed",
+        failure,
+        values,
+      );
     }
   } catch (error) {
     context.warnings.warn("the outcome of a call could not be reported as it is", error); // an impossible usage
@@ -166,7 +179,9 @@ async function fallBack(
     const standIn = context.standIns.get(name);
     if (!standIn) {
       if (standIn === null) {
-        context.warnings.warn(`${name} can't stand in for ${refusal.tool}: different functions are guarded under that name`);
+        context.warnings.warn(
+          `${name} can't stand in for ${refusal.tool}: different functions are guarded under that name`,
+        );
       }
       named ??= name;
       continue;
@@ -190,16 +205,22 @@ function count(context: CallContext, permit: Permit): void {
 
 function classOf(context: CallContext, options: AnyOptions, error: unknown): Classification | null {
   const rule = options.classify;
-  return rule === undefined ? null : context.warnings.attempt("classify of a guard failed; the client's rule decides", () => checkedClass(rule(error)));
+  return rule === undefined
+    ? null
+    : context.warnings.attempt("classify of a guard failed; the client's rule decides", () =>
+        checkedClass(rule(error)),
+      );
 }
 
 function idsOf(context: CallContext, options: AnyOptions, args: readonly unknown[]): CallerIds {
   const { caller } = options;
-  return caller === undefined ? {} : (context.warnings.attempt("caller of a guard failed", () => caller(...(args as never[]))) ?? {});
+  return caller === undefined
+    ? {}
+    : (context.warnings.attempt("caller of a guard failed", () => caller(...(args as never[]))) ?? {});
 }
 
 function callerIn(context: CallContext, ids: CallerIds): Caller {
-  return callerOf({ ...context.ids, ...ids });
+  return callerOf(ids, context.ids);
 }
 
 /** Wait for a call for a limited time. */

@@ -50,7 +50,9 @@ export class Decision {
     if (ofFamily instanceof Rejection) {
       return ofFamily;
     }
-    const familyProbe = ofFamily !== null && ((probing !== null && probing === familyView) || (ofFamily.breakerPermit?.probe ?? null) !== null);
+    const familyProbe =
+      ofFamily !== null &&
+      ((probing !== null && probing === familyView) || (ofFamily.breakerPermit?.probe ?? null) !== null);
     const own = view?.overrides ? null : this.#byOwnCircuit(tool, caller, view, familyProbe);
     if (own instanceof Rejection) {
       this.#release(null, ofFamily);
@@ -112,7 +114,16 @@ export class Decision {
   /** Return a permit for a call that goes whatever the circuits say, because nothing else is left. It counts nowhere but in its event. */
   unguarded(tool: string, caller: Caller): Permit {
     const started = this.reporter.clock.now();
-    return new Permit(this.reporter, { tool, circuit: null, breakerPermit: null, started, generation: null, caller, family: null, gateway: null });
+    return new Permit(this.reporter, {
+      tool,
+      circuit: null,
+      breakerPermit: null,
+      started,
+      generation: null,
+      caller,
+      family: null,
+      gateway: null,
+    });
   }
 
   #byFleet(tool: string, caller: Caller, family: Family | null): FleetDecision {
@@ -145,7 +156,12 @@ export class Decision {
   }
 
   /** Decide by the process's own circuit of the family. A fleet's probe goes although it refuses. */
-  #byOwnFamily(tool: string, family: Family | null, view: CircuitView | null, probes: boolean): FamilyPermit | Rejection | null {
+  #byOwnFamily(
+    tool: string,
+    family: Family | null,
+    view: CircuitView | null,
+    probes: boolean,
+  ): FamilyPermit | Rejection | null {
     if (family === null) {
       return null;
     }

@@ -42,7 +42,10 @@ export class FallbackMap {
 export function checkedChain(tool: string, named: string | readonly string[]): readonly string[] {
   const chain = typeof named === "string" ? [named] : named;
   if (!Array.isArray(chain) || !chain.every((each) => typeof each === "string" && each !== "")) {
-    throw new SwitchgearError(`The fallbacks of ${tool} are ${String(named)}.`, "Use a tool's name or a list of names.");
+    throw new SwitchgearError(
+      `The fallbacks of ${tool} are ${String(named)}.`,
+      "Use a tool's name or a list of names.",
+    );
   }
   if (chain.includes(tool)) {
     throw new SwitchgearError(`${tool} can't be its own fallback.`, "Leave it out of its chain.");
@@ -56,7 +59,11 @@ export function checkedChain(tool: string, named: string | readonly string[]): r
  * Open ones are left out while they are at most `maxOpenPercent` of all, but always at least one. If no target is left, all are kept: a
  * call to a broken tool is no worse than no call (Envoy's panic threshold).
  */
-export function candidates(targets: readonly string[], isOpen: (target: string) => boolean, maxOpenPercent = 100): readonly string[] {
+export function candidates(
+  targets: readonly string[],
+  isOpen: (target: string) => boolean,
+  maxOpenPercent = 100,
+): readonly string[] {
   const allowed = Math.max(1, Math.trunc((targets.length * maxOpenPercent) / 100));
   const kept: string[] = [];
   for (const [lookedAt, target] of targets.entries()) {

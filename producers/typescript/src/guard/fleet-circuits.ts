@@ -8,6 +8,7 @@ import type { GuardMode } from "../fleet/table.js";
 import type { CircuitView } from "../fleet/view.js";
 import { Rejection, type RejectionValues } from "../rejection.js";
 import { jsonIn, problemIn, type GatewayHttp } from "../wire/http.js";
+import { toJson } from "../wire/json.js";
 import type { Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { Caller } from "./caller.js";
@@ -95,7 +96,10 @@ export class FleetCircuits {
       return refusing.find((each) => !each.recovers) ?? refusing[0]!;
     }
     const rank = (each: CircuitView): number => each.generation + (each.overrides ? 1e15 : 0);
-    return found.reduce<CircuitView | null>((best, each) => (best === null || rank(each) > rank(best) ? each : best), null);
+    return found.reduce<CircuitView | null>(
+      (best, each) => (best === null || rank(each) > rank(best) ? each : best),
+      null,
+    );
   }
 
   /** Return what a circuit says about a call now. `ask`: a probe may go if the gateway grants it. */
@@ -127,7 +131,9 @@ export class FleetCircuits {
       return false;
     }
     const known = this.#asked.get(view.circuitId);
-    return known === undefined || known.version !== view.version || known.last - known.first < this.settings.fleetSilenceS;
+    return (
+      known === undefined || known.version !== view.version || known.last - known.first < this.settings.fleetSilenceS
+    );
   }
 
   /** Return the generation of a circuit. One without a record has 0 once all are loaded: it has never changed. */
@@ -159,14 +165,16 @@ export class FleetCircuits {
       const response = await this.http.request("/v1/decide", {
         method: "POST",
         headers: { "content-type": "application/json" },
-        body: JSON.stringify({ tool, ...caller.fields }),
+        body: toJson({ tool, ...caller.fields }),
         timeoutS: this.settings.probeWaitS,
       });
       if (response.ok) {
         const answer = jsonIn(response);
         return this.#answered(view, tool, isRecord(answer) ? answer : {});
       }
-      this.warnings.warn(`the gateway decided about no probe: it answered ${response.status}. ${problemIn(response.text)}`);
+      this.warnings.warn(
+        `the gateway decided about no probe: it answered ${response.status}. ${problemIn(response.text)}`,
+      );
       const wait = response.status === 429 ? retryAfterIn(response.headers) : null;
       if (wait === null) {
         this.#awayUntil = this.clock.now() + AWAY_S;

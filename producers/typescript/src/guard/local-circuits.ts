@@ -1,11 +1,19 @@
 import { Breaker } from "../breaker/breaker.js";
 import { LOCAL_DEFAULT, policyOf, type Policy, type PolicyInput } from "../breaker/policy.js";
-import { circuitIdOf, type Cause, type CircuitState, type Result, type BreakerPermit, type Transition } from "../breaker/values.js";
+import {
+  circuitIdOf,
+  type Cause,
+  type CircuitState,
+  type Result,
+  type BreakerPermit,
+  type Transition,
+} from "../breaker/values.js";
 import { redact } from "../text/redact.js";
 import type { Warnings } from "../wire/warnings.js";
 
 /** One policy for all tools, or by tool name (the rest have the default), or a function. */
-export type LocalPolicies = PolicyInput | { readonly tools: Readonly<Record<string, PolicyInput>> } | ((tool: string) => PolicyInput);
+export type LocalPolicies =
+  PolicyInput | { readonly tools: Readonly<Record<string, PolicyInput>> } | ((tool: string) => PolicyInput);
 
 const MAX_TOOLS = 10_000;
 const MAX_CIRCUITS_PER_TOOL = 1_000;

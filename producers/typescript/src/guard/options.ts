@@ -5,29 +5,27 @@ import type { CallerIds } from "./caller.js";
 import type { Usage } from "./session-limits.js";
 
 // Types of functions with any arguments: `never` accepts none, and `unknown` no function that names a type.
-// oxlint-disable-next-line no-explicit-any
 export type AnyFunction = (...args: any[]) => any;
 
 /** The options of a guard. */
 export interface GuardOptions<A extends readonly unknown[] = readonly never[], R = unknown> {
   /** What to call if the circuit refuses: a tool guarded by the same client, several in order, or a function. */
-  readonly fallback?: string | readonly string[] | ((...args: A) => Awaited<R> | Promise<Awaited<R>>);
+  readonly fallback?: string | readonly string[] | ((...args: A) => Awaited<R> | Promise<Awaited<R>>) | undefined;
   /** Makes the arguments of the fallback from those of the call. `target` is the fallback tool's name; empty for a function. */
-  readonly adapt?: (target: string, ...args: A) => readonly unknown[];
+  readonly adapt?: ((target: string, ...args: A) => readonly unknown[]) | undefined;
   /** The longest duration in seconds. Then the call rejects with a CallTimeoutError and counts as `timeout`. The function goes on. */
-  readonly timeoutS?: number;
+  readonly timeoutS?: number | undefined;
   /** A rule for this tool's errors. Null leaves an error to the client's rule. */
-  readonly classify?: Classifier;
+  readonly classify?: Classifier | undefined;
   /** A rule for results that are failures. The default reads MCP's `isError`. The caller gets the result all the same. */
-  readonly classifyResult?: ResultClassifier;
+  readonly classifyResult?: ResultClassifier | undefined;
   /** Returns what the result cost. */
-  readonly usage?: (result: Awaited<R>) => Usage;
+  readonly usage?: ((result: Awaited<R>) => Usage) | undefined;
   /** Returns user, session and request of a call from its arguments. */
-  readonly caller?: (...args: A) => CallerIds;
+  readonly caller?: ((...args: A) => CallerIds) | undefined;
 }
 
 /** A guard's options, whatever its function. */
-// oxlint-disable-next-line no-explicit-any
 export type AnyOptions = GuardOptions<any, any>;
 
 /** A guarded function with its options. */
@@ -51,6 +49,9 @@ export function checkGuard(tool: string, options: AnyOptions): void {
 /** @throws SwitchgearError The name is impossible. */
 export function checkTool(tool: string): void {
   if (typeof tool !== "string" || tool === "" || tool.length > 256) {
-    throw new SwitchgearError(`The tool's name is ${JSON.stringify(tool)}.`, "Use 1 to 256 characters, such as mcp:github:search.");
+    throw new SwitchgearError(
+      `The tool's name is ${JSON.stringify(tool)}.`,
+      "Use 1 to 256 characters, such as mcp:github:search.",
+    );
   }
 }

@@ -22,11 +22,11 @@ const NOT_FAILED: readonly ErrorClass[] = ["cancelled", "policy"];
 /** What a report may say about the call. */
 export interface CallValues extends Usage {
   /** How long the call took, if you measured it yourself. Else the time since the permit. */
-  readonly durationMs?: number;
+  readonly durationMs?: number | undefined;
   /** Bytes or characters of the result. */
-  readonly outputSize?: number;
+  readonly outputSize?: number | undefined;
   /** Anything else to send with the event. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a permit of a tool holds of the tool's family. */
@@ -74,7 +74,11 @@ export class Permit {
   /** Whether the call tests if the tool has recovered, for this process or for the fleet. */
   get probe(): boolean {
     const { breakerPermit, family, gateway } = this.state;
-    return (gateway?.probe ?? false) || (breakerPermit?.probe ?? null) !== null || (family?.breakerPermit?.probe ?? null) !== null;
+    return (
+      (gateway?.probe ?? false) ||
+      (breakerPermit?.probe ?? null) !== null ||
+      (family?.breakerPermit?.probe ?? null) !== null
+    );
   }
 
   /** Report that the tool answered. */
@@ -105,7 +109,11 @@ export class Permit {
     }
   }
 
-  #end(failed: { readonly error: unknown } | undefined, classification: Classification | null, values: CallValues): void {
+  #end(
+    failed: { readonly error: unknown } | undefined,
+    classification: Classification | null,
+    values: CallValues,
+  ): void {
     for (const [name, value] of Object.entries(values)) {
       if (typeof value === "number" && !(value >= 0 && Number.isFinite(value))) {
         throw new SwitchgearError(`${name} is ${value}.`, "Report a number of at least 0.");
@@ -201,7 +209,10 @@ export class Reporter {
       return { errorClass: "tool" };
     }
     const rule = this.classifier;
-    const found = rule === undefined ? null : this.warnings.attempt("the client's classify failed; the default decides", () => checkedClass(rule(error)));
+    const found =
+      rule === undefined
+        ? null
+        : this.warnings.attempt("the client's classify failed; the default decides", () => checkedClass(rule(error)));
     return found ?? classify(error);
   }
 
@@ -212,7 +223,15 @@ export class Reporter {
       permit: gateway.token,
       status: ignored || event.status === "cancelled" || event.status === "rejected" ? "ignored" : event.status,
       duration_ms: event.execution_time_ms ?? 0,
-      ...pick(event, ["error_class", "error_type", "error_message", "input_tokens", "output_tokens", "cost_usd", "metadata"]),
+      ...pick(event, [
+        "error_class",
+        "error_type",
+        "error_message",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+        "metadata",
+      ]),
     };
     fleet.outcomes.send(outcome, gateway.expiresAt, () => fleet.emitter.emit(event));
   }
@@ -224,7 +243,10 @@ export class Reporter {
     if (message === null || rule === undefined) {
       return message;
     }
-    return this.warnings.attempt("the redact function failed; the message is withheld", () => rule(redact(message))) ?? "[redacted]";
+    return (
+      this.warnings.attempt("the redact function failed; the message is withheld", () => rule(redact(message))) ??
+      "[redacted]"
+    );
   }
 }
 
@@ -233,7 +255,7 @@ function typeOf(error: unknown): string | null {
     return null;
   }
   const { name } = error as { name?: unknown };
-  return typeof name === "string" && name !== "" ? name : error.constructor?.name ?? null;
+  return typeof name === "string" && name !== "" ? name : (error.constructor?.name ?? null);
 }
 
 function usageFields(values: CallValues): Partial<ExecutionInput> {

@@ -4,11 +4,11 @@ import { Rejection } from "../rejection.js";
 /** What a call cost. */
 export interface Usage {
   /** Tokens that the model read. */
-  readonly inputTokens?: number;
+  readonly inputTokens?: number | undefined;
   /** Tokens that the model wrote. */
-  readonly outputTokens?: number;
-  readonly cacheCreationTokens?: number;
-  readonly costUsd?: number;
+  readonly outputTokens?: number | undefined;
+  readonly cacheCreationTokens?: number | undefined;
+  readonly costUsd?: number | undefined;
 }
 
 export function totalTokens(usage: Usage): number {
@@ -17,15 +17,15 @@ export function totalTokens(usage: Usage): number {
 
 export interface SessionOptions {
   /** On every event. A generated one by default. */
-  readonly sessionId?: string;
+  readonly sessionId?: string | undefined;
   /** On every event. */
-  readonly userId?: string;
+  readonly userId?: string | undefined;
   /** Refuse calls after this many tokens, reported by the tools or by `spend`. */
-  readonly tokenBudget?: number;
+  readonly tokenBudget?: number | undefined;
   /** Refuse calls after this many failed calls. Cancelled calls and refusals by a policy don't count. */
-  readonly maxFailures?: number;
+  readonly maxFailures?: number | undefined;
   /** Refuse calls after this many calls. */
-  readonly maxCalls?: number;
+  readonly maxCalls?: number | undefined;
 }
 
 /** Counts of a session, as of now. What is left is null without a limit. */

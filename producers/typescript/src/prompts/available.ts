@@ -12,7 +12,11 @@ export type ToolList = readonly unknown[] | Readonly<Record<string, unknown>>;
  *
  * @throws SwitchgearError An item has no name. The message has its position.
  */
-export function availableIn<T extends ToolList>(tools: T, refuses: (circuit: string) => boolean, circuitOf?: NameMap): T {
+export function availableIn<T extends ToolList>(
+  tools: T,
+  refuses: (circuit: string) => boolean,
+  circuitOf?: NameMap,
+): T {
   const circuitName = renamer(circuitOf);
   if (!Array.isArray(tools)) {
     return Object.fromEntries(Object.entries(tools).filter(([name]) => !refuses(circuitName(name)))) as T;
@@ -20,7 +24,10 @@ export function availableIn<T extends ToolList>(tools: T, refuses: (circuit: str
   return tools.filter((tool, position) => {
     const name = listedName(tool);
     if (name === null) {
-      throw new SwitchgearError(`tools[${position}] has no name.`, "Give a name, or an object with a name or a function in it.");
+      throw new SwitchgearError(
+        `tools[${position}] has no name.`,
+        "Give a name, or an object with a name or a function in it.",
+      );
     }
     return !refuses(circuitName(name));
   }) as unknown as T;

@@ -47,7 +47,9 @@ export function noticeOf(tools: readonly Unavailable[], nameOf?: NameMap): strin
   if (found.size === 0) {
     return "";
   }
-  const names = [...found.keys()].sort((one, other) => byFamilyAndName(found.get(one)![0]!.family, one, found.get(other)![0]!.family, other));
+  const names = [...found.keys()].sort((one, other) =>
+    byFamilyAndName(found.get(one)![0]!.family, one, found.get(other)![0]!.family, other),
+  );
   const named = names.slice(0, MAX_TOOLS).map((name) => phrase(name, found, shown));
   if (names.length > MAX_TOOLS) {
     named.push(`and ${names.length - MAX_TOOLS} more`);
@@ -62,7 +64,11 @@ function byFamilyAndName(family: boolean, name: string, otherFamily: boolean, ot
   return name < otherName ? -1 : name > otherName ? 1 : 0;
 }
 
-function phrase(name: string, out: ReadonlyMap<string, readonly Unavailable[]>, shown: (tool: string) => string): string {
+function phrase(
+  name: string,
+  out: ReadonlyMap<string, readonly Unavailable[]>,
+  shown: (tool: string) => string,
+): string {
   const tools = [...out.get(name)!].sort((one, other) => (other.until ?? Infinity) - (one.until ?? Infinity) || 0);
   const until = tools[0]!.until;
   const when = until === null ? "until further notice" : `not before ${instant(until)}`;
@@ -104,12 +110,17 @@ export class NoticeBoard {
     nameOf?: NameMap,
     only?: readonly string[],
   ): string {
-    let tools = [...this.#ofFleet(views, fleetTime, fallbacks, caller), ...this.#ofProcess(local, views, fallbacks, caller)];
+    let tools = [
+      ...this.#ofFleet(views, fleetTime, fallbacks, caller),
+      ...this.#ofProcess(local, views, fallbacks, caller),
+    ];
     if (only !== undefined) {
       const families = only.map((tool) => this.#family(tool));
       tools = tools.filter((each) => (each.family ? families : only).includes(each.tool));
     }
-    const out = new Set<string>(views.filter((view) => view.scope === "family" && !view.passes).map((view) => view.tool));
+    const out = new Set<string>(
+      views.filter((view) => view.scope === "family" && !view.passes).map((view) => view.tool),
+    );
     for (const { family, breaker } of local) {
       if (family !== null && !PASSING.includes(breaker.state)) {
         out.add(family);
@@ -133,8 +144,16 @@ export class NoticeBoard {
   /** Return the tools that the fleet's circuits refuse. After a circuit's wait the next call may probe. */
   #ofFleet(views: readonly CircuitView[], now: number, fallbacks: FallbackMap, caller: Caller): Unavailable[] {
     return views
-      .filter((view) => view.scope === "family" || view.circuitId === view.tool || toolOf(view.circuitId, view.scope, caller) !== null)
-      .filter((view) => !view.passes && (view.forced || (view.state === "open" && view.openUntil !== null && now < view.openUntil)))
+      .filter(
+        (view) =>
+          view.scope === "family" ||
+          view.circuitId === view.tool ||
+          toolOf(view.circuitId, view.scope, caller) !== null,
+      )
+      .filter(
+        (view) =>
+          !view.passes && (view.forced || (view.state === "open" && view.openUntil !== null && now < view.openUntil)),
+      )
       .map((view) => {
         const family = view.scope === "family";
         const own = fallbacks.chain(view.tool);
@@ -144,7 +163,12 @@ export class NoticeBoard {
   }
 
   /** Return the tools that the process's own circuits refuse, unless an operator overrules these. */
-  #ofProcess(circuits: readonly LocalCircuit[], views: readonly CircuitView[], fallbacks: FallbackMap, caller: Caller): Unavailable[] {
+  #ofProcess(
+    circuits: readonly LocalCircuit[],
+    views: readonly CircuitView[],
+    fallbacks: FallbackMap,
+    caller: Caller,
+  ): Unavailable[] {
     const now = this.clock.now();
     const offset = this.clock.wall() - now;
     if (Math.abs(offset - this.#offsetS) > MOST_DRIFT_S) {

@@ -17,7 +17,8 @@ export function renamer(map: NameMap | undefined): (name: string) => string {
   if (map === undefined) {
     return (name) => name;
   }
-  const rename = typeof map === "function" ? map : (name: string): string => (Object.hasOwn(map, name) ? map[name]! : name);
+  const rename =
+    typeof map === "function" ? map : (name: string): string => (Object.hasOwn(map, name) ? map[name]! : name);
   return (name) => {
     const found = rename(name);
     if (typeof found !== "string" || found === "") {
@@ -38,7 +39,9 @@ export function listedName(tool: unknown): string | null {
   if (!isRecord(tool)) {
     return null;
   }
-  const declared = DECLARATIONS.map((key) => tool[key]).map((list) => (Array.isArray(list) && list.length === 1 ? (list[0] as unknown) : null));
+  const declared = DECLARATIONS.map((key) => tool[key]).map((list) =>
+    Array.isArray(list) && list.length === 1 ? (list[0] as unknown) : null,
+  );
   const inner = [...INNER.map((key) => tool[key]), ...declared].map((each) => (isRecord(each) ? each["name"] : null));
   const kind = CALLED_BY_US.includes(tool["type"] as string) ? null : tool["type"];
   const names = [tool["name"], ...inner, kind, ...alone(tool)];

@@ -45,7 +45,10 @@ const KNOWN_FORMS = [
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [AUTHORIZATION, `$1${MARK}`],
   [COOKIE, `$1${MARK}`],
-  [/-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g, MARK],
+  [
+    /-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
+    MARK,
+  ],
   [/(\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}/gi, `$1${MARK}`],
   // The paths of Slack's and Discord's webhooks are their passwords
   [/(\bhooks\.slack\.com\/(?:services|workflows)\/)[A-Za-z0-9/_-]+/g, `$1${MARK}`],
@@ -117,7 +120,11 @@ export function redact(text: string): string {
 }
 
 /** Return `text` with `MARK` in place of what follows `pattern`, up to the end of the value. */
-function without(pattern: RegExp, endOfValue: (text: string, name: RegExpMatchArray) => number | null, text: string): string {
+function without(
+  pattern: RegExp,
+  endOfValue: (text: string, name: RegExpMatchArray) => number | null,
+  text: string,
+): string {
   let found = "";
   let done = 0;
   for (const name of text.matchAll(pattern)) {

@@ -49,13 +49,22 @@ export class GatewayHttp {
     try {
       parsed = new URL(url);
     } catch {
-      throw new SwitchgearError(`url is ${JSON.stringify(url)}.`, 'Use the gateway\'s address, such as "http://127.0.0.1:8622".');
+      throw new SwitchgearError(
+        `url is ${JSON.stringify(url)}.`,
+        'Use the gateway\'s address, such as "http://127.0.0.1:8622".',
+      );
     }
     if (!/^https?:$/.test(parsed.protocol) || parsed.username !== "" || parsed.password !== "") {
-      throw new SwitchgearError(`url begins with ${parsed.protocol} or has a password.`, "Use http or https, and give the token as token.");
+      throw new SwitchgearError(
+        `url begins with ${parsed.protocol} or has a password.`,
+        "Use http or https, and give the token as token.",
+      );
     }
     if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
-      throw new SwitchgearError("token has spaces or other characters that no header can hold.", "Give the token alone.");
+      throw new SwitchgearError(
+        "token has spaces or other characters that no header can hold.",
+        "Give the token alone.",
+      );
     }
     this.base = `${parsed.origin}${parsed.pathname.replace(/\/+$/, "")}`;
     this.#token = token;
@@ -83,7 +92,12 @@ export class GatewayHttp {
    *
    * @throws GatewayError There was no answer within the time limit.
    */
-  async open(path: string, headers: Record<string, string>, timeoutS: number, stop: AbortController): Promise<Response> {
+  async open(
+    path: string,
+    headers: Record<string, string>,
+    timeoutS: number,
+    stop: AbortController,
+  ): Promise<Response> {
     return this.#within(timeoutS, stop.signal, (signal) => {
       signal.addEventListener("abort", () => stop.abort(signal.reason), { once: true });
       return this.#send(path, "GET", headers, { signal: stop.signal });
@@ -93,17 +107,29 @@ export class GatewayHttp {
   #send(path: string, method: string, headers: Record<string, string>, rest: RequestInit): Promise<Response> {
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
     // A redirect would take the token elsewhere.
-    return this.#fetch(`${this.base}${path}`, { method, headers: { ...headers, ...authorization }, redirect: "error", ...rest });
+    return this.#fetch(`${this.base}${path}`, {
+      method,
+      headers: { ...headers, ...authorization },
+      redirect: "error",
+      ...rest,
+    });
   }
 
-  async #within<T>(timeoutS: number, signal: AbortSignal | undefined, act: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #within<T>(
+    timeoutS: number,
+    signal: AbortSignal | undefined,
+    act: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const limit = new AbortController();
     const abort = (): void => limit.abort(signal?.reason);
     if (signal?.aborted) {
       abort();
     }
     signal?.addEventListener("abort", abort, { once: true });
-    const timer = setTimeout(() => limit.abort(new GatewayError(`The gateway did not answer within ${timeoutS} s.`, 0)), timeoutS * 1000);
+    const timer = setTimeout(
+      () => limit.abort(new GatewayError(`The gateway did not answer within ${timeoutS} s.`, 0)),
+      timeoutS * 1000,
+    );
     try {
       return await act(limit.signal);
     } catch (error) {
@@ -142,6 +168,9 @@ export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) {
     return String(error);
   }
-  const cause = error.cause instanceof Error ? ` (${error.cause.message || (error.cause as { code?: string }).code || error.cause.name})` : "";
+  const cause =
+    error.cause instanceof Error
+      ? ` (${error.cause.message || (error.cause as { code?: string }).code || error.cause.name})`
+      : "";
   return `${error.message}${cause}`;
 }

@@ -41,7 +41,11 @@ export function keepProcessFree(base: string, path: string): void {
  * Call `idle` when a Node process has nothing left to do, and `hidden` when a page goes away. Return what takes both back.
  */
 export function onExit(idle: () => void, hidden: () => void): () => void {
-  const page = globalThis as { addEventListener?: typeof addEventListener; removeEventListener?: typeof removeEventListener; document?: unknown };
+  const page = globalThis as {
+    addEventListener?: typeof addEventListener;
+    removeEventListener?: typeof removeEventListener;
+    document?: unknown;
+  };
   const hasPage = page.document !== undefined && page.addEventListener !== undefined;
   nodeProcess?.on?.("beforeExit", idle);
   if (hasPage) {

@@ -52,7 +52,11 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>, heard: () 
           length = 0;
           continue;
         }
-        const [, name, content] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) as unknown as [string, string, string | undefined];
+        const [, name, content] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) as unknown as [
+          string,
+          string,
+          string | undefined,
+        ];
         if (name === "event") {
           event = content ?? "";
         } else if (name === "data") {

@@ -11,7 +11,8 @@ export interface Received {
 }
 
 /** What a request gets: a status with a body and headers, or a broken connection. */
-export type Answer = { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> } | "cut" | "hang";
+export type Answer =
+  { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> } | "cut" | "hang";
 type Script = (received: Received) => Answer;
 
 export class TestGateway {
@@ -23,7 +24,10 @@ export class TestGateway {
   circuits: Record<string, Json> = {};
   /** Answers to `POST /v1/executions` before those by default, in order. */
   readonly nextExecutions: Answer[] = [];
-  decide: Script = () => ({ status: 200, body: { allowed: false, state: "half_open", source: "fleet", reason: "probes are out", retry_after_s: null } });
+  decide: Script = () => ({
+    status: 200,
+    body: { allowed: false, state: "half_open", source: "fleet", reason: "probes are out", retry_after_s: null },
+  });
   outcome: Script = () => ({ status: 204 });
   /** What a new stream gets first. */
   greet = true;
@@ -148,7 +152,16 @@ export class TestGateway {
 
 /** Return the record of a circuit. */
 export function record(tool: string, state: string, version: number, more: Json = {}): Json {
-  return { circuit_id: tool, tool_name: tool, scope: "tool", state, version, generation: version, changed_at: new Date().toISOString(), ...more };
+  return {
+    circuit_id: tool,
+    tool_name: tool,
+    scope: "tool",
+    state,
+    version,
+    generation: version,
+    changed_at: new Date().toISOString(),
+    ...more,
+  };
 }
 
 /** Return an instant so many seconds from now. */
@@ -156,9 +169,9 @@ export function inSeconds(seconds: number): string {
   return new Date(Date.now() + seconds * 1000).toISOString();
 }
 
-/** Wait until something holds, for five seconds at most. */
+/** Wait until something holds, for a minute at most. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
-  const end = Date.now() + 5000;
+  const end = Date.now() + 60_000;
   while (!holds()) {
     if (Date.now() > end) {
       throw new Error(`waited in vain: ${what}`);

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { Breaker } from "../../src/breaker/breaker.js";
 import type { Policy } from "../../src/breaker/policy.js";
 import { IllegalTransitionError } from "../../src/breaker/states.js";
-import type { BreakerPermit, BreakerRejection, CircuitState, Counts, Result, ResultKind, Transition } from "../../src/breaker/values.js";
+import type {
+  BreakerPermit,
+  BreakerRejection,
+  CircuitState,
+  Counts,
+  Result,
+  ResultKind,
+  Transition,
+} from "../../src/breaker/values.js";
 import { scenarioPolicy } from "./scenario-policy.js";
 import type { Step } from "./scenarios.js";
 
@@ -27,8 +35,25 @@ const COUNTS: Record<string, (counts: Counts) => number> = {
   streak: (counts) => counts.consecutiveFailures,
   wasted_tokens: (counts) => counts.wastedTokens,
 };
-const EVENT_OF_STATE: Partial<Record<CircuitState, string>> = { open: "opened", closed: "closed", half_open: "half_opened" };
-export const ACTION_KEYS = new Set(["t", "op", "id", "outcome", "ms", "to", "for_s", "by", "tokens", "retry_after_s", "until", "note"]);
+const EVENT_OF_STATE: Partial<Record<CircuitState, string>> = {
+  open: "opened",
+  closed: "closed",
+  half_open: "half_opened",
+};
+export const ACTION_KEYS = new Set([
+  "t",
+  "op",
+  "id",
+  "outcome",
+  "ms",
+  "to",
+  "for_s",
+  "by",
+  "tokens",
+  "retry_after_s",
+  "until",
+  "note",
+]);
 
 interface Seen {
   permit?: boolean;
@@ -147,7 +172,13 @@ export class LocalPlayer {
     if (changes === 1) {
       this.#event("state_change");
       this.#event(EVENT_OF_STATE[state] ?? state);
-    } else if (answer !== null && typeof answer === "object" && "cause" in answer && "at" in answer && state === "metrics_only") {
+    } else if (
+      answer !== null &&
+      typeof answer === "object" &&
+      "cause" in answer &&
+      "at" in answer &&
+      state === "metrics_only"
+    ) {
       this.#event("would_open");
       this.#event(`${(answer as unknown as Transition).cause.rule}_exceeded`);
     }

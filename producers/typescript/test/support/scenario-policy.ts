@@ -58,7 +58,10 @@ export function scenarioPolicy(config: Record<string, unknown>): Policy {
   }
   values["minimum_number_of_calls"] ??= 1;
   if (values["sliding_window_type"] === "count") {
-    values["minimum_number_of_calls"] = Math.min(values["minimum_number_of_calls"] as number, values["sliding_window_size"] as number);
+    values["minimum_number_of_calls"] = Math.min(
+      values["minimum_number_of_calls"] as number,
+      values["sliding_window_size"] as number,
+    );
   }
   const hasRate = "failure_rate_threshold" in values || "slow_call_rate_threshold" in values;
   if (values["half_open_decision"] === "rate" && !hasRate) {

@@ -16,7 +16,8 @@ export type Step = Readonly<Record<string, unknown>> & { readonly t: number; rea
 export const PACKAGE = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 export const REPOSITORY = join(PACKAGE, "..", "..");
 
-export const SHARED_FILE = process.env["SWITCHGEAR_SCENARIOS"] ?? join(REPOSITORY, "..", "shared", "acceptance", "scenarios.json");
+export const SHARED_FILE =
+  process.env["SWITCHGEAR_SCENARIOS"] ?? join(REPOSITORY, "..", "shared", "acceptance", "scenarios.json");
 
 export function repositoryScenarios(): Scenario[] {
   return read(join(REPOSITORY, "tests", "acceptance", "more_scenarios.json"));
