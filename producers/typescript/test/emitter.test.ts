@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { Switchgear, type SwitchgearOptions } from "../src/index.js";
-import { TestGateway, until, type Json } from "./support/gateway.js";
+import { inSeconds, record, TestGateway, until, type Json } from "./support/gateway.js";
 import { PACKAGE } from "./support/scenarios.js";
 
 let gateway: TestGateway;
@@ -257,6 +257,26 @@ describe("the end of a process", () => {
     });
     assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
     await gateway.start();
+  });
+
+  it("a flush with a long limit keeps the process alive for no longer than it takes", async () => {
+    await connect();
+    const script = `
+      import { Switchgear } from ${JSON.stringify(join(PACKAGE, "dist", "index.js"))};
+      const gear = new Switchgear({ url: ${JSON.stringify(gateway.url)}, startWaitS: 60 });
+      await gear.call("probed", () => 1);
+      console.log(await gear.flush(3600));`;
+    gateway.circuits["probed"] = record("probed", "open", 1, { open_until: inSeconds(-1) });
+    gateway.decide = () => ({ status: 200, body: { allowed: true, permit: "p", probe: true, generation: 2 } });
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+      timeout: 120_000,
+    });
+    let output = "";
+    child.stdout.on("data", (part: Buffer) => (output += part.toString()));
+    assert.equal(await new Promise((resolve) => child.on("close", resolve)), 0);
+    assert.equal(output, "true\n");
+    assert.equal(gateway.of("/v1/outcome").length, 1);
   });
 
   it("close sends what waits, and later calls go through the process's own breakers", async () => {

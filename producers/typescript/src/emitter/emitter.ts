@@ -3,7 +3,7 @@ import { isRecord } from "../classify/tool-failure.js";
 import { GatewayError, jsonIn, messageOf, problemIn, type GatewayHttp, type GatewayResponse } from "../wire/http.js";
 import { mintEmitterId, mintId } from "../wire/ids.js";
 import { withMetadataToJson } from "../wire/json.js";
-import { Backoff, later, pause, type Clock } from "../wire/timing.js";
+import { atMost, Backoff, later, pause, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { Execution, ExecutionInput } from "./execution.js";
 
@@ -99,7 +99,7 @@ export class Emitter {
         return false;
       }
       this.#hurry.abort(); // don't wait for the end of a back-off
-      await Promise.race([this.#running, new Promise((resolve) => setTimeout(resolve, Math.min(left, 1) * 1000))]);
+      await atMost(Math.min(left, 1), this.#running ?? Promise.resolve());
     }
     return this.#dropped === before;
   }

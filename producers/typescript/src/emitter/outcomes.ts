@@ -1,6 +1,6 @@
 import type { GatewayHttp } from "../wire/http.js";
 import { withMetadataToJson } from "../wire/json.js";
-import { Backoff, pause, type Clock } from "../wire/timing.js";
+import { atMost, Backoff, pause, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 
 /** The end of a call whose permit the gateway gave: the body of `POST /v1/outcome`. */
@@ -51,8 +51,7 @@ export class Outcomes {
   async flush(timeoutS: number): Promise<boolean> {
     const end = this.clock.now() + timeoutS;
     while (this.#pending.size > 0 && this.clock.now() < end) {
-      const limit = new Promise((resolve) => setTimeout(resolve, Math.max(0, end - this.clock.now()) * 1000));
-      await Promise.race([Promise.all(this.#pending), limit]);
+      await atMost(end - this.clock.now(), Promise.all(this.#pending));
     }
     return this.#pending.size === 0;
   }

@@ -61,3 +61,12 @@ export function pause(seconds: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", end);
   });
 }
+
+/** Wait for `work`, for `seconds` at most. It keeps the process alive for no longer than that takes. */
+export async function atMost(seconds: number, work: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const limit = new Promise((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, seconds) * 1000);
+  });
+  await Promise.race([work, limit]).finally(() => clearTimeout(timer));
+}
